@@ -142,6 +142,18 @@ test('once it is on the device it opens offline and says so; nothing of the API 
   assert.equal((await stage.call('maya', 'execution/request.get', { request_id: asked.id })).request.status, 'pending')
 })
 
+test('a frozen server is noticed within seconds, and so is its return', async () => {
+  const page = await stage.open('maya', '/tasks')
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  process.kill(stage.server().pid, 'SIGSTOP')
+  try {
+    await page.locator('[data-testid=connection][data-state=reconnecting]').waitFor()
+  } finally {
+    process.kill(stage.server().pid, 'SIGCONT')
+  }
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+})
+
 test('a newer version is offered when the server comes back, and loaded only when it is wanted', async () => {
   const page = await stage.open('maya', '/tasks/new')
   await page.getByLabel('Goal').fill('Half a thought')

@@ -322,3 +322,125 @@ describe('settings', () => {
     await shoot(page, 'signed-out')
   })
 })
+
+test('everything of one’s own projects is found: lists, names, filter, palette; owners make a project and change its members', async () => {
+  const page = await stage.open('maya', '/projects')
+  await page.getByRole('button', { name: 'New project' }).click()
+  await page.getByRole('dialog').getByLabel('Name').fill('Payments')
+  await page.getByRole('button', { name: 'Create project' }).click()
+  const row = page.getByTestId('project-row').filter({ hasText: 'Payments' })
+  await row.getByRole('button', { name: 'Members' }).click()
+  for (const [name, subject] of [
+    ['Robin', 'agent_robin'],
+    ['Tom Okafor', 'user_tom'],
+  ] as const) {
+    await row.getByRole('button', { name: 'Add member' }).click()
+    await page.getByRole('dialog').getByLabel('Person or agent').fill(name)
+    await page.getByRole('dialog').getByRole('button', { name: 'Add member' }).click()
+    await row.locator(`[data-testid=member-row][data-subject=${subject}]`).waitFor()
+  }
+  await shoot(page, 'projects')
+  await row.locator('[data-subject=user_tom]').getByRole('button', { name: 'Remove' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove member' }).click()
+  await row.locator('[data-subject=user_tom]').waitFor({ state: 'detached' })
+  const project_id = (await row.getAttribute('data-project-id'))!
+  const goal = 'Reconcile the ledger\nCompare every account.\nReport what differs.'
+  const { task } = await stage.call('maya', 'collaboration/task.create', { project_id, spec: { goal } })
+  // The palette finds it, from anywhere.
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Search commands' }).fill('reconcile')
+  await page.getByRole('option', { name: 'Reconcile the ledger' }).waitFor()
+  await shoot(page, 'palette')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/tasks/${task.id}`)
+  await page.getByRole('heading', { level: 1, name: 'Reconcile the ledger', exact: true }).waitFor()
+  await page.getByText('Report what differs.').waitFor()
+  assert.deepEqual(await page.locator('.actions button').allTextContents(), ['Assign', 'Extend', 'Cancel task'])
+  await shoot(page, 'task-created')
+  await page.getByRole('button', { name: 'Assign' }).click()
+  await page.getByRole('dialog').getByLabel('Agent').fill('Robin')
+  await page.getByRole('dialog').getByRole('button', { name: 'Assign' }).click()
+  await page.locator('[data-testid=task-state][data-state=assigned]').waitFor()
+  await page.getByRole('link', { name: 'Tasks' }).first().click()
+  const listed = page.locator(`[data-testid=task-row][data-task-id="${task.id}"]`)
+  await listed.getByTestId('project-name').getByText('Payments').waitFor()
+  await shoot(page, 'tasks-projects')
+  await page.getByRole('combobox', { name: 'Project' }).selectOption('Default')
+  await listed.waitFor({ state: 'detached' })
+  await page.getByRole('combobox', { name: 'Project' }).selectOption('All projects')
+  await listed.waitFor()
+  // Ended early, it says so everywhere.
+  await stage.call('robin', 'collaboration/task.start', { task_id: task.id })
+  await stage.call('maya', 'collaboration/task.cancel', { task_id: task.id, reason: 'Not needed any more' })
+  await page.goto(`${stage.url}/tasks/${task.id}`)
+  await page.getByTestId('task-timeline').getByText('Run stopped').waitFor()
+  assert.deepEqual(await page.getByTestId('task-state').getByRole('listitem').allTextContents(), [
+    'Created',
+    'Assigned',
+    'In progress',
+    'Cancelled',
+  ])
+  assert.equal(await page.getByText('System failed').count(), 0)
+  await shoot(page, 'task-cancelled')
+  await page.goto(`${stage.url}/agents`)
+  const run = page.getByTestId('run-row').filter({ hasText: 'Reconcile the ledger' })
+  await run.getByText('stopped', { exact: true }).waitFor()
+  await run.getByTestId('project-name').waitFor()
+})
+
+test('a review stands beside what was requested before, follows others, and shows who decided, with the receipt', async () => {
+  const task = await delivered('Leave old clients alone')
+  await stage.call('maya', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_tom' })
+  const { items } = await stage.call('maya', 'collaboration/artifact.list', { task_id: task.id })
+  const [{ id: artifact_id, version }] = items
+  await stage.call('tom', 'collaboration/review.submit', {
+    task_id: task.id,
+    artifact_id,
+    verdict: 'changes_requested',
+    requested_changes: ['Leave isRefundable alone.'],
+  })
+  await stage.call('robin', 'collaboration/artifact.commit', {
+    task_id: task.id,
+    type: 'code',
+    artifact_id,
+    parent_version: version,
+    payload: inline(`${v2}// isRefundable\n`),
+  })
+  const page = await stage.open('maya', `/reviews/${task.id}`)
+  await page.getByTestId('requested-changes').getByText('Leave isRefundable alone.').waitFor()
+  await page.getByRole('button', { name: 'Submit review' }).waitFor()
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  await shoot(page, 'review-again')
+  await stage.call('tom', 'collaboration/review.submit', { task_id: task.id, artifact_id, verdict: 'approved' })
+  const verdict = page.locator('[data-testid=review-verdict][data-verdict=approved]')
+  await verdict.getByText('Tom Okafor').waitFor()
+  await page.getByRole('button', { name: 'Submit review' }).waitFor({ state: 'detached' })
+  await verdict.locator('[data-testid=review-receipt][data-valid=true]').waitFor()
+  await shoot(page, 'review-done')
+})
+
+test('an owner of the installation who is a member of a project is offered what the server allows, and told why', async () => {
+  await stage.call('admin', 'identity/project.add', { id: 'project_lab', name: 'Lab' })
+  await stage.call('admin', 'identity/project.join', { project_id: 'project_lab', subject: 'user_maya' })
+  const page = await stage.open('maya', '/record?project=project_lab')
+  await page.getByTestId('record-needs-task').getByText('Only owners of Lab').waitFor()
+  assert.equal(await page.getByRole('button', { name: /Verify|Export/ }).count(), 0)
+  await shoot(page, 'record-member')
+  // The number of what waits is live here, too.
+  await page.locator('[data-testid=connection][data-state=live]').waitFor()
+  const before = Number(
+    (await page
+      .getByTestId('inbox-badge')
+      .textContent()
+      .catch(() => '0')) ?? '0',
+  )
+  await stage.ask('robin', { item: 'One more', details: {} }, { risk: 'R1' })
+  await page
+    .getByTestId('inbox-badge')
+    .getByText(String(before + 1), { exact: true })
+    .waitFor()
+  await page.goto(`${stage.url}/tasks/task_0000000000000000000000`)
+  await page.getByText("We can't find this task").waitFor()
+  await page.getByRole('link', { name: 'Back to tasks' }).waitFor()
+  await shoot(page, 'not-found')
+})

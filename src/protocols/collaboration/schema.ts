@@ -91,6 +91,7 @@ const TaskSchema = t.Object({
   new_attempt: t.Optional(t.Boolean()), // its parent had been rejected before: it begins anew what was tried there
   depth: t.Integer(), // delegations between this task's executor and the person who handed it over
   pending_checkpoint: nullable(Id),
+  taken_over: t.Optional(Id), // the checkpoint by which a person took the work over: they have it as long as that one is pending
   outcome: nullable(either('accepted', 'cancelled', 'rejected_at_checkpoint', 'rejected_in_review')),
   outcome_reason: nullable(t.String()),
   overdue: t.Boolean(),

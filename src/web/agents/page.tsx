@@ -1,9 +1,11 @@
 // Agents and their runs: who answers for each, what it can do, and how far it is, live.
-import { useEffect } from 'react'
+import { useEffect, useState } from 'react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
+import { SearchField } from '../parts/fields.tsx'
 import { Meter, Percent } from '../parts/meter.tsx'
 import { Page } from '../parts/page.tsx'
+import { ProjectChip, ProjectFilter, useProject, type Chosen } from '../parts/project.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { Ago } from '../parts/time.tsx'
@@ -16,12 +18,13 @@ import type { Agent, AgentCard, Run } from '../server/types.ts'
 const isLive = ({ state }: Run): boolean => state === 'running' || state === 'blocked'
 /** One socket carries so many streams, and each task is a call: further ones are looked at now and then, and on the pages of the tasks. */
 const TASKS_MAX = 16
+const PROJECTS_MAX = 20
 /** A look is many rows, and in a busy project something happens all the time: reading is paid for. */
 const PAUSE_MS = 1_000
 /** Nobody tells of a task that has only begun, or of one that is shared from now on. */
 const NOW_AND_THEN_MS = 60_000
 
-/** All runs of a project, which its owners may read, or those of the tasks that one may read. */
+/** All runs of a project, which its owners may read, or those of the tasks that one may read. The newest that have ended stand among them. */
 async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run[]> {
   if (isKept) return (await call('delegation/run.list', { project_id, limit: 50 })).items
   const { items } = await call('collaboration/task.list', { project_id, state: ['in_progress', 'blocked'], limit: TASKS_MAX })
@@ -30,9 +33,12 @@ async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run
 }
 
 /** Runs of everything that one may read. Owners follow all that happens in their projects; others the tasks whose runs they see. */
-function useRuns(): readonly Run[] {
+function useRuns(project: string): readonly Run[] {
   const me = useMe().data
-  const projects = (me?.projects ?? []).map(({ project_id, role }) => ({ project_id, isKept: role === 'owner' }))
+  const projects = (me?.projects ?? [])
+    .filter(({ project_id }) => project === '' || project === project_id)
+    .slice(0, PROJECTS_MAX)
+    .map(({ project_id, role }) => ({ project_id, isKept: role === 'owner' }))
   const found = useQueries({
     queries: projects.map(({ project_id, isKept }) => ({
       queryKey: ['runs', project_id, isKept],
@@ -56,10 +62,18 @@ function useRuns(): readonly Run[] {
   return runs
 }
 
-function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | undefined }) {
+/** A run that was stopped did not fail. */
+function endOf({ state, reason }: Run): { readonly words: string; readonly tone: string } {
+  if (state !== 'failed') return { words: state, tone: { running: 'accent', blocked: 'warn', completed: 'ok' }[state] }
+  if (reason === 'cancelled') return { words: 'stopped', tone: '' }
+  return reason === 'handed_off' ? { words: 'handed over', tone: '' } : { words: 'failed', tone: 'bad' }
+}
+
+function RunRow({ run, goal, chosen }: { readonly run: Run; readonly goal: string | undefined; readonly chosen: Chosen }) {
   const nameOf = useNameOf()
   const { progress } = run
-  const tone = { running: 'accent', blocked: 'warn', completed: 'ok', failed: 'bad' }[run.state]
+  const { words, tone } = endOf(run)
+  const isStopped = run.state === 'failed' && words !== 'failed'
   return (
     <li data-testid="run-row" data-run-id={run.run_id} data-state={run.state}>
       <Who name={nameOf(run.agent_id)} sort="agent" />
@@ -68,7 +82,7 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
           <b>{capital(nameOf(run.agent_id))}</b>
         ) : (
           <Link className="title clip" href={`/tasks/${run.task_id}`}>
-            <bdi>{goal ?? capital(nameOf(run.agent_id))}</bdi>
+            <bdi>{goal ?? 'A task that you cannot read'}</bdi>
           </Link>
         )}
         <span className="note">
@@ -79,7 +93,7 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
             </>
           ) : (
             <>
-              {run.reason !== null && (
+              {run.reason !== null && !isStopped && (
                 <>
                   <Said>{run.reason}</Said> ·{' '}
                 </>
@@ -91,7 +105,8 @@ function RunRow({ run, goal }: { readonly run: Run; readonly goal: string | unde
         <Meter label="Progress" percent={progress?.percent} />
       </span>
       <Percent of={progress?.percent} />
-      <span className={`chip ${tone}`}>{run.state}</span>
+      <ProjectChip of={chosen} id={run.project_id} />
+      <span className={`chip ${tone}`}>{words}</span>
     </li>
   )
 }
@@ -152,16 +167,32 @@ function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card:
 
 export default function AgentsPage() {
   const agents = useAgents()
-  const runs = useRuns()
-  const goals = useGoals()
+  const chosen = useProject()
+  const [words, setWords] = useState('')
+  const runs = useRuns(chosen.project)
   const cards = useQuery({
-    queryKey: ['cards'],
-    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { limit: 200, ...after(cursor) })),
+    queryKey: ['cards', chosen.project],
+    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { ...chosen.input, limit: 200, ...after(cursor) })),
   }).data
   const live = runs.filter(isLive)
-  const ended = runs.filter((run) => !live.includes(run)).slice(0, 10)
+  const ended = runs
+    .filter((run) => !live.includes(run))
+    .toSorted((one, other) => (one.created_at < other.created_at ? 1 : -1))
+    .slice(0, 10)
+  const goals = useGoals([...live, ...ended].map(({ task_id }) => task_id))
+  const sought = words.trim().toLowerCase()
+  const isIn = ({ projects }: Agent): boolean => chosen.project === '' || projects.some(({ project_id }) => project_id === chosen.project)
   return (
-    <Page title="Agents" about="The agents of your projects, the people who answer for them, and the work they do now.">
+    <Page
+      title="Agents"
+      about="The agents of your projects, the people who answer for them, and the work they do now."
+      actions={
+        <>
+          <SearchField label="Find an agent" value={words} onValue={setWords} />
+          <ProjectFilter of={chosen} />
+        </>
+      }
+    >
       {live.length + ended.length > 0 && (
         <section className="block">
           <h2 className="h">
@@ -169,14 +200,18 @@ export default function AgentsPage() {
           </h2>
           <ul className="card rows">
             {[...live, ...ended].map((run) => (
-              <RunRow key={run.run_id} run={run} goal={goals?.get(run.task_id ?? '')} />
+              <RunRow key={run.run_id} run={run} goal={goals.get(run.task_id ?? '')} chosen={chosen} />
             ))}
           </ul>
         </section>
       )}
       <Loaded from={agents} what="The list of agents">
         {(found) => {
-          const shown = found.filter(({ id }) => id !== 'agent_system')
+          const shown = found.filter(
+            (agent) =>
+              agent.id !== 'agent_system' && isIn(agent) && `${agent.name} ${agent.id} ${agent.description}`.toLowerCase().includes(sought),
+          )
+          if (shown.length === 0 && sought !== '') return <Empty icon="search" tone="accent" title="No agent matches" />
           if (shown.length === 0)
             return (
               <Empty icon="agent" tone="accent" title="No agents yet">

@@ -22,6 +22,7 @@ const AgentsPage = lazy(() => import('../agents/page.tsx'))
 const GrantsPage = lazy(() => import('../grants/page.tsx'))
 const RecordPage = lazy(() => import('../record/page.tsx'))
 const InsightPage = lazy(() => import('../insight/page.tsx'))
+const ProjectsPage = lazy(() => import('../projects/page.tsx'))
 const SettingsPage = lazy(() => import('../settings/page.tsx'))
 
 const signedOut = (): boolean => session.isOut()
@@ -84,6 +85,7 @@ function Routes() {
       <Route path="/grants" component={GrantsPage} />
       <Route path="/record" component={RecordPage} />
       <Route path="/insight" component={InsightPage} />
+      <Route path="/projects" component={ProjectsPage} />
       <Route path="/settings">
         <Redirect to="/settings/profile" replace />
       </Route>

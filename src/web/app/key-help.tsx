@@ -23,6 +23,7 @@ const keys: readonly (readonly [string, string])[] = [
   ['/', 'search'],
   ['G I', 'go to inbox'],
   ['G T', 'go to tasks'],
+  ['G P', 'go to projects'],
   ['Ctrl ↵', 'send'],
   ['Ctrl K', 'commands'],
   ['Esc', 'close, change nothing'],

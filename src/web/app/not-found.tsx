@@ -6,8 +6,8 @@ export function NotFound() {
   return (
     <div className="page">
       <h1 className="sr">Not found</h1>
-      <Empty icon="search" tone="accent" title="There is nothing here">
-        <p>The address may be old, or cut off.</p>
+      <Empty icon="search" tone="accent" title="We can't find this page">
+        <p>The address may be old, or incomplete.</p>
         <Link className="btn sm" href="/inbox">
           To the inbox
         </Link>

@@ -1,8 +1,10 @@
-// The command palette: everything that can be done here, by its words. It shows the keys, so that one learns them.
+// The command palette: everything that can be done here, and items, tasks, agents and projects, by their words. It shows the keys, so that one
+// learns them.
 import { useId, useState, type KeyboardEvent } from 'react'
 import { Dialog } from '../parts/dialog.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { useCommandList, type Command } from './commands.ts'
+import { useFound, type Found } from './found.ts'
 
 const keyWords: Readonly<Record<string, string>> = { ArrowDown: '↓', ArrowUp: '↑', Enter: '↵', Escape: 'Esc' }
 export const keyWord = (key: string): string =>
@@ -34,9 +36,13 @@ export default function Palette({ close, help }: { close(): void; help(): void }
     return isNew && title.toLowerCase().includes(text.trim().toLowerCase())
   })
   const groups = ['This item', 'List', 'Go to', 'Page'] as const
-  const listed = groups.flatMap((group) => commands.filter((command) => command.group === group))
+  const { found, isLooking } = useFound(text)
+  const listed: readonly (Command | Found)[] = [
+    ...groups.flatMap((group) => commands.filter((command) => command.group === group)),
+    ...found,
+  ]
   const chosen = listed[Math.min(at, listed.length - 1)]
-  const run = (command: Command | undefined): void => {
+  const run = (command: Command | Found | undefined): void => {
     if (!command) return
     close()
     if (command.title === 'Keyboard shortcuts') help()
@@ -55,7 +61,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
     }
   }
   return (
-    <Dialog name="Command palette" close={close} bare>
+    <Dialog name="Command palette" close={close} bare atTop>
       <div className="field pal">
         <Icon name="search" />
         <input
@@ -65,7 +71,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
           aria-controls={`${id}-list`}
           aria-activedescendant={chosen ? `${id}-${listed.indexOf(chosen)}` : undefined}
           value={text}
-          placeholder="Search commands"
+          placeholder="Search commands, items, tasks, agents"
           onChange={(event) => {
             setText(event.target.value)
             setAt(0)
@@ -75,7 +81,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
       </div>
       <ul className="cmds" role="listbox" id={`${id}-list`} aria-label="Commands">
         {listed.map((command, i) => (
-          <li key={command.title} role="presentation">
+          <li key={'id' in command ? command.id : command.title} role="presentation">
             {command.group !== listed[i - 1]?.group && (
               <p className="capt" role="presentation">
                 {command.group}
@@ -89,13 +95,21 @@ export default function Palette({ close, help }: { close(): void; help(): void }
               onPointerMove={() => setAt(i)}
               onClick={() => run(command)}
             >
-              <span className="grow clip">{command.title}</span>
-              <Keys command={command} />
+              <span className="grow clip">
+                <bdi>{command.title}</bdi>
+              </span>
+              {'note' in command ? (
+                <span className="note clip">
+                  <bdi>{command.note}</bdi>
+                </span>
+              ) : (
+                <Keys command={command} />
+              )}
             </div>
           </li>
         ))}
       </ul>
-      {listed.length === 0 && <p className="muted pad">No command has these words.</p>}
+      {listed.length === 0 && <p className="muted pad">{isLooking ? 'Searching…' : 'Nothing has these words.'}</p>}
     </Dialog>
   )
 }

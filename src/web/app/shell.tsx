@@ -5,11 +5,12 @@ import { Link, useLocation, useSearch } from 'wouter'
 import { useCounts } from '../inbox/data.ts'
 import { filtersIn, searchOf } from '../inbox/query.ts'
 import { Icon, Seal, type IconName } from '../parts/icon.tsx'
+import { ProjectSwitch, useProject } from '../parts/project.tsx'
 import { Banner } from '../parts/states.tsx'
 import { span, useNow } from '../parts/time.tsx'
 import { Who } from '../parts/who.tsx'
-import { call } from '../server/client.ts'
-import { lookNow, useConnection } from '../server/live.ts'
+import { call, queries } from '../server/client.ts'
+import { lookNow, onNews, steadily, useConnection } from '../server/live.ts'
 import { useMyName } from '../server/names.ts'
 import { useCommands, type Command } from './commands.ts'
 import { ConnectionState } from './connection.tsx'
@@ -28,6 +29,7 @@ const places: readonly Place[] = [
   { name: 'Grants', href: '/grants', icon: 'grant', key: 'g' },
   { name: 'Record', href: '/record', icon: 'record', key: 'r' },
   { name: 'Insight', href: '/insight', icon: 'chart', key: 'n' },
+  { name: 'Projects', href: '/projects', icon: 'folder', key: 'p' },
   { name: 'Settings', href: '/settings', icon: 'gear', key: 's' },
 ]
 
@@ -88,6 +90,7 @@ function Rail({ isSlim, openPalette }: { readonly isSlim: boolean; openPalette()
         <span>Countersign</span>
       </Link>
       <nav aria-label="Main">
+        {!isSlim && <ProjectSwitch />}
         <ul>
           {places.map((place) => (
             <NavLink key={place.name} place={place} count={place.name === 'Inbox' ? counts?.mine : undefined} />
@@ -173,9 +176,15 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const isNarrow = useNarrow()
   const isSlim = at.startsWith('/reviews/')
   const isItem = /^\/inbox\/./.test(at)
+  const { projects, project, choose } = useProject()
+  // The number of what waits is right on every page, not only where the list is.
+  useEffect(() => onNews(steadily(() => queries.invalidateQueries({ queryKey: ['inbox-count'] }))), [])
   const commands: Command[] = [
     ...places.map(({ name, href, key }) => ({ title: name, keys: [`g ${key}`], group: 'Go to' as const, run: () => go(href) })),
     { title: 'New task', group: 'Go to', run: () => go('/tasks/new') },
+    ...(projects.length < 2 ? [] : [{ id: '', name: 'all projects' }, ...projects])
+      .filter(({ id }) => id !== project)
+      .map(({ id, name }) => ({ title: `Show ${name}`, group: 'Go to' as const, run: () => choose(id) })),
     { title: 'Commands', keys: ['k'], group: 'Page', withModifier: true, run: () => setOpen('palette') },
     { title: 'Keyboard shortcuts', keys: ['?'], group: 'Page', run: () => setOpen('help') },
     { title: 'Undo', keys: ['z'], group: 'Page', run: undoLast },

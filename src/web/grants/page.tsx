@@ -2,6 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { Page } from '../parts/page.tsx'
+import { ProjectChip, ProjectFilter, useProject, type Chosen } from '../parts/project.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { Ago, momentOf } from '../parts/time.tsx'
 import { call, serverNow } from '../server/client.ts'
@@ -15,7 +16,7 @@ const isLive = ({ revoked_at, until, uses, used }: Listed): boolean =>
 const untilWords = (until: string): string =>
   until === 'session' ? 'this run' : until === 'task' ? 'the end of the task' : momentOf(until)
 
-function GrantRow({ grant, goal }: { readonly grant: Listed; readonly goal: string | undefined }) {
+function GrantRow({ grant, goal, chosen }: { readonly grant: Listed; readonly goal: string | undefined; readonly chosen: Chosen }) {
   const nameOf = useNameOf()
   const me = useMe().data?.id
   const live = isLive(grant)
@@ -30,7 +31,8 @@ function GrantRow({ grant, goal }: { readonly grant: Listed; readonly goal: stri
       <td>
         <Link className="link" href={`/tasks/${grant.task_id}`}>
           <bdi>{goal ?? 'Task'}</bdi>
-        </Link>
+        </Link>{' '}
+        <ProjectChip of={chosen} id={grant.project_id} />
       </td>
       <td>until {untilWords(grant.until)}</td>
       <td>{grant.uses === null ? `${grant.used} used` : `${grant.used} of ${grant.uses} used`}</td>
@@ -53,18 +55,25 @@ function GrantRow({ grant, goal }: { readonly grant: Listed; readonly goal: stri
 }
 
 export default function GrantsPage() {
-  const goals = useGoals()
+  const chosen = useProject()
   const grants = useInfiniteQuery({
     queryKey: ['grants'],
     queryFn: ({ pageParam }) => call('collaboration/grant.list', { limit: 100, ...(pageParam === null ? {} : { cursor: pageParam }) }),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
   })
+  const items = (grants.data?.pages ?? [])
+    .flatMap((page) => page.items)
+    .filter(({ project_id }) => chosen.project === '' || project_id === chosen.project)
+  const goals = useGoals(items.map(({ task_id }) => task_id))
   return (
-    <Page title="Grants" about="Work that you allowed or denied beforehand: where a grant answers, nobody is asked.">
+    <Page
+      title="Grants"
+      about="Work that you allowed or denied beforehand: where a grant answers, nobody is asked."
+      actions={<ProjectFilter of={chosen} />}
+    >
       <Loaded from={grants} what="The list of grants">
-        {({ pages }) => {
-          const items = pages.flatMap((page) => page.items)
+        {() => {
           if (items.length === 0)
             return (
               <Empty icon="grant" tone="accent" title="No grants">
@@ -86,7 +95,7 @@ export default function GrantsPage() {
                   </thead>
                   <tbody>
                     {items.map((grant) => (
-                      <GrantRow key={grant.id} grant={grant} goal={goals?.get(grant.task_id)} />
+                      <GrantRow key={grant.id} grant={grant} goal={goals.get(grant.task_id)} chosen={chosen} />
                     ))}
                   </tbody>
                 </table>

@@ -3,11 +3,12 @@ import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Select } from '../parts/fields.tsx'
 import { Page } from '../parts/page.tsx'
+import { ProjectFilter, useProject } from '../parts/project.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { dayOf, span } from '../parts/time.tsx'
 import { capital, useNameOf } from '../server/names.ts'
 import { Bars, Lines, Plot } from './plot.tsx'
-import { together, trendsBy, type By, type Day, type Trend } from './trends.ts'
+import { sinceTheFirst, together, trendsBy, type By, type Day, type Trend } from './trends.ts'
 
 const outcomes = [
   { name: 'approved', tone: 'ok' },
@@ -23,7 +24,7 @@ function Numbers({ days }: { readonly days: readonly Day[] }) {
         <table className="grid">
           <thead>
             <tr>
-              {['Day', 'Asked', 'Approved', 'Rejected', 'Expired', 'Half within', 'Nine in ten within'].map((name) => (
+              {['Day', 'Asked', 'Approved', 'Rejected', 'Expired', 'Median', 'P90'].map((name) => (
                 <th key={name} scope="col">
                   {name}
                 </th>
@@ -74,7 +75,7 @@ function Plots({ title, days }: { readonly title: string; readonly days: readonl
         <>
           <Plot
             title="Answers a day"
-            top={`at most ${most}`}
+            top={String(most)}
             from={from}
             to={to}
             legend={outcomes.map(({ name, tone }) => [name, tone] as const)}
@@ -87,12 +88,12 @@ function Plots({ title, days }: { readonly title: string; readonly days: readonl
           </Plot>
           <Plot
             title="Time to an answer"
-            top={`at most ${span(longest * 1_000)}`}
+            top={span(longest * 1_000)}
             from={from}
             to={to}
             legend={[
-              ['half within', 'accent'],
-              ['nine in ten within', 'warn'],
+              ['Median', 'accent'],
+              ['90th percentile', 'warn'],
             ]}
           >
             <Lines
@@ -145,13 +146,18 @@ export default function InsightPage() {
   const [by, setBy] = useState<By>('agent')
   const [days, setDays] = useState('30')
   const nameOf = useNameOf()
-  const trends = useQuery({ queryKey: ['trends', by, days], queryFn: () => trendsBy(by, Number(days)) })
+  const chosen = useProject()
+  const trends = useQuery({
+    queryKey: ['trends', by, days, chosen.project],
+    queryFn: async () => sinceTheFirst(await trendsBy(by, Number(days), chosen.input)),
+  })
   return (
     <Page
       title="Insight"
       about="How questions are answered, and how long it takes."
       actions={
         <>
+          <ProjectFilter of={chosen} />
           <Select
             compact
             label="By"

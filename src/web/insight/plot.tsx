@@ -32,10 +32,16 @@ export function Plot({
             </span>
           ))}
         </span>
-        <span className="note">{top}</span>
+        <span className="sr">Max {top}</span>
       </figcaption>
-      {children}
-      <div className="row note" aria-hidden="true">
+      <div className="axes">
+        <div className="axis note" aria-hidden="true">
+          <span>{top}</span>
+          <span>0</span>
+        </div>
+        {children}
+      </div>
+      <div className="row note axis-x" aria-hidden="true">
         <span className="grow">{from}</span>
         <span>{to}</span>
       </div>

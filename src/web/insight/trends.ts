@@ -1,4 +1,5 @@
 // Trends of requests as the server counts them, in one shape for the plots.
+import type { Chosen } from '../parts/project.tsx'
 import { call, serverNow } from '../server/client.ts'
 
 export type By = 'agent' | 'person' | 'rule'
@@ -23,8 +24,8 @@ function everyDay(found: readonly Day[], days: number): Day[] {
   return names.map((day) => known.get(day) ?? { day, ...nothing })
 }
 
-export async function trendsBy(by: By, days: number): Promise<Trend[]> {
-  const { items } = await call('execution/request.trends', { by, days })
+export async function trendsBy(by: By, days: number, projects: Chosen['input']): Promise<Trend[]> {
+  const { items } = await call('execution/request.trends', { by, days, ...projects })
   return items.map(({ key, name, days: own }) => ({
     id: key,
     name: name ?? key,
@@ -41,6 +42,18 @@ export async function trendsBy(by: By, days: number): Promise<Trend[]> {
       days,
     ),
   }))
+}
+
+const DAYS_MIN = 7
+/** The days from the first on which something was asked, at least a week: a young installation is no dot in an empty field. */
+export function sinceTheFirst(trends: readonly Trend[]): Trend[] {
+  const first = trends
+    .flatMap(({ days }) => days.filter(({ asked, approved, rejected, expired }) => asked + approved + rejected + expired > 0))
+    .reduce<string | null>((least, { day }) => (least === null || day < least ? day : least), null)
+  return trends.map((one) => {
+    const at = one.days.findIndex(({ day }) => day === first)
+    return { ...one, days: one.days.slice(Math.max(0, Math.min(at, one.days.length - DAYS_MIN))) }
+  })
 }
 
 /** All of them together: counts are added; of times the greatest is shown, as they cannot be added. */

@@ -9,10 +9,12 @@ type Props = {
   readonly footer?: ReactNode
   readonly wide?: boolean
   readonly bare?: boolean
+  /** It stays where it is while its content grows and shrinks. */
+  readonly atTop?: boolean
   close(): void
 }
 
-export function Dialog({ name, about, children, footer, wide = false, bare = false, close }: Props) {
+export function Dialog({ name, about, children, footer, wide = false, bare = false, atTop = false, close }: Props) {
   const ref = useRef<HTMLDialogElement>(null)
   const title = useId()
   useEffect(() => {
@@ -26,7 +28,7 @@ export function Dialog({ name, about, children, footer, wide = false, bare = fal
   return (
     <dialog
       ref={ref}
-      className={`dlg${wide ? ' wide' : ''}`}
+      className={`dlg${wide ? ' wide' : ''}${atTop ? ' at-top' : ''}`}
       aria-labelledby={bare ? undefined : title}
       aria-label={bare ? name : undefined}
       tabIndex={-1}

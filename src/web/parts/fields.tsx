@@ -37,6 +37,23 @@ export function TextArea({ label, note, value, onValue, rows = 3, ...rest }: Are
   )
 }
 
+type SearchProps = { readonly label: string; readonly value: string; onValue(value: string): void }
+/** Words that a list is narrowed by while they are typed. */
+export function SearchField({ label, value, onValue }: SearchProps) {
+  return (
+    <input
+      type="search"
+      className="text find"
+      aria-label={label}
+      placeholder={label}
+      autoComplete="off"
+      spellCheck={false}
+      value={value}
+      onChange={(event) => onValue(event.target.value)}
+    />
+  )
+}
+
 type SelectProps = Base & {
   readonly value: string
   onValue(value: string): void
@@ -68,8 +85,8 @@ type PickProps = Base & {
   onValue(id: string): void
   readonly choices: readonly Choice[]
   readonly placeholder?: string
-  /** Told whether there are words that name nobody: a form that may be sent without a name must not take them for none. */
-  onUnknown?(isUnknown: boolean): void
+  /** Told whether there are words that name nobody: a form that may be sent without a name must not take them for none. `isPart`: some fit. */
+  onUnknown?(isUnknown: boolean, isPart?: boolean): void
 }
 
 /** Those whom the words name: by id or by name; empty: nobody. */
@@ -88,13 +105,15 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
   const [at, setAt] = useState(0)
   const own = typed !== null && typed.named === value ? typed.words : null
   const words = (own ?? '').trim().toLowerCase()
-  const fitting = choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(words)).slice(0, 8)
+  const fittingOf = (text: string): Choice[] =>
+    choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(text.trim().toLowerCase())).slice(0, 8)
+  const fitting = fittingOf(words)
   const isOpen = isWanted && fitting.length > 0
   const take = (text: string): void => {
     const named = namedIn(choices, text)
     setTyped({ words: text, named })
     onValue(named)
-    onUnknown?.(named === '' && text.trim() !== '')
+    onUnknown?.(named === '' && text.trim() !== '', fittingOf(text).length > 0)
   }
   useEffect(() => {
     if (own !== null && value === '' && namedIn(choices, own) !== '') take(own)

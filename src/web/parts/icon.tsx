@@ -99,6 +99,7 @@ const drawings = {
   flag: <path d="M4 14V2.6h7.6L10 5.6l1.6 3H4" />,
   chart: <path d="M2.6 13.4h10.8M4.4 11V8.2M8 11V4.6M11.6 11V6.6" />,
   plus: <path d="M8 3.2v9.6M3.2 8h9.6" />,
+  folder: <path d="M2.4 12.6V4a.9.9 0 0 1 .9-.9h3l1.5 1.7h4.9a.9.9 0 0 1 .9.9v6.9a.9.9 0 0 1-.9.9H3.3a.9.9 0 0 1-.9-.9z" />,
   pause: <path d="M5.4 3.6v8.8M10.6 3.6v8.8" />,
 } satisfies Record<string, ReactNode>
 

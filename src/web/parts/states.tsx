@@ -1,5 +1,7 @@
 // The states that every page has besides its content: loading, nothing there, could not be loaded.
 import { useEffect, useState, type ReactNode } from 'react'
+import { Link } from 'wouter'
+import { CountersignError } from '#sdk/index.ts'
 import { wordsFor } from '../server/errors.ts'
 import { Icon, type IconName } from './icon.tsx'
 
@@ -17,11 +19,30 @@ export function Empty({ icon, tone, title, children, testId, alert = false }: Em
   )
 }
 
-type FailedProps = { readonly what: string; readonly error: unknown; again(): void; readonly testId?: string }
-export function Failed({ what, error, again, testId = 'load-error' }: FailedProps) {
+type FailedProps = {
+  readonly what: string
+  /** One thing with an address of its own, such as `task`, and the list that it belongs to. */
+  readonly thing?: string
+  readonly back?: string
+  readonly error: unknown
+  again(): void
+  readonly testId?: string
+}
+export function Failed({ what, thing, back, error, again, testId = 'load-error' }: FailedProps) {
+  if (thing !== undefined && error instanceof CountersignError && error.status === 404)
+    return (
+      <Empty icon="search" tone="accent" title={`We can't find this ${thing}`} testId={testId} alert>
+        <p>It may have been removed, or you don't have access.</p>
+        {back !== undefined && (
+          <Link className="btn sm" href={back}>
+            Back to {back.slice(1)}
+          </Link>
+        )}
+      </Empty>
+    )
   return (
     <Empty icon="alert" tone="bad" title={`${what} could not be loaded`} testId={testId} alert>
-      <p>This does not mean that it is empty. {wordsFor(error)}</p>
+      <p>{wordsFor(error)}</p>
       <button type="button" className="btn sm" onClick={again}>
         Try again
       </button>

@@ -1,17 +1,18 @@
 // The record: what happened, who did it, and by what right; searched, verified and exported.
 import { useState } from 'react'
 import { useInfiniteQuery, useMutation } from '@tanstack/react-query'
-import { useLocation, useSearch } from 'wouter'
+import { Link, useLocation, useSearch } from 'wouter'
 import { saveAs } from '../review/download.tsx'
 import { Select, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
+import { useProject } from '../parts/project.tsx'
 import { Empty, Loaded, Refused } from '../parts/states.tsx'
-import { secondsOf, wholeTime } from '../parts/time.tsx'
+import { dayOf, secondsOf, wholeTime } from '../parts/time.tsx'
 import { ShortId } from '../parts/text.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import type { Input } from '#sdk/index.ts'
 import { call, client } from '../server/client.ts'
-import { capital, useMe, useNameOf, useProjects } from '../server/names.ts'
+import { capital, useAgents, useMe, useNameOf, usePeople } from '../server/names.ts'
 import type { Event } from '../server/types.ts'
 import { EventDetail } from './event.tsx'
 import { verifyChain, verifyTask, VerifyResult } from './verify.tsx'
@@ -55,7 +56,9 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
     >
       <td className="seq">{event.seq.toLocaleString('en')}</td>
       <td className="m muted" title={wholeTime(event.at)}>
-        {secondsOf(event.at)}
+        <span className="nowrap">
+          {dayOf(event.at)}, {secondsOf(event.at)}
+        </span>
       </td>
       <td>
         <span className="row">
@@ -71,7 +74,9 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
       <td className="m muted wide-only">
         <ShortId id={event.subject.id} />
       </td>
-      <td className="muted wide-only clip">{event.basis.id}</td>
+      <td className="muted wide-only clip" title={`${event.basis.kind}: ${event.basis.id}`}>
+        {rightWords(event)}
+      </td>
       <td className="m muted wide-only">
         {event.hash.slice(0, 4)}…{event.hash.slice(-4)}
       </td>
@@ -79,22 +84,37 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
   )
 }
 
+/** By what right something was done, in words; the exact one stands in its title. */
+function rightWords({ basis }: Event): string {
+  if (basis.kind === 'contract') return 'follows from another event'
+  return basis.kind === 'role' ? basis.id : `${basis.kind}: ${basis.id}`
+}
+
+/** The id of a person or an agent that is named; anything else as it was typed. */
+function useIdOf(): (words: string) => string {
+  const known = [...(usePeople().data ?? []), ...(useAgents().data ?? [])]
+  return (words) => known.find(({ name }) => name.toLowerCase() === words.toLowerCase())?.id ?? words
+}
+
 function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): void }) {
-  const [form, setForm] = useState(asked)
-  const projects = useProjects().data ?? []
+  const nameOf = useNameOf()
+  const idOf = useIdOf()
+  const known = asked.actor === '' ? '' : nameOf(asked.actor)
+  const [form, setForm] = useState({ ...asked, actor: known === 'you' ? asked.actor : known })
+  const { projects } = useProject()
   return (
     <form
       className="toolbar"
       role="search"
       onSubmit={(event) => {
         event.preventDefault()
-        go({ ...form, task: form.task.trim(), actor: form.actor.trim(), action: form.action.trim() })
+        go({ ...form, task: form.task.trim(), actor: idOf(form.actor.trim()), action: form.action.trim() })
       }}
     >
       <TextField label="Task" placeholder="task_…" value={form.task} onChange={(event) => setForm({ ...form, task: event.target.value })} />
       <TextField
         label="Actor"
-        placeholder="user_… or agent_…"
+        placeholder="Name or ID"
         value={form.actor}
         onChange={(event) => setForm({ ...form, actor: event.target.value })}
       />
@@ -107,8 +127,8 @@ function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): voi
       <Select
         label="Project"
         value={form.project}
-        onValue={(project) => go({ ...form, project })}
-        options={[['', 'The default one'], ...projects.map(({ id, name }) => [id, name] as const)]}
+        onValue={(project) => go({ ...form, actor: idOf(form.actor.trim()), project })}
+        options={projects.map(({ id, name }) => [id, name] as const)}
       />
       <button type="submit" className="btn">
         Search
@@ -118,12 +138,16 @@ function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): voi
 }
 
 export default function RecordPage() {
-  const asked = askedIn(useSearch())
+  const { projects, project: usual, nameOf } = useProject()
+  const search = askedIn(useSearch())
+  const isMine = (id: string): boolean => projects.some((one) => one.id === id)
+  const project_id = [search.project, usual, 'project_default'].find(isMine) ?? projects[0]?.id ?? 'project_default'
+  const asked = { ...search, project: project_id }
   const [, navigate] = useLocation()
   const me = useMe().data
   const [open, setOpen] = useState<Event | null>(null)
-  const project_id = asked.project === '' ? 'project_default' : asked.project
-  const isKeeper = me?.owner === true || me?.projects.some((one) => one.project_id === project_id && one.role === 'owner') === true
+  // An owner of the installation owns no project by that.
+  const isKeeper = me?.projects.some((one) => one.project_id === project_id && one.role === 'owner') === true
   const events = useInfiniteQuery({
     queryKey: ['record', asked],
     queryFn: ({ pageParam }) => {
@@ -141,11 +165,10 @@ export default function RecordPage() {
     enabled: isKeeper || asked.task !== '',
   })
   const verify = useMutation({
-    mutationFn: () =>
-      asked.task !== '' && !isKeeper ? verifyTask(asked.task) : asked.task === '' ? verifyChain(project_id) : verifyTask(asked.task),
+    mutationFn: () => (asked.task === '' ? verifyChain(project_id) : verifyTask(asked.task)),
   })
   const save = useMutation({ mutationFn: async () => saveAs(await exported(project_id), `${project_id}.ndjson`) })
-  const needsTask = !isKeeper && asked.task === ''
+  const needsTask = me !== undefined && !isKeeper && asked.task === ''
   return (
     <div className="page">
       <header>
@@ -155,26 +178,28 @@ export default function RecordPage() {
             <p className="muted">Everything that happened, with its actor and the right it was done by.</p>
           </div>
           <div className="row wrap actions">
-            <button
-              type="button"
-              className="btn sm"
-              aria-disabled={!isKeeper || save.isPending || undefined}
-              title={isKeeper ? undefined : 'Owners of the project export its record.'}
-              onClick={() => isKeeper && !save.isPending && save.mutate()}
-            >
-              <Icon name="download" />
-              Export
-            </button>
-            <button
-              type="button"
-              className="btn sm primary"
-              aria-disabled={needsTask || verify.isPending || undefined}
-              title={needsTask ? 'Name a task: owners verify the whole chain.' : undefined}
-              onClick={() => !needsTask && !verify.isPending && verify.mutate()}
-            >
-              <Icon name="approve" />
-              Verify
-            </button>
+            {isKeeper && (
+              <button
+                type="button"
+                className="btn sm"
+                aria-disabled={save.isPending || undefined}
+                onClick={() => !save.isPending && save.mutate()}
+              >
+                <Icon name="download" />
+                Export
+              </button>
+            )}
+            {!needsTask && (
+              <button
+                type="button"
+                className="btn sm primary"
+                aria-disabled={verify.isPending || undefined}
+                onClick={() => !verify.isPending && verify.mutate()}
+              >
+                <Icon name="approve" />
+                Verify
+              </button>
+            )}
           </div>
         </div>
       </header>
@@ -182,10 +207,19 @@ export default function RecordPage() {
         <div className="body">
           <Refused error={verify.error ?? save.error} />
           {verify.data && <VerifyResult checked={verify.data} />}
-          <SearchForm key={searchOf(asked)} asked={asked} go={(next) => navigate(`/record${searchOf(next)}`)} />
+          <SearchForm key={`${searchOf(asked)} ${projects.length}`} asked={asked} go={(next) => navigate(`/record${searchOf(next)}`)} />
           {needsTask ? (
-            <Empty icon="record" tone="accent" title="Name a task">
-              <p>Owners read the record of a whole project. Of a task that you may read, its id is enough.</p>
+            <Empty icon="record" tone="accent" title="Enter a task ID" testId="record-needs-task">
+              <p>Only owners of {nameOf(project_id)} can search, verify and export its whole record. You are a member of it.</p>
+              {me?.owner === true && (
+                <p>
+                  You own this installation: you can make yourself an owner under{' '}
+                  <Link className="link" href="/projects">
+                    Projects
+                  </Link>
+                  .
+                </p>
+              )}
             </Empty>
           ) : (
             <Loaded from={events} what="The record">

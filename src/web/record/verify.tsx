@@ -55,7 +55,7 @@ export function VerifyResult({ checked }: { readonly checked: Checked }) {
           <h2>
             {valid
               ? isTask
-                ? `${plural(events, 'event')} ${events === 1 ? 'rebuilds' : 'rebuild'} this task exactly`
+                ? `Verified: the record matches (${plural(events, 'event')})`
                 : `Every one of ${plural(events, 'event')} is in its place`
               : 'The record was changed'}
           </h2>

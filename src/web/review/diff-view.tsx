@@ -1,6 +1,7 @@
 // A file of a review: unified or side by side, changed words marked, each line with a button for a comment.
-import { useState, type ReactNode } from 'react'
+import { useState, type CSSProperties, type ReactNode } from 'react'
 import { Icon } from '../parts/icon.tsx'
+import { plural } from '../parts/text.tsx'
 import { CommentForm, DraftRemark, MadeRemark, type DraftComment, type MadeComment } from './comments.tsx'
 import { pairsOf, type DiffFile, type Line } from './diff.ts'
 
@@ -10,6 +11,24 @@ const signs = { same: ' ', added: '+', removed: '−', gap: '' } as const
 
 function Words({ line }: { readonly line: Line }) {
   return <bdi>{line.parts.map(({ text, isMarked }, i) => (isMarked ? <mark key={i}>{text}</mark> : text))}</bdi>
+}
+
+/** Lines that came and went; for a text against nothing, how many it has. */
+export function Counts({ file }: { readonly file: DiffFile }) {
+  if (file.isWhole) return <span className="pm muted">{plural(file.lines.length, 'line')}</span>
+  return (
+    <span className="pm">
+      <span className="p">+{file.added}</span> <span className="m">−{file.removed}</span>
+    </span>
+  )
+}
+
+/** Lines that are too long go on under their first word. */
+function hanging(line: Line | null, sign = 0): CSSProperties | undefined {
+  if (line === null) return undefined
+  const text = line.parts.map((part) => part.text).join('')
+  const indent = Math.min(40, text.length - text.trimStart().length)
+  return { paddingLeft: `calc(10px + ${sign}px + ${indent}ch)`, textIndent: `calc(${-sign}px - ${indent}ch)` }
 }
 
 type Props = {
@@ -78,9 +97,7 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
         <span className="grow clip">
           <bdi>{file.name}</bdi>
         </span>
-        <span className="pm">
-          <span className="p">+{file.added}</span> <span className="m">−{file.removed}</span>
-        </span>
+        <Counts file={file} />
         <label className="viewed">
           <input
             type="checkbox"
@@ -121,7 +138,7 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
                         <>
                           <td className={`ln ${classOf(line)}`}>{line.before ?? ''}</td>
                           {number(line, line.kind === 'removed' ? 'before' : 'after')}
-                          <td className={classOf(line)}>
+                          <td className={classOf(line)} style={hanging(line, 14)}>
                             <span className="sign" aria-hidden="true">
                               {signs[line.kind]}
                             </span>
@@ -141,9 +158,13 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
                       ) : (
                         <>
                           {right === null ? number(left, 'before') : <td className={`ln ${classOf(left)}`}>{left?.before ?? ''}</td>}
-                          <td className={classOf(left)}>{left && <Words line={left} />}</td>
+                          <td className={classOf(left)} style={hanging(left)}>
+                            {left && <Words line={left} />}
+                          </td>
                           {right === null ? <td className="ln blank" /> : number(right, 'after')}
-                          <td className={`sep ${classOf(right)}`}>{right && <Words line={right} />}</td>
+                          <td className={`sep ${classOf(right)}`} style={hanging(right)}>
+                            {right && <Words line={right} />}
+                          </td>
                         </>
                       )}
                     </tr>

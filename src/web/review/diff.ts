@@ -8,7 +8,14 @@ export type Line = {
   readonly after: number | null
   readonly parts: readonly Part[]
 }
-export type DiffFile = { readonly name: string; readonly lines: readonly Line[]; readonly added: number; readonly removed: number }
+export type DiffFile = {
+  readonly name: string
+  readonly lines: readonly Line[]
+  readonly added: number
+  readonly removed: number
+  /** Shown as it is, against nothing. */
+  readonly isWhole: boolean
+}
 
 const plain = (text: string): Part[] => [{ text, isMarked: false }]
 const WORD_CHARS_MAX = 600
@@ -38,7 +45,8 @@ function marked(lines: readonly Line[]): Line[] {
   }
   return result
 }
-const counted = (name: string, lines: readonly Line[]): DiffFile => ({
+const counted = (name: string, lines: readonly Line[], isWhole = false): DiffFile => ({
+  isWhole,
   name,
   lines: marked(lines),
   added: lines.filter(({ kind }) => kind === 'added').length,
@@ -50,6 +58,9 @@ const linesIn = (text: string): string[] => {
   if (lines.at(-1) === '') lines.pop()
   return lines
 }
+
+/** Text that begins as a patch does and holds a hunk. */
+export const isUnifiedDiff = (text: string): boolean => /^(?:diff --git |Index: |--- \S)/.test(text) && /^@@ /m.test(text)
 
 /** The files of a patch; null: it is none. */
 export function filesOfPatch(text: string): DiffFile[] | null {
@@ -78,19 +89,22 @@ export function filesOfPatch(text: string): DiffFile[] | null {
 }
 
 const AROUND = 3
+const FOLDED_MIN = 2
 /** Long stretches that are the same are folded to what stands around a change. */
 function folded(lines: readonly Line[]): Line[] {
   if (lines.every(({ kind }) => kind === 'same')) return [...lines]
   const isNear = lines.map((_, i) => lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(({ kind }) => kind !== 'same'))
   const result: Line[] = []
   for (let i = 0; i < lines.length; i++) {
-    if (isNear[i]) result.push(lines[i]!)
-    else {
-      let end = i
-      while (end < lines.length && !isNear[end]) end++
-      result.push({ kind: 'gap', before: null, after: null, parts: plain(`${end - i} unchanged lines`) })
-      i = end - 1
+    let end = i
+    while (end < lines.length && isNear[end] === false) end++
+    // One line takes no less room than the words that it was folded.
+    if (end - i < FOLDED_MIN) {
+      result.push(lines[i]!)
+      continue
     }
+    result.push({ kind: 'gap', before: null, after: null, parts: plain(`${end - i} unchanged lines`) })
+    i = end - 1
   }
   return result
 }
@@ -108,7 +122,7 @@ export function fileOfTexts(name: string, before: string | null, after: string):
       else lines.push({ kind: 'same', before: before === null ? null : old++, after: fresh++, parts })
     }
   }
-  return counted(name, folded(lines))
+  return counted(name, folded(lines), before === null)
 }
 
 export type Pair = { readonly left: Line | null; readonly right: Line | null }

@@ -1,5 +1,5 @@
 // One review: the versions, the difference file by file, comments as drafts, and the verdict.
-import { useMemo, useState } from 'react'
+import { useEffect, useMemo, useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -8,17 +8,20 @@ import { Icon } from '../parts/icon.tsx'
 import { Empty, Failed, Skeleton } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
 import { Ago } from '../parts/time.tsx'
-import { call } from '../server/client.ts'
+import { call, queries } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
+import { followLive, steadily } from '../server/live.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
-import { useArtifacts } from '../tasks/side.tsx'
+import { Agreed, useArtifacts } from '../tasks/side.tsx'
+import { isOver, titleOf } from '../tasks/states.ts'
 import type { Task } from '../server/types.ts'
 import { contentOf, type Content } from './bytes.ts'
 import type { DraftComment, MadeComment } from './comments.tsx'
 import { MadeRemark } from './comments.tsx'
-import { anchorOf, FileDiff, type View } from './diff-view.tsx'
-import { fileOfTexts, filesOfPatch, type DiffFile } from './diff.ts'
+import { anchorOf, Counts, FileDiff, type View } from './diff-view.tsx'
+import { fileOfTexts, filesOfPatch, isUnifiedDiff, type DiffFile } from './diff.ts'
 import { DownloadButton } from './download.tsx'
+import { Verdicts, type Reviewed } from './history.tsx'
 import { VerdictPanel } from './verdict.tsx'
 import '../style/pages/review.css'
 
@@ -32,24 +35,28 @@ const useContent = (artifact_id: string | undefined, version: string | null) =>
 
 function filesOf(content: Content, base: Content | null): DiffFile[] {
   if (content.text === null) return []
-  const isPatch = content.artifact.payload.kind === 'diff' || content.artifact.payload.media_type === 'text/x-diff'
+  // A patch says by itself what it changes: it is shown as it is, whatever came before it.
+  const isPatch =
+    content.artifact.payload.kind === 'diff' || content.artifact.payload.media_type === 'text/x-diff' || isUnifiedDiff(content.text)
   const patch = isPatch || base === null ? filesOfPatch(content.text) : null
   if (patch !== null) return patch
   const { payload, type } = content.artifact
   return [fileOfTexts(payload.name ?? type, base?.text ?? null, content.text)]
 }
 
-function useComments(task: string): readonly MadeComment[] {
+type Said = { readonly reviews: readonly Reviewed[]; readonly made: readonly MadeComment[] }
+function useReviews(task: string): Said {
   const reviews = useQuery({
     queryKey: ['task', task, 'reviews'],
     queryFn: () => call('collaboration/review.list', { task_id: task, limit: 100 }),
   }).data
   return useMemo(() => {
-    if (!reviews) return []
+    if (!reviews) return { reviews: [], made: [] }
     const within = reviews.items.flatMap(({ comments, reviewer, at, artifact_version }) =>
       comments.map((one) => ({ ...one, by: reviewer, at, version: artifact_version })),
     )
-    return [...within, ...reviews.comments.map(({ artifact_version, ...one }) => ({ ...one, version: artifact_version }))]
+    const made = [...within, ...reviews.comments.map(({ artifact_version, ...one }) => ({ ...one, version: artifact_version }))]
+    return { reviews: reviews.items, made }
   }, [reviews])
 }
 
@@ -73,7 +80,8 @@ function FileTree({
         </span>
       </h2>
       <ul>
-        {files.map(({ name, added, removed }, i) => {
+        {files.map((file, i) => {
+          const { name } = file
           const slash = name.lastIndexOf('/')
           return (
             <li key={name} aria-current={i === at ? 'true' : undefined}>
@@ -83,9 +91,7 @@ function FileTree({
                   <b className="clip">{name.slice(slash + 1)}</b>
                   {slash > 0 && <span className="clip">{name.slice(0, slash)}</span>}
                 </span>
-                <span className="pm">
-                  <span className="p">+{added}</span> <span className="m">−{removed}</span>
-                </span>
+                <Counts file={file} />
               </button>
             </li>
           )
@@ -121,12 +127,23 @@ function Elsewhere({ content }: { readonly content: Content }) {
 export default function ReviewPage({ task: id }: { readonly task: string }) {
   const task = useQuery({ queryKey: ['task', id], queryFn: async () => (await call('collaboration/task.get', { task_id: id })).task })
   const artifacts = useArtifacts(id)
-  if (task.error || artifacts.error)
+  useEffect(
+    () =>
+      followLive(
+        'collaboration/audit.follow',
+        { task_id: id },
+        steadily(() => queries.invalidateQueries({ queryKey: ['task', id] })),
+      ),
+    [id],
+  )
+  if ((task.error && !task.data) || (artifacts.error && !artifacts.data))
     return (
       <div className="page">
         <h1 className="sr">Review</h1>
         <Failed
           what="This review"
+          thing="review"
+          back="/reviews"
           error={task.error ?? artifacts.error}
           again={() => void Promise.all([task.refetch(), artifacts.refetch()])}
         />
@@ -145,7 +162,15 @@ export default function ReviewPage({ task: id }: { readonly task: string }) {
         </Empty>
       </div>
     )
-  return <Delivered task={task.data} artifact={artifact} />
+  // A new delivery is another review: what was chosen for the one before does not count for it.
+  return <Delivered key={artifact.delivered ?? artifact.version} task={task.data} artifact={artifact} />
+}
+
+/** Why there is nothing to decide. */
+function doneWords(task: Task, reviews: readonly Reviewed[]): string {
+  if (task.outcome === 'cancelled') return 'The task was cancelled.'
+  if (isOver(task)) return reviews.length === 0 ? 'The task has ended without a review.' : 'The review is closed.'
+  return reviews.at(-1)?.verdict === 'changes_requested' ? 'The agent works on the changes.' : 'It is not waiting for a review.'
 }
 
 type Listed = NonNullable<ReturnType<typeof useArtifacts>['data']>[number]
@@ -163,7 +188,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
   const [drafts, setDrafts, clear] = useDraft<readonly DraftComment[]>(`comments/${task.id}/${version}`, [])
   const [viewed, setViewed] = useDraft<readonly string[]>(`viewed/${task.id}/${version}`, [])
   const [at, setAt] = useState(0)
-  const made = useComments(task.id)
+  const { reviews, made } = useReviews(task.id)
   const isLoaded = content.data !== undefined && (base === '' || before.data !== undefined || before.error !== null)
   const files = useMemo(
     () => (isLoaded && content.data ? filesOf(content.data, base === '' ? null : (before.data ?? null)) : []),
@@ -194,7 +219,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               <Link href="/reviews">Reviews</Link>
               <Icon name="chevron" />
               <Link href={`/tasks/${task.id}`}>
-                <bdi className="clip">{task.spec.goal}</bdi>
+                <bdi className="clip">{titleOf(task.spec.goal).title}</bdi>
               </Link>
             </div>
             <h1>
@@ -233,27 +258,29 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               value={base}
               onValue={setAgainst}
               options={[
-                ['', 'nothing'],
+                ['', 'No comparison'],
                 ...artifact.versions
                   .filter((one) => one.version !== version)
                   .map((one) => [one.version, `against ${one.version}`] as const),
               ]}
             />
-            <fieldset className="seg" aria-label="Diff view">
-              {(['unified', 'split'] as const).map((one) => (
-                <label key={one} className={view === one ? 'on' : undefined}>
-                  <input
-                    type="radio"
-                    className="over"
-                    name="diff-view"
-                    aria-label={capital(one)}
-                    checked={view === one}
-                    onChange={() => setView(one)}
-                  />
-                  {capital(one)}
-                </label>
-              ))}
-            </fieldset>
+            {files.length > 0 && (
+              <fieldset className="seg" aria-label="Diff view">
+                {(['unified', 'split'] as const).map((one) => (
+                  <label key={one} className={view === one ? 'on' : undefined}>
+                    <input
+                      type="radio"
+                      className="over"
+                      name="diff-view"
+                      aria-label={capital(one)}
+                      checked={view === one}
+                      onChange={() => setView(one)}
+                    />
+                    {capital(one)}
+                  </label>
+                ))}
+              </fieldset>
+            )}
             <DownloadButton artifact_id={artifact.id} version={version} words />
           </div>
         </div>
@@ -297,9 +324,12 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
             drafts={drafts}
             isVerified={content.data.isVerified === true}
             clear={clear}
+            earlier={<Verdicts title="Requested before" task_id={task.id} reviews={reviews} />}
           />
         ) : (
           <aside className="verdict" aria-label="Your review">
+            <Agreed criteria={task.spec.acceptance_criteria} />
+            <Verdicts title={isWaiting ? 'Requested before' : 'Verdict'} task_id={task.id} reviews={reviews} />
             <p className="muted">
               {isWaiting && version !== delivered ? (
                 <>
@@ -308,7 +338,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               ) : isWaiting ? (
                 'It waits for the people of the task.'
               ) : (
-                'It is not waiting for a review.'
+                doneWords(task, reviews)
               )}
             </p>
           </aside>

@@ -1,5 +1,5 @@
 // The verdict of a review: what was agreed, what one finds, and what must change. Drafts of comments go along with it.
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -46,8 +46,10 @@ type Props = {
   readonly drafts: readonly DraftComment[]
   readonly isVerified: boolean
   clear(): void
+  /** Verdicts on versions before this one. */
+  readonly earlier: ReactNode
 }
-export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Props) {
+export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlier }: Props) {
   const [verdict, setVerdict] = useState<Verdict | ''>('')
   const [changes, setChanges, clearChanges] = useDraft(`changes/${task.id}`, '')
   const [, go] = useLocation()
@@ -103,6 +105,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Prop
   ])
   return (
     <aside className="verdict" aria-label="Your review">
+      {earlier}
       <Criteria task={task} />
       <section>
         <h2 className="h">Your verdict</h2>
@@ -111,7 +114,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Prop
           value={verdict}
           onValue={(value) => setVerdict(value as Verdict)}
           options={[
-            { value: 'approved', words: 'Approve', note: isPlan ? 'The work goes on by this plan.' : 'The task is completed.' },
+            { value: 'approved', words: 'Approve', note: isPlan ? 'The agent goes on with this plan.' : 'The task is done.' },
             { value: 'changes_requested', words: 'Request changes', note: 'Back to the agent, with your comments.' },
             ...(isPlan ? [] : [{ value: 'rejected', words: 'Reject', note: 'The task ends as rejected.' }]),
           ]}
@@ -122,7 +125,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear }: Prop
         value={changes}
         onValue={setChanges}
         rows={4}
-        note="One change a line. The agent gets them as a list."
+        note="One change per line. The agent gets them as a list."
       />
       <section className="submit">
         <Refused error={submit.error} />

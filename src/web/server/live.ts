@@ -62,19 +62,23 @@ function catchUp(): void {
 }
 
 let following: AbortController | null = null
-let wasOpen = false
+let [wasOpen, isOpen] = [false, false]
 
 async function follow(signal: AbortSignal): Promise<void> {
   const options = {
     after: 'latest',
     signal,
     onOpen() {
+      isOpen = true
       become('live')
       if (wasOpen) lookNow()
       else catchUp()
       wasOpen = true
     },
-    onBreak: () => become(navigator.onLine ? 'reconnecting' : 'offline'),
+    onBreak() {
+      isOpen = false
+      become(navigator.onLine ? 'reconnecting' : 'offline')
+    },
   }
   for await (const { item } of client.follow('execution/inbox.follow', {}, options)) {
     state = { ...state, lastNewsAt: Date.now() }
@@ -89,7 +93,28 @@ async function keepFollowing(signal: AbortSignal): Promise<void> {
     } catch {
       become(navigator.onLine ? 'reconnecting' : 'offline')
     }
+    isOpen = false
     await new Promise((done) => setTimeout(done, session.isOut() ? 5_000 : 1_000))
+  }
+}
+
+const ASKED_MS = 3_000
+const SILENCE_MS = 4_000
+/**
+ * A connection stays open while nobody is at its other end: the server is asked for a sign of life as long as the page is looked at. Any
+ * answer is one.
+ */
+async function keepAsking(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await new Promise((done) => setTimeout(done, ASKED_MS))
+    if (signal.aborted || !isOpen || document.visibilityState === 'hidden') continue
+    const isThere = await fetch('/ready', { cache: 'no-store', signal: AbortSignal.timeout(SILENCE_MS) }).then(
+      () => true,
+      () => false,
+    )
+    if (signal.aborted || !isOpen) continue
+    if (!isThere && state.connection === 'live') become(navigator.onLine ? 'reconnecting' : 'offline')
+    else if (isThere && state.connection === 'reconnecting') become('live')
   }
 }
 
@@ -98,6 +123,7 @@ export function goLive(): () => void {
   const mine = (following = new AbortController())
   if (!navigator.onLine) become('offline')
   void keepFollowing(mine.signal)
+  void keepAsking(mine.signal)
   return () => mine.abort()
 }
 

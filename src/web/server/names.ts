@@ -1,6 +1,6 @@
 // Names of people, agents and projects by their ids. The server puts most of them beside the ids; the rest is looked up once.
 import { createContext, createElement, useContext, useMemo, type ReactNode } from 'react'
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
 import { after, all, call, session } from './client.ts'
 import type { Agent, User } from './types.ts'
 
@@ -31,16 +31,32 @@ export const useProjects = () =>
     staleTime: 60_000,
   })
 
-/** The goals of tasks, by their ids: of those that one sees lately. */
-export const useGoals = (): ReadonlyMap<string, string> | undefined =>
+/** The latest tasks of all projects that one sees. */
+export const useLatestTasks = () =>
   useQuery({
-    queryKey: ['tasks', 'goals'],
-    queryFn: async () => {
-      const { items } = await call('collaboration/task.list', { limit: 200 })
-      return new Map(items.map(({ id, spec }) => [id, spec.goal]))
-    },
+    queryKey: ['tasks', 'latest'],
+    queryFn: async () => (await call('collaboration/task.list', { all_projects: true, limit: 200 })).items,
     staleTime: 5_000,
-  }).data
+  })
+const GOALS_MAX = 40
+/** The first lines of the goals of tasks, by their ids: those that are not among the latest are looked up one by one. */
+export function useGoals(ids: readonly (string | null)[]): ReadonlyMap<string, string> {
+  const latest = useLatestTasks()
+  const titles = new Map((latest.data ?? []).map(({ id, spec }) => [id, firstLine(spec.goal)]))
+  const missing = [...new Set(ids)].filter((id) => id !== null && !titles.has(id)) as string[]
+  const found = useQueries({
+    queries: missing.slice(0, GOALS_MAX).map((id) => ({
+      queryKey: ['task', id],
+      queryFn: async () => (await call('collaboration/task.get', { task_id: id })).task,
+      enabled: latest.data !== undefined,
+      staleTime: 60_000,
+      retry: false,
+    })),
+  })
+  for (const { data } of found) if (data !== undefined) titles.set(data.id, firstLine(data.spec.goal))
+  return titles
+}
+const firstLine = (goal: string): string => goal.trim().split('\n')[0]!
 
 export type NameOf = (id: string | null | undefined, given?: string | null) => string
 const Names = createContext<NameOf>((id, given) => given ?? id ?? 'nobody')

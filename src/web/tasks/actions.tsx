@@ -1,18 +1,20 @@
-// Actions of a principal on a task that is under way: steer it, stop it, take it, give it back, give it time, end it.
+// Actions of a principal on a task: assign it, steer it, stop it, take it, give it back, give it time, end it. Each is offered only where the
+// state of the task allows it.
 import { useRef, useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useCommands } from '../app/commands.ts'
 import { ActButton } from '../parts/act-button.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
-import { Select, TextArea, TextField } from '../parts/fields.tsx'
+import { Pick, Select, TextArea, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { call, queries, serverNow } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import { useMe } from '../server/names.ts'
+import { useAgents, useMe } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
-import { isOver } from './states.ts'
+import { isOffered as canTake } from './agents.ts'
+import { allowed, titleOf, type Act } from './states.ts'
 
-type Opened = 'Amend' | 'Interrupt' | 'Extend' | 'Cancel task'
+type Opened = Exclude<Act, 'Take over'>
 type Props = { readonly task: Task; close(): void }
 
 function TaskDialog({
@@ -34,13 +36,14 @@ function TaskDialog({
     mutationFn: act,
     onSuccess() {
       void queries.invalidateQueries({ queryKey: ['task', task.id] })
+      void queries.invalidateQueries({ queryKey: ['tasks'] })
       close()
     },
   })
   return (
     <FormDialog
       name={name}
-      about={<bdi>{task.spec.goal}</bdi>}
+      about={<bdi>{titleOf(task.spec.goal).title}</bdi>}
       danger={danger}
       close={close}
       busy={send.isPending}
@@ -81,7 +84,37 @@ function Amend(props: Props) {
   )
 }
 
-type Reasoned = Exclude<Opened, 'Amend' | 'Extend'>
+function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reassign' }) {
+  const { task } = props
+  const [agent, setAgent] = useState('')
+  const agents = (useAgents().data ?? []).filter((one) => canTake(one, task.project_id) && one.id !== task.executor)
+  const act = (): Promise<unknown> =>
+    name === 'Assign'
+      ? call('collaboration/task.assign', { task_id: task.id, assignee: agent })
+      : call('collaboration/task.reassign' as never, { task_id: task.id, assignee: agent } as never)
+  return (
+    <TaskDialog {...props} name={name} act={act} blocked={agent === '' ? 'Choose an agent.' : undefined}>
+      <Pick
+        label="Agent"
+        value={agent}
+        onValue={setAgent}
+        placeholder="Search agents"
+        choices={agents.map(({ id, name: words, description }) => ({
+          id,
+          name: words,
+          ...(description === '' ? {} : { note: description }),
+        }))}
+        note={
+          name === 'Assign'
+            ? 'The agent gets the task when it connects.'
+            : 'The present agent stops. Questions that it asked are withdrawn; what it delivered stays.'
+        }
+      />
+    </TaskDialog>
+  )
+}
+
+type Reasoned = 'Interrupt' | 'Cancel task'
 const reasoned: Readonly<Record<Reasoned, { readonly note: string; act(task_id: string, reason: string): Promise<unknown> }>> = {
   Interrupt: {
     note: 'The agent stops where it is and waits until you answer in the inbox.',
@@ -151,38 +184,33 @@ function ChangeHands({ task, isHeldByPerson }: { readonly task: Task; readonly i
   )
 }
 
-const icons = { Amend: 'edit', Interrupt: 'stop', Extend: 'clock', 'Cancel task': 'x' } as const
+const icons = { Assign: 'agent', Reassign: 'agent', Amend: 'edit', Interrupt: 'stop', Extend: 'clock', 'Cancel task': 'x' } as const
 
 export function TaskActions({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
   const [open, setOpen] = useState<Opened | null>(null)
   const me = useMe().data?.id
-  const isMine = task.ownership.principal === me
-  const isOffered = isMine && !isOver(task)
-  const offered: Opened[] = isOffered ? ['Amend', ...(isHeldByPerson ? [] : (['Interrupt'] as const)), 'Extend', 'Cancel task'] : []
+  const acts = task.ownership.principal === me ? allowed[task.state] : []
+  const offered = acts.filter((act) => act !== 'Take over')
   useCommands(offered.map((title) => ({ title, group: 'Page' as const, run: () => setOpen(title) })))
   const close = (): void => setOpen(null)
   return (
     <>
-      {isOffered && <ChangeHands task={task} isHeldByPerson={isHeldByPerson} />}
+      {acts.length > 0 && (acts.includes('Take over') || isHeldByPerson) && <ChangeHands task={task} isHeldByPerson={isHeldByPerson} />}
       {offered.map((name) => (
         <button
           key={name}
           type="button"
-          className={name === 'Interrupt' || name === 'Cancel task' ? 'btn sm danger' : 'btn sm'}
+          className={`btn sm${name === 'Assign' ? ' primary' : name === 'Interrupt' || name === 'Cancel task' ? ' danger' : ''}`}
           onClick={() => setOpen(name)}
         >
           <Icon name={icons[name]} />
           {name}
         </button>
       ))}
-      {task.state === 'review_ready' || task.state === 'under_review' ? null : task.state === 'accepted' && isMine ? (
-        <ActButton changes={['task']} act={() => call('collaboration/task.complete', { task_id: task.id })}>
-          Complete
-        </ActButton>
-      ) : null}
       {open === 'Amend' && <Amend task={task} close={close} />}
       {open === 'Extend' && <ExtendTask task={task} close={close} />}
-      {open !== null && open !== 'Amend' && open !== 'Extend' && <WithReason name={open} task={task} close={close} />}
+      {(open === 'Assign' || open === 'Reassign') && <HandOver name={open} task={task} close={close} />}
+      {(open === 'Interrupt' || open === 'Cancel task') && <WithReason name={open} task={task} close={close} />}
     </>
   )
 }

@@ -7,12 +7,14 @@ import { tellError } from '../app/error-toast.tsx'
 import { Pick, Select, TextArea, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Page } from '../parts/page.tsx'
+import { useProject } from '../parts/project.tsx'
 import { Refused } from '../parts/states.tsx'
 import { after, all, call, queries } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
 import { wordsFor } from '../server/errors.ts'
-import { useAgents, useProjects } from '../server/names.ts'
+import { useAgents } from '../server/names.ts'
 import type { AgentCard } from '../server/types.ts'
+import { isOffered } from './agents.ts'
 
 type Form = { readonly goal: string; readonly criteria: string; readonly agent: string; readonly project: string; readonly due: string }
 const empty: Form = { goal: '', criteria: '', agent: '', project: '', due: '' }
@@ -26,10 +28,11 @@ function fitOf(card: AgentCard, goal: string): number {
   return wordsOf(goal).filter((word) => said.has(word)).length
 }
 
-function useSuggested(goal: string): readonly AgentCard[] {
+function useSuggested(goal: string, project_id: string): readonly AgentCard[] {
   const cards = useQuery({
-    queryKey: ['cards'],
-    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { limit: 200, ...after(cursor) })),
+    queryKey: ['cards', project_id],
+    queryFn: () => all<AgentCard>((cursor) => call('delegation/agent.discover', { project_id, limit: 200, ...after(cursor) })),
+    enabled: project_id !== '',
   }).data
   return (cards ?? [])
     .map((card) => ({ card, fit: fitOf(card, goal) }))
@@ -42,14 +45,17 @@ function useSuggested(goal: string): readonly AgentCard[] {
 export default function NewTaskPage() {
   const [form, setForm, clear] = useDraft<Form>('task/new', empty)
   const [, go] = useLocation()
-  const agents = (useAgents().data ?? []).filter(({ disabled, id }) => !disabled && id !== 'agent_system')
-  const projects = useProjects().data ?? []
-  const suggested = useSuggested(form.goal)
-  const [isUnknown, setUnknown] = useState(false)
+  const known = useAgents().data ?? []
+  const { projects, project: usual } = useProject()
+  const isIn = (id: string): boolean => projects.some((one) => one.id === id)
+  const project = [form.project, usual, 'project_default'].find(isIn) ?? projects[0]?.id ?? ''
+  const agents = known.filter((agent) => isOffered(agent, project))
+  const suggested = useSuggested(form.goal, project).filter(({ agent_id }) => agents.some(({ id }) => id === agent_id))
+  const [unknown, setUnknown] = useState<'' | 'nobody' | 'part'>('')
   const set = (more: Partial<Form>): void => setForm({ ...form, ...more })
   const suggest = (agent: string): void => {
     set({ agent })
-    setUnknown(false)
+    setUnknown('')
   }
   const create = useMutation({
     async mutationFn() {
@@ -59,7 +65,7 @@ export default function NewTaskPage() {
         .filter((line) => line !== '')
       const { task } = await call('collaboration/task.create', {
         spec: { goal: form.goal.trim(), acceptance_criteria: criteria },
-        ...(form.project === '' ? {} : { project_id: form.project }),
+        ...(project === '' ? {} : { project_id: project }),
         ...(form.due === '' ? {} : { deadline: new Date(form.due).toISOString() }),
       })
       // It exists from here on, and is not made once more: where handing it over fails, it is shown as it is, with the reason.
@@ -75,7 +81,16 @@ export default function NewTaskPage() {
       go(`/tasks/${task.id}`)
     },
   })
-  const blocked = form.goal.trim() === '' ? 'It needs a goal.' : isUnknown ? 'No agent here has that name.' : undefined
+  const blocked =
+    form.goal.trim() === ''
+      ? 'Enter a goal.'
+      : unknown === 'nobody'
+        ? 'No agent here has that name.'
+        : unknown === 'part'
+          ? 'Choose an agent from the list.'
+          : form.agent !== '' && known.length > 0 && !agents.some(({ id }) => id === form.agent)
+            ? 'This agent is not in the project.'
+            : undefined
   const send = (): void => {
     if (blocked === undefined && !create.isPending) create.mutate()
   }
@@ -103,26 +118,27 @@ export default function NewTaskPage() {
           value={form.goal}
           onValue={(goal) => set({ goal })}
           placeholder="Fix the login bug"
-          note="You become its principal; a goal never changes."
+          note="You own this task. The goal can't be edited later."
         />
         <TextArea
           label="Acceptance criteria"
           value={form.criteria}
           onValue={(criteria) => set({ criteria })}
           rows={4}
-          note="One a line. The review is held against them."
+          note="One per line. Reviewers check the work against these."
         />
         <Pick
           label="Agent"
           value={form.agent}
           onValue={(agent) => set({ agent })}
-          onUnknown={setUnknown}
+          onUnknown={(isUnknown, isPart) => setUnknown(isUnknown ? (isPart === true ? 'part' : 'nobody') : '')}
+          placeholder="Search agents"
           choices={agents.map(({ id, name, description }) => ({ id, name, ...(description === '' ? {} : { note: description }) }))}
-          note="Left empty, the task waits until you hand it over."
+          note="Leave it empty to assign the task later."
         />
         {suggested.length > 0 && (
           <div className="suggested">
-            <span className="note">Can do this, by their own card:</span>
+            <span className="note">They say that they can do this:</span>
             {suggested.map((card) => (
               <button type="button" key={card.agent_id} className="btn sm" onClick={() => suggest(card.agent_id)}>
                 <Icon name="agent" />
@@ -134,9 +150,9 @@ export default function NewTaskPage() {
         <div className="pair">
           <Select
             label="Project"
-            value={form.project}
+            value={project}
             onValue={(project) => set({ project })}
-            options={[['', 'The default one'], ...projects.map(({ id, name }) => [id, name] as const)]}
+            options={projects.map(({ id, name }) => [id, name] as const)}
           />
           <TextField label="Due" type="datetime-local" value={form.due} onChange={(event) => set({ due: event.target.value })} />
         </div>

@@ -1,5 +1,6 @@
 // Events of a task in groups: one line for what belongs together, in words, instead of each fact of the record.
 import type { IconName } from '../parts/icon.tsx'
+import { sortOf } from '../parts/who.tsx'
 import type { Event } from '../server/types.ts'
 
 export type Group = {
@@ -7,6 +8,8 @@ export type Group = {
   readonly icon: IconName
   readonly tone: '' | 'ok' | 'bad' | 'warn' | 'agent'
   readonly words: string
+  /** It happened to the task: nobody is named for it. */
+  readonly isPassive: boolean
   /** The one that it went to, after the words. */
   readonly whom: string | null
   /** Words that somebody wrote, or the message of the last report. */
@@ -19,7 +22,8 @@ type Said = { readonly words: string; readonly icon?: IconName; readonly tone?: 
 const shortOf = (action: string): string => action.slice(action.indexOf('/') + 1)
 const table: Readonly<Record<string, Said>> = {
   'task.created': { words: 'created the task', icon: 'plus' },
-  'task.assigned': { words: 'handed it to', icon: 'person' },
+  'task.assigned': { words: 'assigned it to', icon: 'person' },
+  'task.reassigned': { words: 'reassigned it to', icon: 'person' },
   'task.started': { words: 'began to work', icon: 'play', tone: 'agent' },
   'task.cancelled': { words: 'cancelled the task', icon: 'x', tone: 'bad' },
   'task.completed': { words: 'completed the task', icon: 'check', tone: 'ok' },
@@ -52,8 +56,8 @@ const table: Readonly<Record<string, Said>> = {
   'run.delegated': { words: 'got a run', icon: 'agent', tone: 'agent' },
   'run.started': { words: 'began a run', icon: 'play', tone: 'agent' },
   'run.progress': { words: 'reported', icon: 'agent', tone: 'agent' },
-  'run.completed': { words: 'ended a run', icon: 'check', tone: 'agent' },
-  'run.failed': { words: 'failed', icon: 'alert', tone: 'bad' },
+  'run.completed': { words: 'finished a run', icon: 'check', tone: 'agent' },
+  'run.failed': { words: 'reported that the run failed', icon: 'alert', tone: 'bad' },
   'authorization.denied': { words: 'tried something and was refused', icon: 'alert', tone: 'bad' },
 }
 /** The item of the inbox that stands for a checkpoint. */
@@ -74,21 +78,46 @@ function quoteOf(action: string, after: After | null): string | null {
   }
   if (action.startsWith('run.progress')) return textIn((after?.['progress'] as After | undefined) ?? after, 'message')
   if (action === 'review.commented') return textIn(after, 'body')
+  if (action === 'review.submitted') return requestedIn(after)
   return action === 'task.cancelled' ? textIn(after, 'outcome_reason') : null
+}
+
+/** Changes that a review asked for, or else its first words. */
+function requestedIn(after: After | null): string | null {
+  const changes = (after?.['requested_changes'] as readonly string[] | undefined) ?? []
+  if (changes.length > 0) return changes.join('\n')
+  const [first] = (after?.['comments'] as readonly { readonly body: string }[] | undefined) ?? []
+  return first?.body ?? null
+}
+
+/** The end of a run that the system noted: nobody did it. */
+function endOfRun(action: string, actor: string, after: After | null): Said | null {
+  if (sortOf(actor) !== 'system') return null
+  if (action === 'run.completed') return { words: 'Run finished', icon: 'check', tone: 'agent' }
+  if (action !== 'run.failed') return null
+  const reason = textIn(after, 'reason')
+  return reason === 'cancelled' || reason === 'handed_off'
+    ? { words: 'Run stopped', icon: 'stop' }
+    : { words: 'Run failed', icon: 'alert', tone: 'bad' }
 }
 
 function groupOf(event: Event): Group {
   const action = shortOf(event.action)
   const after = event.after as After | null
-  const said = table[action] ?? { words: plain(event.action) }
+  const end = endOfRun(action, event.actor, after)
+  const said = end ?? table[action] ?? { words: plain(event.action) }
   const verdict = action === 'review.submitted' ? textIn(after, 'verdict') : null
   const progress = (after?.['progress'] as { percent?: number } | undefined) ?? null
   return {
     events: [event],
     icon: said.icon ?? 'record',
     tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (said.tone ?? ''),
+    isPassive: end !== null,
     words: verdict === null ? said.words : `reviewed: ${verdict.replace('_', ' ')}`,
-    whom: action === 'task.assigned' ? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee') : null,
+    whom:
+      action === 'task.assigned' || action === 'task.reassigned'
+        ? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee')
+        : null,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
     request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? itemOf(event.subject.id) : null,

@@ -1,17 +1,18 @@
-// Tasks: those that are under way first by default, with the ones who work on them.
+// Tasks of all projects: those that are under way by default, found by words, agent, state and project.
 import { useState } from 'react'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
-import { Select } from '../parts/fields.tsx'
+import { SearchField, Select } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Page } from '../parts/page.tsx'
+import { ProjectChip, ProjectFilter, useProject, type Chosen } from '../parts/project.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { Ago, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { call } from '../server/client.ts'
-import { capital, useNameOf } from '../server/names.ts'
+import { capital, useAgents, useNameOf } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
-import { stateWords, toneOf } from './states.ts'
+import { stateWords, titleOf, toneOf } from './states.ts'
 
 const groups = {
   active: ['created', 'assigned', 'in_progress', 'blocked', 'review_ready', 'under_review', 'accepted'],
@@ -20,34 +21,53 @@ const groups = {
 } as const
 type Group = keyof typeof groups | 'all'
 
-function TaskRow({ task }: { readonly task: Task }) {
+function TaskRow({ task, chosen }: { readonly task: Task; readonly chosen: Chosen }) {
   const nameOf = useNameOf()
-  const holder = task.executor ?? task.ownership.assignee
+  const worker = task.executor ?? task.ownership.assignee
   return (
     <li data-testid="task-row" data-task-id={task.id} data-state={task.state}>
-      <Who name={nameOf(holder)} sort={sortOf(holder)} />
+      <Who name={nameOf(worker)} sort={sortOf(worker)} />
       <span className="two-lines">
         <Link className="title clip" href={`/tasks/${task.id}`}>
-          <bdi>{task.spec.goal}</bdi>
+          <bdi>{titleOf(task.spec.goal).title}</bdi>
         </Link>
         <span className="note clip">
-          {capital(nameOf(holder))} · for {nameOf(task.ownership.principal)} · <Ago at={task.created_at} />
+          {task.executor === null ? 'Not assigned' : capital(nameOf(worker))} · for {nameOf(task.ownership.principal)} ·{' '}
+          <Ago at={task.created_at} />
           {task.deadline !== null && ` · due ${momentOf(task.deadline)}`}
         </span>
       </span>
+      <ProjectChip of={chosen} id={task.project_id} />
       {task.overdue && <span className="chip bad">overdue</span>}
-      <span className={`chip ${toneOf(task)}`}>{stateWords(task)}</span>
+      <span className="state">
+        <span className={`chip ${toneOf(task)}`}>{stateWords(task)}</span>
+      </span>
     </li>
   )
 }
 
+/** Both are looked for here, in what was loaded: a page is as long as it can be then. */
+type Sought = { readonly words: string; readonly agent: string }
+const fits = ({ spec, executor, id }: Task, { words, agent }: Sought): boolean =>
+  (agent === '' || executor === agent) &&
+  words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => `${spec.goal} ${id}`.toLowerCase().includes(word))
+
 export default function TasksPage() {
   const [group, setGroup] = useState<Group>('active')
+  const [sought, setSought] = useState<Sought>({ words: '', agent: '' })
+  const isSeeking = sought.words.trim() !== '' || sought.agent !== ''
+  const chosen = useProject()
+  const agents = (useAgents().data ?? []).filter(({ id }) => id !== 'agent_system')
   const tasks = useInfiniteQuery({
-    queryKey: ['tasks', group],
+    queryKey: ['tasks', group, chosen.project, isSeeking],
     queryFn: ({ pageParam }) =>
       call('collaboration/task.list', {
+        ...chosen.input,
         ...(group === 'all' ? {} : { state: [...groups[group]] }),
+        ...(isSeeking ? { limit: 200 } : {}),
         ...(pageParam === null ? {} : { cursor: pageParam }),
       }),
     initialPageParam: null as string | null,
@@ -60,6 +80,15 @@ export default function TasksPage() {
       about="Work that was handed to agents, and where it stands."
       actions={
         <>
+          <SearchField label="Find a task" value={sought.words} onValue={(words) => setSought({ ...sought, words })} />
+          <ProjectFilter of={chosen} />
+          <Select
+            compact
+            label="Worked on by"
+            value={sought.agent}
+            onValue={(agent) => setSought({ ...sought, agent })}
+            options={[['', 'Any agent'], ...agents.map(({ id, name }) => [id, name] as const)]}
+          />
           <Select
             compact
             label="State"
@@ -69,7 +98,7 @@ export default function TasksPage() {
               ['active', 'Under way'],
               ['waiting', 'Waiting for people'],
               ['ended', 'Ended'],
-              ['all', 'All'],
+              ['all', 'All states'],
             ]}
           />
           <Link className="btn sm primary" href="/tasks/new">
@@ -81,23 +110,23 @@ export default function TasksPage() {
     >
       <Loaded from={tasks} what="The list of tasks">
         {({ pages }) => {
-          const items = pages.flatMap((page) => page.items)
-          if (items.length === 0)
-            return (
-              <Empty icon="task" tone="accent" title="No tasks here">
-                <p>Create one and hand it to an agent.</p>
-              </Empty>
-            )
+          const items = pages.flatMap((page) => page.items).filter((task) => fits(task, sought))
           return (
             <>
-              <ul className="card rows">
-                {items.map((task) => (
-                  <TaskRow key={task.id} task={task} />
-                ))}
-              </ul>
+              {items.length === 0 ? (
+                <Empty icon="task" tone="accent" title={isSeeking ? 'No task matches' : 'No tasks here'}>
+                  <p>{isSeeking ? 'Try other words, another agent or another state.' : 'Create one and assign it to an agent.'}</p>
+                </Empty>
+              ) : (
+                <ul className="card rows">
+                  {items.map((task) => (
+                    <TaskRow key={task.id} task={task} chosen={chosen} />
+                  ))}
+                </ul>
+              )}
               {tasks.hasNextPage && (
                 <button type="button" className="btn sm more" onClick={() => void tasks.fetchNextPage()}>
-                  More
+                  {isSeeking ? 'Look further back' : 'More'}
                 </button>
               )}
             </>

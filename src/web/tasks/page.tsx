@@ -3,14 +3,15 @@ import { useEffect } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
+import { useProject } from '../parts/project.tsx'
 import { Failed, Skeleton } from '../parts/states.tsx'
-import { ShortId } from '../parts/text.tsx'
-import { after, all, call, queries } from '../server/client.ts'
+import { Said, ShortId } from '../parts/text.tsx'
+import { call, queries } from '../server/client.ts'
 import { followLive, steadily } from '../server/live.ts'
-import type { Event, Task } from '../server/types.ts'
+import type { Task } from '../server/types.ts'
 import { TaskActions } from './actions.tsx'
-import { Side } from './side.tsx'
-import { stepsOf } from './states.ts'
+import { Side, useEvents } from './side.tsx'
+import { stepsOf, titleOf } from './states.ts'
 import { Timeline } from './timeline.tsx'
 import '../style/pages/task.css'
 
@@ -27,13 +28,26 @@ function Steps({ task }: { readonly task: Task }) {
   )
 }
 
+const SHOWN_CHARS = 400
+/** The rest of a long goal, with its line breaks. */
+function Goal({ text }: { readonly text: string }) {
+  const whole = (
+    <p className="goal">
+      <Said>{text}</Said>
+    </p>
+  )
+  if (text.length <= SHOWN_CHARS) return whole
+  return (
+    <details className="goal-fold">
+      <summary>The whole goal</summary>
+      {whole}
+    </details>
+  )
+}
+
 const useTask = (id: string) => ({
   task: useQuery({ queryKey: ['task', id], queryFn: async () => (await call('collaboration/task.get', { task_id: id })).task }),
-  events: useQuery({
-    queryKey: ['task', id, 'events'],
-    queryFn: () =>
-      all<Event>((cursor) => call('collaboration/audit.query', { task_id: id, order: 'oldest', limit: 200, ...after(cursor) })),
-  }),
+  events: useEvents(id),
   runs: useQuery({
     queryKey: ['task', id, 'runs'],
     queryFn: async () => (await call('delegation/run.list', { task_id: id, limit: 50 })).items,
@@ -54,6 +68,7 @@ function useTakenOver(task: Task | undefined): boolean {
 export default function TaskPage({ id }: { readonly id: string }) {
   const { task, events, runs } = useTask(id)
   const isTakenOver = useTakenOver(task.data)
+  const { projects, nameOf } = useProject()
   useEffect(
     () =>
       followLive(
@@ -66,15 +81,20 @@ export default function TaskPage({ id }: { readonly id: string }) {
     [id],
   )
   useEffect(() => {
-    if (task.data) document.title = `${task.data.spec.goal} · Countersign`
+    if (task.data) document.title = `${titleOf(task.data.spec.goal).title} · Countersign`
   }, [task.data?.spec.goal])
   if (!task.data)
     return (
       <div className="page">
         <h1 className="sr">Task</h1>
-        {task.error ? <Failed what="This task" error={task.error} again={() => void task.refetch()} /> : <Skeleton />}
+        {task.error ? (
+          <Failed what="This task" thing="task" back="/tasks" error={task.error} again={() => void task.refetch()} />
+        ) : (
+          <Skeleton />
+        )}
       </div>
     )
+  const { title, rest } = titleOf(task.data.spec.goal)
   return (
     <div className="page">
       <header>
@@ -84,9 +104,14 @@ export default function TaskPage({ id }: { readonly id: string }) {
               <Link href="/tasks">Tasks</Link>
               <Icon name="chevron" />
               <ShortId id={id} />
+              {projects.length > 1 && (
+                <span className="chip line project-chip" data-testid="project-name">
+                  <bdi>{nameOf(task.data.project_id)}</bdi>
+                </span>
+              )}
             </div>
             <h1>
-              <bdi>{task.data.spec.goal}</bdi>
+              <bdi>{title}</bdi>
             </h1>
           </div>
           <div className="row wrap actions">
@@ -98,6 +123,7 @@ export default function TaskPage({ id }: { readonly id: string }) {
             <TaskActions task={task.data} isHeldByPerson={isTakenOver} />
           </div>
         </div>
+        {rest !== '' && <Goal text={rest} />}
         <Steps task={task.data} />
       </header>
       <div className="cols task-cols">

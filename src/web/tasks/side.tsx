@@ -7,30 +7,54 @@ import { RevokeButton } from '../grants/revoke.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Meter, Percent } from '../parts/meter.tsx'
 import { plural, Said } from '../parts/text.tsx'
-import { Ago, momentOf, span } from '../parts/time.tsx'
+import { Ago, momentOf, span, useNow } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
-import { call } from '../server/client.ts'
+import { after, all, call } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Event, Run, Task } from '../server/types.ts'
 import { itemOf } from './events.ts'
+import { isOver, stateWords } from './states.ts'
 
 function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[] }) {
   const nameOf = useNameOf()
-  const holder = task.executor ?? task.ownership.assignee
-  const live = runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  const holder = task.ownership.assignee
+  const over = isOver(task)
+  const live = over ? [] : runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  const now = useNow(task.active_since === null ? 60 : 1)
+  const worked = task.active_ms + (task.active_since === null ? 0 : Math.max(0, now - Date.parse(task.active_since)))
   return (
     <section>
       <h2 className="h">Now</h2>
       <dl>
-        <dt>Held by</dt>
-        <dd className="row">
-          <Who name={nameOf(holder)} sort={sortOf(holder)} />
-          {nameOf(holder)}
-        </dd>
-        <dt>Principal</dt>
+        {over ? (
+          <>
+            <dt>Ended</dt>
+            <dd>
+              {stateWords(task)}
+              {task.outcome_reason !== null && (
+                <>
+                  : <Said>{task.outcome_reason}</Said>
+                </>
+              )}
+            </dd>
+          </>
+        ) : (
+          <>
+            <dt>Held by</dt>
+            <dd className="row">
+              <Who name={nameOf(holder)} sort={sortOf(holder)} />
+              {nameOf(holder)}
+            </dd>
+          </>
+        )}
+        <dt>Owner</dt>
         <dd>{nameOf(task.ownership.principal)}</dd>
-        <dt>Worked</dt>
-        <dd>{span(task.active_ms)}</dd>
+        {worked > 0 && (
+          <>
+            <dt>Worked</dt>
+            <dd>{span(worked)}</dd>
+          </>
+        )}
         {task.deadline !== null && (
           <>
             <dt>Due</dt>
@@ -38,12 +62,13 @@ function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[
           </>
         )}
       </dl>
-      {live.map(({ run_id, agent_id, progress, state }) => (
+      {live.map(({ run_id, agent_id, progress, state, started_at }) => (
         <div className="run-now" key={run_id}>
           <div className="row">
             <Who name={nameOf(agent_id)} sort="agent" />
             <span className="grow">
-              {capital(nameOf(agent_id))} {state === 'blocked' ? 'waits' : 'works'}
+              {capital(nameOf(agent_id))}{' '}
+              {state === 'blocked' ? 'waits' : started_at === null || task.state === 'assigned' ? 'has not started yet' : 'works'}
             </span>
             <Percent of={progress?.percent} />
           </div>
@@ -59,6 +84,13 @@ function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[
   )
 }
 
+/** Words for the last in the chain, by the state of the task. */
+function workWords(task: Task): string {
+  if (isOver(task)) return 'worked on it'
+  if (task.state === 'in_progress') return 'works on it'
+  return task.state === 'assigned' ? 'has not started yet' : 'waits'
+}
+
 function ChainOf({ task }: { readonly task: Task }) {
   const nameOf = useNameOf()
   const links = [...new Set([task.ownership.principal, ...task.delegators, task.executor ?? task.ownership.assignee])]
@@ -71,7 +103,7 @@ function ChainOf({ task }: { readonly task: Task }) {
             <Who name={nameOf(id)} sort={sortOf(id)} />
             <span>
               <Said>{capital(nameOf(id))}</Said>
-              <small>{i === 0 ? 'principal' : i === links.length - 1 ? 'works on it' : 'delegated'}</small>
+              <small>{i === 0 ? 'owner' : i === links.length - 1 ? workWords(task) : 'delegated'}</small>
             </span>
           </li>
         ))}
@@ -98,6 +130,11 @@ export function Agreed({ criteria, ...rest }: { readonly criteria: readonly stri
   )
 }
 
+export const useEvents = (task_id: string) =>
+  useQuery({
+    queryKey: ['task', task_id, 'events'],
+    queryFn: () => all<Event>((cursor) => call('collaboration/audit.query', { task_id, order: 'oldest', limit: 200, ...after(cursor) })),
+  })
 export const useArtifacts = (task_id: string) =>
   useQuery({
     queryKey: ['task', task_id, 'artifacts'],
@@ -240,7 +277,7 @@ function Rebuilt({ task }: { readonly task: Task }) {
       <p className={replay.matches ? 'row good' : 'row wrong'}>
         <Icon name={replay.matches ? 'check' : 'alert'} />
         {replay.matches
-          ? `${plural(replay.replayed, 'event')} ${replay.replayed === 1 ? 'rebuilds' : 'rebuild'} this task exactly`
+          ? `Verified: the record matches (${plural(replay.replayed, 'event')})`
           : `Event ${replay.difference?.seq ?? '?'} differs: ${replay.difference?.what ?? 'the task is not what its events say'}`}
       </p>
     </section>

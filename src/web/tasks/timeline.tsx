@@ -33,9 +33,13 @@ function TimelineEvent({ group, isFuture }: { readonly group: Group; readonly is
         <Icon name={group.icon} />
       </span>
       <div className="tx">
-        <b>
-          <bdi>{capital(nameOf(first.actor))}</bdi>
-        </b>{' '}
+        {!group.isPassive && (
+          <>
+            <b>
+              <bdi>{capital(nameOf(first.actor))}</bdi>
+            </b>{' '}
+          </>
+        )}
         {group.words} {group.whom !== null && <b>{nameOf(group.whom)}</b>} {group.percent !== null && <b>{group.percent} %</b>}
         {group.events.length > 1 && <span className="note"> {plural(group.events.length, 'report')}</span>}
         {(group.quote !== null || group.request !== null) && (
@@ -99,11 +103,11 @@ export function Timeline({ events, task }: Props) {
   const then = events[shown]!
   const state = taskAfter(events, shown, task.id)
   const groups = groupsOf(events)
-  const holder = state?.executor ?? state?.ownership?.assignee
+  const holder = state?.ownership?.assignee
   const words =
     state?.state === undefined
       ? ''
-      : `${stateWords({ state: state.state, outcome: state.outcome ?? null }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
+      : `${stateWords({ outcome: null, pending_checkpoint: null, ...state, state: state.state }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
   const place = groups.findLastIndex((group) => group.events[0]!.seq <= then.seq)
   return (
     <>

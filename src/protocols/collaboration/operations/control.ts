@@ -28,7 +28,8 @@ function interrupted(family: Family, action: string, words: string, takeover: bo
   const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
-  const own = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
+  const asked = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
+  const own = takeover ? { ...asked, task: { ...asked.task, taken_over: asked.checkpoint.id } } : asked
   const factsOf = ({ task, checkpoint }: Raised, name: string, at: number): Made[] => [
     fact(name, [image(Task, task)], at === 0 ? {} : { cause: 0 }),
     fact('task.checkpoint.raised', [image(Checkpoint, checkpoint)], { cause: at }),

@@ -1,0 +1,130 @@
+// The project that lists are about: one, or all that the reader is in. The choice is part of the address, and every list keeps to it.
+import { useEffect, useRef, useSyncExternalStore } from 'react'
+import { useLocation, useSearch } from 'wouter'
+import { useMe, useProjects } from '../server/names.ts'
+import { Select } from './fields.tsx'
+import { Icon } from './icon.tsx'
+
+const KEPT = 'project'
+const listeners = new Set<() => void>()
+let kept = localStorage.getItem(KEPT) ?? ''
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+function keep(project: string): void {
+  if (project === kept) return
+  kept = project
+  localStorage.setItem(KEPT, project)
+  for (const listener of listeners) listener()
+}
+
+export type Mine = { readonly id: string; readonly name: string; readonly isOwned: boolean }
+/** The projects that one is in, by name. */
+export function useMyProjects(): readonly Mine[] {
+  const me = useMe().data
+  const named = useProjects().data
+  return (me?.projects ?? [])
+    .map(({ project_id, role }) => ({
+      id: project_id,
+      name: named?.find(({ id }) => id === project_id)?.name ?? (project_id === 'project_default' ? 'Default' : project_id),
+      isOwned: role === 'owner',
+    }))
+    .toSorted((one, other) => one.name.localeCompare(other.name))
+}
+
+export type Chosen = {
+  readonly projects: readonly Mine[]
+  /** Empty: all of them. */
+  readonly project: string
+  /** The fields of a list that say so. */
+  readonly input: { readonly project_id: string } | { readonly all_projects: true }
+  /** Worth a word in a row: there are several, and none was chosen. */
+  readonly isMixed: boolean
+  nameOf(project_id: string): string
+  choose(project: string): void
+}
+export function useProject(): Chosen {
+  const projects = useMyProjects()
+  const remembered = useSyncExternalStore(subscribe, () => kept)
+  const asked = new URLSearchParams(useSearch()).get('project')
+  const [path, go] = useLocation()
+  // The inbox has a filter of its own: by itself it shows everything.
+  const isInbox = path.startsWith('/inbox')
+  const wanted = asked ?? (isInbox ? '' : remembered)
+  const project = projects.some(({ id }) => id === wanted) ? wanted : ''
+  useEffect(() => {
+    if (asked !== null && asked === project && !isInbox) keep(project)
+  }, [asked, project, isInbox])
+  return {
+    projects,
+    project,
+    input: project === '' ? { all_projects: true } : { project_id: project },
+    isMixed: project === '' && projects.length > 1,
+    nameOf: (id) => projects.find((one) => one.id === id)?.name ?? id,
+    choose(next) {
+      const params = new URLSearchParams(location.search)
+      if (!isInbox) keep(next)
+      if (!isInbox && !params.has('project')) return
+      if (isInbox && next !== '') params.set('project', next)
+      else params.delete('project')
+      go(params.size === 0 ? path : `${path}?${params.toString()}`, { replace: true })
+    },
+  }
+}
+
+/** The filter of a list. With one project there is nothing to choose. */
+export function ProjectFilter({ of: { projects, project, choose } }: { readonly of: Chosen }) {
+  if (projects.length < 2) return null
+  return (
+    <Select
+      compact
+      label="Project"
+      value={project}
+      onValue={choose}
+      options={[['', 'All projects'], ...projects.map(({ id, name }) => [id, name] as const)]}
+    />
+  )
+}
+
+export function ProjectChip({ of: { isMixed, nameOf }, id }: { readonly of: Chosen; readonly id: string }) {
+  if (!isMixed) return null
+  return (
+    <span className="project-column" data-testid="project-name" title={id}>
+      <bdi>{nameOf(id)}</bdi>
+    </span>
+  )
+}
+
+/** The switch beside the places that one can go to: all lists keep to its choice. */
+export function ProjectSwitch() {
+  const { projects, project, choose, nameOf } = useProject()
+  const menu = useRef<HTMLDetailsElement>(null)
+  if (projects.length < 2) return null
+  return (
+    <details className="switcher" ref={menu} data-testid="project-switch">
+      <summary>
+        <Icon name="folder" />
+        <span className="grow clip">{project === '' ? 'All projects' : nameOf(project)}</span>
+        <Icon name="chevron" />
+      </summary>
+      <ul>
+        {[{ id: '', name: 'All projects' }, ...projects].map(({ id, name }) => (
+          <li key={id}>
+            <button
+              type="button"
+              aria-current={id === project ? 'true' : undefined}
+              onClick={() => {
+                choose(id)
+                menu.current!.open = false
+              }}
+            >
+              <span className="grow clip">{name}</span>
+              {id === project && <Icon name="check" />}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}
