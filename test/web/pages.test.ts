@@ -369,11 +369,18 @@ test('everything of one’s own projects is found: lists, names, filter, palette
   await listed.waitFor({ state: 'detached' })
   await page.getByRole('combobox', { name: 'Project' }).selectOption('All projects')
   await listed.waitFor()
-  // Ended early, it says so everywhere.
+  // At work, it goes to another agent.
+  await stage.call('admin', 'identity/project.join', { project_id, subject: 'agent_planner' })
   await stage.call('robin', 'collaboration/task.start', { task_id: task.id })
-  await stage.call('maya', 'collaboration/task.cancel', { task_id: task.id, reason: 'Not needed any more' })
   await page.goto(`${stage.url}/tasks/${task.id}`)
-  await page.getByTestId('task-timeline').getByText('Run stopped').waitFor()
+  await page.getByRole('button', { name: 'Reassign' }).click()
+  await page.getByRole('dialog').getByLabel('Agent').fill('Planner')
+  await page.getByRole('dialog').getByRole('button', { name: 'Reassign' }).click()
+  await page.getByTestId('task-timeline').getByText('handed it to').waitFor()
+  // Ended early, it says so everywhere.
+  await stage.call('maya', 'collaboration/task.cancel', { task_id: task.id, reason: 'Not needed any more' })
+  await page.getByTestId('task-timeline').getByText('Run stopped').last().waitFor()
+  await page.getByTestId('task-state').getByText('Cancelled').waitFor()
   assert.deepEqual(await page.getByTestId('task-state').getByRole('listitem').allTextContents(), [
     'Created',
     'Assigned',
@@ -383,7 +390,7 @@ test('everything of one’s own projects is found: lists, names, filter, palette
   assert.equal(await page.getByText('System failed').count(), 0)
   await shoot(page, 'task-cancelled')
   await page.goto(`${stage.url}/agents`)
-  const run = page.getByTestId('run-row').filter({ hasText: 'Reconcile the ledger' })
+  const run = page.getByTestId('run-row').filter({ hasText: 'Reconcile the ledger' }).first()
   await run.getByText('stopped', { exact: true }).waitFor()
   await run.getByTestId('project-name').waitFor()
 })

@@ -106,7 +106,9 @@ function RunRow({ run, goal, chosen }: { readonly run: Run; readonly goal: strin
       </span>
       <Percent of={progress?.percent} />
       <ProjectChip of={chosen} id={run.project_id} />
-      <span className={`chip ${tone}`}>{words}</span>
+      <span className="state">
+        <span className={`chip ${tone}`}>{words}</span>
+      </span>
     </li>
   )
 }

@@ -91,7 +91,7 @@ function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reass
   const act = (): Promise<unknown> =>
     name === 'Assign'
       ? call('collaboration/task.assign', { task_id: task.id, assignee: agent })
-      : call('collaboration/task.reassign' as never, { task_id: task.id, assignee: agent } as never)
+      : call('collaboration/task.reassign', { task_id: task.id, assignee: agent })
   return (
     <TaskDialog {...props} name={name} act={act} blocked={agent === '' ? 'Choose an agent.' : undefined}>
       <Pick

@@ -19,11 +19,11 @@ export type Group = {
 }
 type Said = { readonly words: string; readonly icon?: IconName; readonly tone?: Group['tone'] }
 
+const HANDED_OVER: Said = { words: 'reassigned it to', icon: 'person' }
 const shortOf = (action: string): string => action.slice(action.indexOf('/') + 1)
 const table: Readonly<Record<string, Said>> = {
   'task.created': { words: 'created the task', icon: 'plus' },
   'task.assigned': { words: 'assigned it to', icon: 'person' },
-  'task.reassigned': { words: 'reassigned it to', icon: 'person' },
   'task.started': { words: 'began to work', icon: 'play', tone: 'agent' },
   'task.cancelled': { words: 'cancelled the task', icon: 'x', tone: 'bad' },
   'task.completed': { words: 'completed the task', icon: 'check', tone: 'ok' },
@@ -44,7 +44,7 @@ const table: Readonly<Record<string, Said>> = {
   'grant.added': { words: 'gave a grant', icon: 'grant' },
   'grant.used': { words: 'used a grant, nobody was asked', icon: 'grant', tone: 'ok' },
   'grant.revoked': { words: 'revoked a grant', icon: 'grant', tone: 'bad' },
-  'ownership.transferred': { words: 'handed it to somebody else', icon: 'person' },
+  'ownership.transferred': { words: 'handed it to', icon: 'person' },
   'ownership.delegated': { words: 'delegated it', icon: 'agent', tone: 'agent' },
   'ledger.written': { words: 'noted in the ledger', icon: 'record' },
   'request.created': { words: 'asked', icon: 'approve', tone: 'warn' },
@@ -101,11 +101,21 @@ function endOfRun(action: string, actor: string, after: After | null): Said | nu
     : { words: 'Run failed', icon: 'alert', tone: 'bad' }
 }
 
+/** The one that the task went to by this event; null: it went nowhere. */
+function receiverIn(action: string, after: After | null, detail: unknown): string | null {
+  if (action === 'task.checkpoint.resolved') return textIn((after?.['resolution'] as After | undefined) ?? null, 'reassign_to')
+  if (action !== 'task.assigned' && action !== 'ownership.transferred') return null
+  const { to } = (detail ?? {}) as { readonly to?: string }
+  return to ?? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee')
+}
+
 function groupOf(event: Event): Group {
   const action = shortOf(event.action)
   const after = event.after as After | null
   const end = endOfRun(action, event.actor, after)
-  const said = end ?? table[action] ?? { words: plain(event.action) }
+  const whom = receiverIn(action, after, event.detail)
+  const said = end ??
+    (action === 'task.checkpoint.resolved' && whom !== null ? HANDED_OVER : table[action]) ?? { words: plain(event.action) }
   const verdict = action === 'review.submitted' ? textIn(after, 'verdict') : null
   const progress = (after?.['progress'] as { percent?: number } | undefined) ?? null
   return {
@@ -114,10 +124,7 @@ function groupOf(event: Event): Group {
     tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (said.tone ?? ''),
     isPassive: end !== null,
     words: verdict === null ? said.words : `reviewed: ${verdict.replace('_', ' ')}`,
-    whom:
-      action === 'task.assigned' || action === 'task.reassigned'
-        ? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee')
-        : null,
+    whom,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
     request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? itemOf(event.subject.id) : null,

@@ -187,6 +187,13 @@ describe('a table', () => {
     assert.match(await shown(people, [task('3FKEE4', 'agent_sly')]), / agent_sly /)
     assert.match(await shown({ 'identity/agent.list': people['identity/agent.list']! }, [task('3FKEE4', 'agent_robin')]), / agent_robin /)
   })
+  test('says what became of a task and of its run: cancelled is not completed, stopped is not failed', async () => {
+    const ended = (end: string, outcome: string | null) => ({ ...task(end, 'user_owner'), state: 'completed', outcome })
+    const out = await shown(people, [ended('3FKEE4', 'cancelled'), ended('3FKEE5', 'rejected_at_checkpoint'), ended('3FKEE6', 'accepted')])
+    assert.match(out, /3FKEE4 +cancelled[^]*3FKEE5 +rejected [^]*3FKEE6 +completed/)
+    const run = { id: `run_${ulid('3FKEE4')}`, run_id: `run_${ulid('3FKEE4')}`, correlation_id: 'task_1', agent_id: 'agent_robin' }
+    assert.match(await shown(people, [{ ...run, state: 'failed', reason: 'cancelled' }]), /3FKEE4 +stopped/)
+  })
   test('of runs says which of them no process has taken', async () => {
     const run = (end: string, queued: boolean) => ({
       id: `run_${ulid(end)}`,

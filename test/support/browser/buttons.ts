@@ -78,6 +78,7 @@ async function taskOf(stage: Stage, goal: string): Promise<string> {
 export async function buttonsOf(stage: Stage): Promise<Button[]> {
   const [begun, taken, delivered] = [await taskOf(stage, 'Begun'), await taskOf(stage, 'Taken'), await taskOf(stage, 'Delivered')]
   await stage.call('maya', 'collaboration/task.takeover', { task_id: taken })
+  const { task: created } = await stage.call('maya', 'collaboration/task.create', { spec: { goal: 'Created' } })
   await stage.call('maya', 'collaboration/grant.add', { task_id: begun, scope: 'tidy:up', decision: 'allow', until: 'task' })
   const payload = { kind: 'inline', uri: `data:text/plain;base64,${Buffer.from('one\ntwo\n').toString('base64')}` }
   await stage.call('robin', 'collaboration/artifact.commit', { task_id: delivered, type: 'text', payload })
@@ -164,6 +165,16 @@ export async function buttonsOf(stage: Stage): Promise<Button[]> {
     inDialog('Interrupt', 'collaboration/task.interrupt', `/tasks/${begun}`, reason),
     inDialog('Extend', 'collaboration/task.extend', `/tasks/${begun}`, { label: 'Minutes', value: '77' }),
     inDialog('Cancel task', 'collaboration/task.cancel', `/tasks/${begun}`, reason),
+    inDialog('Reassign', 'collaboration/task.reassign', `/tasks/${begun}`, { label: 'Agent', value: 'Planner' }),
+    inDialog('Assign', 'collaboration/task.assign', `/tasks/${created.id}`, { label: 'Agent', value: 'Planner' }),
+    inDialog(
+      'New project',
+      'identity/project.add',
+      '/projects',
+      { label: 'Name' },
+      { done: 'b:text-is("Words that stay")' },
+      'Create project',
+    ),
     atOnce('Take over', '**/v1/collaboration/task.takeover', `/tasks/${begun}`, toast, 'button:text-is("Hand back")'),
     atOnce('Hand back', '**/v1/collaboration/task.return', `/tasks/${taken}`, toast, 'button:text-is("Take over")'),
     inDialog('Revoke', 'collaboration/grant.revoke', '/grants', null, { done: '.chip:text-is("revoked")' }),

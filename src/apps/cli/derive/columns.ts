@@ -120,7 +120,8 @@ export const listings: readonly Listing[] = [
     marks: ['spec', 'ownership', 'state'],
     columns: [
       ['TASK', 'id'],
-      ['STATE', 'state'],
+      // `completed` is the draft's word for a task that was cancelled, too: what became of it is said instead.
+      ['STATE', 'state', ({ outcome, state }) => (typeof outcome === 'string' && outcome !== 'accepted' ? outcome.split('_')[0] : state)],
       ['HELD BY', 'ownership.assignee'],
       ['CREATED', 'created_at'],
       ['GOAL', 'spec.goal'],
@@ -131,7 +132,7 @@ export const listings: readonly Listing[] = [
     columns: [
       ['RUN', 'id'],
       // A run that no process has taken is `running` in the draft's words, which tells nothing to a person who waits for it.
-      ['STATE', 'state', ({ queued, state }) => (queued === true ? 'queued' : state)],
+      ['STATE', 'state', ({ queued, state, reason }) => (queued === true ? 'queued' : reason === 'cancelled' ? 'stopped' : state)],
       ['AGENT', 'agent_id'],
       ['TASK', 'task_id'],
       ['CREATED', 'created_at'],
