@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { bookkeeping } from '#kernel/log/outbox-document.ts'
+import { noNotary } from '#kernel/ports/notary.ts'
 import { isPostgresOff } from '../support/as-processes/postgres.ts'
 import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores.ts'
 import { inputOf } from '../support/in-process/examples.ts'
@@ -42,6 +43,14 @@ describe('the matrix', () => {
         else assert.match(answer, letter === 'u' ? /^UNAUTHORIZED$/ : /^(AGENT_|RUN_)?NOT_FOUND$/, words)
         if (letter !== 'y') assert.equal(await stateHash(on.world.store), untouched, `${words}: nothing changes`)
       }
+      if (open !== undefined) return
+      // Where a part of the server is missing, callers who may not call it are refused as ever, and do not learn that.
+      const bare = await again(prepared, undefined, { terms: { harness: null }, perform: null, notary: noNotary })
+      for (const [i, letter] of letters(row).entries())
+        if (letter !== 'y') {
+          const { code } = await refusalOf(bare.call(columns[i]!, name, inputOf(op.example, bare.refs)))
+          assert.match(code, letter === 'u' ? /^UNAUTHORIZED$/ : /^(AGENT_|RUN_)?NOT_FOUND$/, `${name} by ${columns[i]}, without parts`)
+        }
     })
   }
 

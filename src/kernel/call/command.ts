@@ -1,7 +1,7 @@
 // One command, step by step. An attempt is one object, and each step a function on it: understand, replay, pay, decide, remember, commit. An attempt
 // that lost a race is made again from the start, which is safe because deciding has no effects.
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
-import { authorize, SYSTEM, type Actor } from '../declare/access.ts'
+import { authorize, refusalOfLoad, SYSTEM, type Actor } from '../declare/access.ts'
 import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
 import type { Command, Contract, Read, Wish } from '../declare/operation.ts'
 import { assertMatches, keyOf, parse } from '../declare/schema.ts'
@@ -212,13 +212,13 @@ export function createCommands(parts: Parts): Commands {
 
   /** Once for all attempts: a call that lost a race, or has waited, has paid already. */
   function pay({ op, actor, isFirst }: Attempt): Promise<void> | undefined {
-    if (op.effect) effects.refuseWithoutPort(op.effect)
     return isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service')) ? quota.take(op, actor.id) : undefined
   }
 
   async function decide({ protocol, op, input, actor, draft }: Attempt): Promise<unknown> {
     const output = await decideInto(draft, { protocol, op, input, actor, cause: null })
     const { wanted } = draft
+    if (op.effect && wanted) effects.refuseWithoutPort(op.effect)
     const elsewhereOnly = op.effect && wanted ? (options.doneElsewhere?.(op.effect.port, wanted.request) ?? null) : null
     if (elsewhereOnly !== null) throw new Refusal('UNAVAILABLE', elsewhereOnly, { retry_after: 1 })
     return output
@@ -250,7 +250,12 @@ export function createCommands(parts: Parts): Commands {
 
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
     const context = contextOf(given, actor, draft)
-    const state: unknown = await op.load(readerAs(draft, actor), input, context)
+    let state: unknown
+    try {
+      state = await op.load(readerAs(draft, actor), input, context)
+    } catch (error) {
+      throw refusalOfLoad(error, op.name, op.callers, actor)
+    }
     const allowed = authorize(op.name, op.callers, actor, state)
     const broken = op.requires.find((rule) => !rule.holds(state, input, context))
     if (broken) throw new Refusal(broken.code, broken.refusalFor?.(state, input, context) ?? broken.refusal)

@@ -7,7 +7,7 @@ import type { Denials } from './denials.ts'
 import type { Settle } from './due-on-read.ts'
 import { readingAt, type Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
-import { authorize, type Actor } from '../declare/access.ts'
+import { authorize, refusalOfLoad, type Actor } from '../declare/access.ts'
 import type { Query, Read } from '../declare/operation.ts'
 import { unitsOf, type Quota } from './quota.ts'
 import { assertMatches } from '../declare/schema.ts'
@@ -68,7 +68,12 @@ export function createQueries({ options, given, denials, reading, readerAs, sett
   async function look(op: Query, input: unknown, actor: Actor, draft: Draft) {
     const context = contextOf(given, actor, draft)
     const read = readerAs(draft, actor)
-    const state = await op.load(read, input, context)
+    let state: unknown
+    try {
+      state = await op.load(read, input, context)
+    } catch (error) {
+      throw refusalOfLoad(error, op.name, op.callers, actor)
+    }
     authorize(op.name, op.callers, actor, state)
     return { state, context, read }
   }

@@ -1,6 +1,6 @@
 // Actors and roles. The actor is made from the credential and from nothing else; claims of a body about its sender are checked, never
 // believed. Being a person is a registered property, not the spelling of an id.
-import { Refusal } from './errors.ts'
+import { isAway, Refusal } from './errors.ts'
 import type { Basis, Key, Value } from '../log/store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
@@ -125,6 +125,23 @@ export function authorize<S>(name: string, callers: readonly Role<S>[], actor: A
   const found = callers.find((candidate) => candidate.is(actor, state))
   if (!found) throw new Refusal('UNAUTHORIZED', `${callerOf(actor)} cannot do this (${name}): only ${holdersOf(callers)} can`)
   return found
+}
+
+/** Roles that say the same for every state: `role` is given a function of the actor alone. */
+const isOfActor = ({ is }: Role<never>): boolean => is.length < 2
+
+/**
+ * The refusal to answer with when loading failed. A part of the server that is missing is no answer to a caller who may not make this call in any
+ * state: it must learn neither that, nor be able to make the server look unavailable.
+ */
+export function refusalOfLoad(error: unknown, name: string, callers: readonly Role<never>[], actor: Actor): unknown {
+  if (!isAway(error) || !callers.every(isOfActor)) return error
+  try {
+    authorize(name, callers as readonly Role<unknown>[], actor, null)
+    return error
+  } catch (denial) {
+    return denial
+  }
 }
 
 /** In a sentence: `the task's principal or a reviewer`. The server itself is named only where no other role may. */

@@ -6,7 +6,7 @@ import type { Store } from '#kernel/log/store.ts'
 import { duePrefix, dueUntil, idIn, kindOf } from '#kernel/declare/schema.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { memoryDisk, memoryStore, type MemoryDisk } from '#stores/memory.ts'
-import { createWorld, settled, stateHash, type World } from './world.ts'
+import { createWorld, settled, stateHash, type World, type WorldOptions } from './world.ts'
 
 export const HOUR_MS = 3_600_000
 
@@ -49,10 +49,14 @@ export async function enlist({ world, call }: Stage, ...names: string[]): Promis
 type Opening = (disk: MemoryDisk) => Store | Promise<Store>
 
 /** The same scene once more, without playing it: a copy of its disk under a new kernel. */
-export async function again({ world, refs, disk }: Stage, open: Opening = (copy) => memoryStore({ disk: copy })): Promise<Stage> {
+export async function again(
+  { world, refs, disk }: Stage,
+  open: Opening = (copy) => memoryStore({ disk: copy }),
+  more: WorldOptions = {},
+): Promise<Stage> {
   const copy = structuredClone(disk)
   // Ids are made from time and seeded chance: a later start keeps them apart from those on the disk.
-  const other = await createWorld({ store: await open(copy), populated: false, startMs: world.kernel.now() + 1, seed: 2 })
+  const other = await createWorld({ store: await open(copy), populated: false, startMs: world.kernel.now() + 1, seed: 2, ...more })
   return stageOf(other, structuredClone(refs), copy)
 }
 
