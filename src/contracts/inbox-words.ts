@@ -9,6 +9,7 @@ type Asked = Pick<Request, 'kind' | 'action' | 'priority' | 'expires_at' | 'fall
   readonly assigned_to: string
   readonly payload: MirroredPayload
   readonly risk?: Request['risk']
+  readonly option_risks?: Request['option_risks']
   readonly on_expiry?: Request['on_expiry']
   readonly artifact?: Request['artifact']
 }
@@ -75,6 +76,10 @@ export function askedAs(checkpoint: Checkpoint): Asked {
     fallback: fallbacks[on_expiry],
     on_expiry,
     ...riskOf(checkpoint),
+    // Options that are all alike are as grave as the whole.
+    ...(new Set(checkpoint.options.map(({ risk }) => risk)).size > 1
+      ? { option_risks: checkpoint.options.map(({ risk }) => risks[risk]) }
+      : {}),
   }
 }
 

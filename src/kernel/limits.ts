@@ -125,6 +125,8 @@ export const limits = {
   allowedValuesMax: 100,
   mediaTypesMax: 20,
   reasonCharsMax: 2_000,
+  /** Typed by hand before a grave yes. */
+  phraseCharsMax: 40,
   /** Answers that people fill in. */
   linkCharsMax: 2_000,
   emailCharsMax: 254,

@@ -79,6 +79,11 @@ const steps: readonly Step[] = [
     words: 'requests are counted by the day on which they were asked, and by what became of them',
     run: (db, tag) => reindexed(db, 'execution.request', tag).found,
   },
+  {
+    to: 9,
+    words: 'open requests are listed in one order: critical, late or escalated, high, normal, low',
+    run: (db, tag) => reindexed(db, 'execution.request', tag).found,
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to

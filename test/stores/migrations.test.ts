@@ -53,6 +53,36 @@ test('format 3 enters which inputs an executor may read, as a new database does'
   assert.deepEqual([inputsIn(file), changes], [{ n: 1, format: CURRENT_FORMAT }, 1])
 })
 
+test('format 9 lists open requests in the one order, as a new database does', async (t) => {
+  const { db, file } = await ofFormat2(t)
+  db.close()
+  const world = await opened(file)
+  for (const priority of ['low', 'high', 'critical', 'normal'])
+    await world.call('devin', 'execution/request.create', { action: 'APPROVE', payload: { item: priority, details: {} }, priority })
+  await world.store.close()
+  const urgent = "entry > 'execution.request.open' AND entry < 'execution.request.opeo'"
+  const entries = (database: DatabaseSync): object[] => database.prepare(`SELECT entry FROM entries WHERE ${urgent} ORDER BY entry`).all()
+  const before = new DatabaseSync(file)
+  const wanted = entries(before)
+  assert.ok(wanted.length >= 4)
+  const older = before.prepare('UPDATE entries SET entry = ? WHERE entry = ?')
+  for (const { entry } of wanted as { entry: string }[])
+    older.run(
+      entry
+        .split('\0')
+        .with(3, entry.split('\0')[3] === '0' ? '0' : '1')
+        .join('\0'),
+      entry,
+    )
+  assert.notDeepEqual(entries(before), wanted)
+  before.exec('PRAGMA user_version = 8')
+  before.close()
+  await (await opened(file)).store.close()
+  const after = new DatabaseSync(file)
+  assert.deepEqual(entries(after), wanted)
+  after.close()
+})
+
 test('a task that differs from the record is named, and the file stays as it was', async (t) => {
   const { db, file, task_id } = await ofFormat2(t)
   db.prepare("UPDATE images SET text = replace(text, 'agent_robin', 'agent_devin') WHERE key = ?").run(`collaboration.task/${task_id}`)

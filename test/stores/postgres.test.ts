@@ -21,6 +21,7 @@ import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { batchOf, factOf } from '../support/in-process/batches.ts'
 import { startCutProxy, type CutManner, type CutPoint } from '../support/faults/cut-proxy.ts'
+import { createWorld } from '../support/in-process/world.ts'
 import { inDatabase, isPostgresOff, newDatabase, sharedPostgres } from '../support/as-processes/postgres.ts'
 
 const writing = (key: string, version: number): Batch =>
@@ -323,6 +324,45 @@ describe('migrations', { skip: isPostgresOff }, () => {
     await migrate(url)
     await stranger.query('SELECT pg_advisory_lock($1)', [MIGRATING])
     await migrate(url, steps, undefined, 0)
+  })
+
+  test('entries of open requests get their place in the one order, as in a new database', async (t) => {
+    const url = await databaseFor(t)
+    const world = await createWorld({ store: await open(t, url) })
+    const ask = async (priority: string, risk: string): Promise<string> => {
+      const payload = { item: `${priority} ${risk}`, details: {} }
+      const input = { action: 'APPROVE', payload, priority, risk, timeout_seconds: 60 }
+      return (await world.call('devin', 'execution/request.create', input)).request.id
+    }
+    await world.call('owner', 'execution/group.set', { name: 'ops', members: ['user_bob'] })
+    for (const priority of ['critical', 'high', 'normal', 'low']) for (const risk of ['R1', 'R5']) await ask(priority, risk)
+    await world.call('alice', 'execution/request.escalate', { request_id: await ask('low', 'R2'), to: ['group:ops'] })
+    const late = await ask('low', 'R3')
+    const until = new Date(world.kernel.now() + 30_000).toISOString()
+    await world.call('alice', 'execution/request.snooze', { request_id: await ask('normal', 'R3'), until })
+    world.advance(61_000)
+    await world.call('system', 'execution/request.expire', { request_id: late })
+    const entries = (): Promise<object[]> =>
+      inDatabase(
+        url,
+        `SELECT entry FROM countersign.entries UNION ALL SELECT prefix || ' ' || count FROM countersign.counts WHERE count > 0 ORDER BY 1`,
+      )
+    const wanted = await entries()
+    // As they were: critical or not; and those that are counted by priority in the order of their age.
+    const inParts = `(SELECT entry AS was, string_to_array(entry, E'\\x01\\x01') AS p FROM countersign.entries WHERE entry LIKE 'execution.request.%') o`
+    const older = (place: string, names: string, but: string): string =>
+      `UPDATE countersign.entries SET entry = array_to_string(${place}, E'\\x01\\x01') FROM ${inParts}
+        WHERE entry = was AND p[1] IN (${names.replaceAll(/(\w+)/g, "'execution.request.$1'")}) AND ${but}`
+    const rank = `(CASE WHEN p[3] < '2' THEN '0' WHEN p[3] IN ('2', '5') THEN '1' WHEN p[3] IN ('3', '6') THEN '2' ELSE '3' END)`
+    await inDatabase(url, older(`p[1:3] || (CASE WHEN p[4] < '2' THEN '0' ELSE '1' END) || p[5:]`, 'urgent, called', 'true'))
+    await inDatabase(url, older(`p[1:2] || ${rank} || p[6:]`, 'open, twice, claimed', `p[3] <> '9'`))
+    await inDatabase(
+      url,
+      `DELETE FROM countersign.counts WHERE prefix ~ '^execution.request.(open|twice|claimed)' AND prefix !~ E'\\x01\\x019\\x01'`,
+    )
+    assert.notDeepEqual(await entries(), wanted)
+    await inDatabase(url, `SET search_path = countersign; ${steps.find((step) => step.includes('execution.request.urgent'))!}`)
+    assert.deepEqual(await entries(), wanted)
   })
 
   test('a step that fails leaves nothing, and is done by the next start', async (t) => {

@@ -95,7 +95,7 @@ export const isUnresolved = rule<OfRequest>(
   ({ request }, _, { now }) => endOf(request, now),
 )
 /** A review has a no of its own, and its task would be left without a judge. */
-export const isDeclinable = rule<OfRequest>(
+export const isQuestion = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'it is a question: a review is answered',
   ({ request }) => request.kind !== 'review',

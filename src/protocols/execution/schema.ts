@@ -120,6 +120,7 @@ const RequestSchema = t.Object({
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
   risk: t.Optional(Risk), // by what the agent said, or by a floor where that is greater
   // X34: the floor that applied when it was asked; `said`: what the agent had said.
+  option_risks: t.Optional(t.Array(Risk)), // of each option, where a checkpoint gave them one
   floor: t.Optional(t.Object({ said: nullable(Risk), risk: Risk, rule: text(limits.promptCharsMax) })),
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
@@ -157,6 +158,9 @@ export const isTimedOut = ({ status, receipt }: Pick<Request, 'status' | 'receip
 export const outcomeOf = (request: Request): Outcome => (isTimedOut(request) ? 'expired' : request.status)
 export type Outcome = Status | 'expired'
 export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
+/** The first part of the one order, for each priority: of what is late or was escalated, and of the rest. */
+export const tiersOf = { critical: ['0', '1'], high: ['2', '5'], normal: ['3', '6'], low: ['4', '7'] } as const
+export const allTiers = Object.values(tiersOf).flat().toSorted()
 /** Behind everything else until its time comes. */
 export const SNOOZED = '9'
 
@@ -189,7 +193,7 @@ function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const until = snoozedUntil(request, who)
-    return until === null ? [who, rank, request.created_at] : [who, SNOOZED, until, rank]
+    return until === null ? [who, ...urgencyOf(request)] : [who, SNOOZED, until, rank]
   })
 }
 
@@ -199,15 +203,18 @@ export const turns = ['mine', 'none', 'other'] as const
 export type Turn = (typeof turns)[number]
 
 /**
- * Critical first, then the greater risk, the earlier deadline, the greater age. Requests without a risk or a deadline come after those that
- * have one.
+ * The one order of open requests: critical first, then what is late or was escalated, then by priority; among those the greater risk, the
+ * earlier deadline, the greater age. Requests without a risk or a deadline come after those that have one.
  */
-export const urgencyOf = ({ priority, risk, expires_at, created_at }: Request): Part[] => [
-  priority === 'critical' ? '0' : '1',
-  risk === undefined ? '9' : String(9 - Number(risk.slice(1))),
-  expires_at ?? '~',
-  created_at,
-]
+export function urgencyOf(request: Request): Part[] {
+  const { priority, risk, expires_at, created_at } = request
+  return [
+    tiersOf[priority][isPressing(request) ? 0 : 1],
+    risk === undefined ? '9' : String(9 - Number(risk.slice(1))),
+    expires_at ?? '~',
+    created_at,
+  ]
+}
 /** By urgency, without what was put off. */
 function urgentRows(request: Request): Part[][] {
   const listed = inboxesOf(request).filter((who) => snoozedUntil(request, who) === null)
@@ -266,7 +273,7 @@ function settledRows(request: Request): Part[][] {
 /** Those who have claimed it and have not put it off. */
 function claimedRows(request: Request): Part[][] {
   const listed = request.status === 'assigned' ? inboxesOf(request) : []
-  return listed.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, rankOf[request.priority], request.created_at])
+  return listed.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, ...urgencyOf(request)])
 }
 
 export const Request = doc('execution.request', RequestSchema, {

@@ -41,6 +41,28 @@ export const steps: readonly string[] = [
    CREATE TABLE blob_pins (
      id text COLLATE "C" PRIMARY KEY, checksum text COLLATE "C" NOT NULL, until timestamptz NOT NULL);
    CREATE INDEX blob_pins_checksum ON blob_pins (checksum)`,
+  // Open requests have one order: tier, risk, deadline, age. It follows whose turn it is (\`urgent\`), the group (\`called\`), or the person
+  // alone (the others, which had priority and age, and are counted by the tier now).
+  `CREATE TEMPORARY TABLE moved ON COMMIT DROP AS
+     SELECT s.entry, array_to_string(s.parts[1:s.kept] || ARRAY[
+         (CASE s.request->>'priority' WHEN 'critical' THEN 1 WHEN 'high' THEN 5 WHEN 'normal' THEN 6 ELSE 7 END
+           - CASE WHEN s.request->>'overdue' = 'false' AND s.request->>'escalated_at' IS NULL THEN 0
+               WHEN s.request->>'priority' = 'critical' THEN 1 ELSE 3 END)::text,
+         coalesce((9 - substr(s.request->>'risk', 2)::int)::text, '9'), coalesce(s.request->>'expires_at', '~'),
+         s.request->>'created_at', s.parts[array_length(s.parts, 1)]], E'\\x01\\x01') AS next
+     FROM (SELECT r.entry, r.parts, r.kept, coalesce(d.text, i.text)::json AS request
+       FROM (SELECT entry, parts, CASE WHEN parts[1] IN ('execution.request.urgent', 'execution.request.called') THEN 3 ELSE 2 END AS kept
+         FROM (SELECT entry, string_to_array(entry, E'\\x01\\x01') AS parts FROM entries
+           WHERE entry > 'execution.request.' AND entry < 'execution.request/') e
+         WHERE parts[1] IN ('execution.request.urgent', 'execution.request.called')
+            OR (parts[1] IN ('execution.request.open', 'execution.request.twice', 'execution.request.claimed') AND parts[3] <> '9')) r
+       JOIN docs d ON d.key = 'execution.request/' || r.parts[array_length(r.parts, 1)] LEFT JOIN images i ON i.id = d.image) s;
+   DELETE FROM entries e USING moved m WHERE e.entry = m.entry;
+   INSERT INTO entries SELECT next FROM moved;
+   DELETE FROM counts WHERE split_part(prefix, E'\\x01\\x01', 1) IN
+     ('execution.request.open', 'execution.request.twice', 'execution.request.claimed') AND split_part(prefix, E'\\x01\\x01', 3) <> '9';
+   INSERT INTO counts SELECT array_to_string((string_to_array(next, E'\\x01\\x01'))[1:3], E'\\x01\\x01') || E'\\x01\\x01', count(*) FROM moved
+     WHERE split_part(next, E'\\x01\\x01', 1) NOT IN ('execution.request.urgent', 'execution.request.called') GROUP BY 1`,
 ]
 
 /** One server migrates, the others wait for it; a step may take its time. */

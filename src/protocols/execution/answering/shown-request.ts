@@ -38,7 +38,7 @@ export function asShown<R extends Written>(request: R): R {
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
 export function cardOf(request: Request, surface?: Surface) {
   const write = writerFor(surface)
-  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, notice } = request
+  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, option_risks, notice } = request
   return {
     request_id: id,
     asks: whoAsks(request),
@@ -50,6 +50,7 @@ export function cardOf(request: Request, surface?: Surface) {
     priority,
     payload: visible(payload, write) as Record<string, unknown>,
     ...(risk === undefined ? {} : { risk }),
+    ...(option_risks === undefined ? {} : { option_risks }),
     ...(task_id === undefined ? {} : { task_id }),
     ...(artifact === undefined ? {} : { artifact }),
     ...(notice === undefined ? {} : { notice: write(notice) }),

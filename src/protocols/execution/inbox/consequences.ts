@@ -1,53 +1,143 @@
-// Consequences of each answer, and of none: the server's own words, so that nobody has to believe the agent's.
+// Consequences of each answer, and of none: the server's own words, so that nobody has to believe the agent's. Each is a clause without a
+// capital and a final period; a second sentence may follow.
+import { speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
-import type { Request } from '../schema.ts'
+import { isOpen, type Request } from '../schema.ts'
 
-export const Effects = t.Object({ approve: t.String(), reject: t.String(), timeout: t.String() })
+export const Effects = t.Object({
+  approve: t.String(),
+  reject: t.String(),
+  decline: t.String(),
+  timeout: t.String(),
+  changes: t.Optional(t.String({ description: 'of requesting changes, where something is reviewed' })),
+})
 export type Effects = Static<typeof Effects>
-type Answers = Pick<Effects, 'approve' | 'reject'>
+type Answers = Omit<Effects, 'timeout'>
+type Judged = Omit<Answers, 'decline'>
+
+/** The reader, the task behind the item, and the names of those who vote. */
+export type Reading = { readonly actor: Actor; readonly task: KnownTask | null; readonly voters: readonly string[] }
 
 const ENDS = 'the task ends'
-const ONLY_ANSWERED = 'not possible: it can only be answered or left'
+const ONLY_ANSWERED = 'you cannot reject a question. Decline it with a reason, snooze it or ask back'
 
 /** A question of another protocol has consequences there. */
-const elsewhere: Readonly<Record<Exclude<Request['kind'], 'request'>, Answers>> = {
+const elsewhere: Readonly<Record<Exclude<Request['kind'], 'request'>, Judged>> = {
   approval: { approve: 'the task goes on', reject: ENDS },
-  choice: { approve: 'the task goes on with the option that you choose', reject: `${ONLY_ANSWERED}; cancelling the task ends it` },
-  input: { approve: 'the task goes on with the value that you provide', reject: `${ONLY_ANSWERED}; cancelling the task ends it` },
-  escalation: { approve: 'the task goes on; its executor gets your reason', reject: ENDS },
-  interrupt: { approve: 'the agent goes on; your reason steers it', reject: ENDS },
+  choice: { approve: 'the task goes on with the option that you choose', reject: ONLY_ANSWERED },
+  input: { approve: 'the task goes on with the value that you provide', reject: ONLY_ANSWERED },
+  escalation: { approve: 'the agent goes on and gets your words', reject: ENDS },
+  interrupt: { approve: 'the agent goes on and gets your words', reject: ENDS },
   review: {
-    approve: 'the task is completed (changes_requested sends it back to its executor)',
+    approve: 'the task is done',
+    changes: 'the agent gets your words and delivers again',
     reject: 'the task ends as rejected',
   },
 }
-const plan: Answers = {
-  approve: 'the work goes on by the plan (changes_requested asks for another plan)',
+const plan: Judged = {
+  approve: 'the work goes on by the plan',
+  changes: 'the agent gets your words and makes another plan',
   reject: 'not possible: a plan can only be sent back',
 }
-
-function answersOf({ kind, action, payload }: Request, task: KnownTask | null): Answers {
-  if (kind === 'request') {
-    // A "rejected" is only an answer here (H6): the task goes on with it.
-    const told = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
-    const what = { DECIDE: 'gets the option that you choose', APPROVE: 'may go ahead', PROVIDE: 'gets the value that you provide' }
-    return { approve: told(what[action]), reject: action === 'APPROVE' ? told('may not go ahead') : ONLY_ANSWERED }
-  }
-  if (kind === 'escalation' && action !== 'APPROVE') return elsewhere[action === 'DECIDE' ? 'choice' : 'input']
-  const isPlan = kind === 'review' && 'options' in payload && !payload.options.includes('rejected')
-  return isPlan ? plan : elsewhere[kind]
+const session: Judged = {
+  approve: 'the other harness is told that its task begins',
+  reject: 'the task is refused, and the other harness is told',
 }
+
+const isPlan = ({ kind, payload }: Request): boolean => kind === 'review' && 'options' in payload && !payload.options.includes('rejected')
+/** A question that was put to the next person is answered as before. */
+const kindOf = ({ kind, action }: Request): Request['kind'] =>
+  kind === 'escalation' && action !== 'APPROVE' ? (action === 'DECIDE' ? 'choice' : 'input') : kind
+
+/** Whether a rejection of the item ends its task: of a request it is only an answer (H6). */
+export function rejectionEndsTask(request: Request): boolean {
+  const kind = kindOf(request)
+  return request.task_id !== undefined && !['request', 'choice', 'input'].includes(kind) && !isPlan(request)
+}
+
+/** The last person left decides: a review has a no of its own, and somebody must say what becomes of a task that was stopped. */
+export function isDeclinable({ kind, asked_by, people }: Request): boolean {
+  if (kind === 'review') return false
+  const isAboutTask = kind === 'interrupt' || (kind === 'escalation' && asked_by === 'system')
+  return !isAboutTask || people.length > 1
+}
+
+function judgedOf(request: Request, task: KnownTask | null): Judged {
+  const { kind, action, payload, session_id } = request
+  if (session_id !== undefined) return session
+  if (kind !== 'request') return isPlan(request) ? plan : elsewhere[kindOf(request) as Exclude<Request['kind'], 'request'>]
+  const told = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
+  // A grant would answer the next one by itself; an answer is for this one alone.
+  const once = task !== null && (payload as { scope?: string }).scope !== undefined ? ' this once' : ''
+  const what = { DECIDE: 'gets the option that you choose', APPROVE: `may go ahead${once}`, PROVIDE: 'gets the value that you provide' }
+  return { approve: told(what[action]), reject: action === 'APPROVE' ? told('may not go ahead') : ONLY_ANSWERED }
+}
+
+function declineOf(request: Request, { actor, task }: Reading): string {
+  const { kind, people, project_id, session_id } = request
+  if (session_id !== undefined) return session.reject
+  if (kind === 'review') return 'not possible: a review is approved, sent back or rejected'
+  if (kind === 'request') return `the agent gets your reason and no answer${task === null ? '' : `, and task ${task.id} goes on`}`
+  if (people.some((who) => !speaksFor(actor, who, project_id))) return 'the next person of the task is asked'
+  return isDeclinable(request)
+    ? 'nobody else can answer it: you are asked what becomes of the task'
+    : 'not possible: nobody else can answer it'
+}
+
+// --- Quorum --------------------------------------------------------------------------------------------------------------------
+
+const numerals = ['none', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
+const inWords = (count: number): string => numerals[count] ?? String(count)
+const listed = (names: readonly string[]): string =>
+  names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)!}`
+
+/** One answer is one vote, which decides only where it is the last that is needed. */
+function votedOf(request: Request, once: Judged, voters: readonly string[]): Answers {
+  const { action, votes = [] } = request
+  const { n, of } = request.quorum!
+  const left = of.length - votes.length - 1
+  const enough = `${inWords(n)} of ${listed(voters)}`
+  if (action !== 'APPROVE') {
+    const approve = `counts as one vote. The agent gets an option when ${enough} have chosen it`
+    const decline = `counts as a vote for no option${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`
+    return { approve, reject: once.reject, decline }
+  }
+  const yes = votes.filter(({ result }) => result === 'approved').length
+  const sentence = (clause: string): string => clause.charAt(0).toUpperCase() + clause.slice(1)
+  const still = yes + left >= n
+  const no = still ? `counts as a no. ${inTime(enough)}` : `counts as a no, and decides it. ${sentence(once.reject)}`
+  return {
+    approve: `counts as ${yes + 1} of ${n} approvals. ${yes + 1 >= n ? sentence(once.approve) : inTime(enough)}`,
+    reject: no,
+    decline: still ? no : 'counts as a no, and decides it. The agent gets the reasons and no answer',
+  }
+}
+const inTime = (enough: string): string => `The agent may go ahead when ${enough} have approved`
+const countsIn = ({ votes = [] }: Request): number[] =>
+  [
+    ...Map.groupBy(
+      votes.filter(({ declined }) => declined !== true),
+      ({ result }) => result,
+    ).values(),
+  ].map(({ length }) => length)
+
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 /** X27: whoever sees it so cannot answer it. */
 function withoutDecider({ gone = [], project_id }: Request): Answers {
   const words = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
-  return { approve: words, reject: words }
+  return { approve: words, reject: words, decline: words }
 }
 
-export function effectsOf(request: Request, task: KnownTask | null): Effects {
-  return { ...(request.no_decider === true ? withoutDecider(request) : answersOf(request, task)), timeout: timeoutOf(request) }
+function answersOf(request: Request, reading: Reading): Answers {
+  if (request.no_decider === true) return withoutDecider(request)
+  const judged = judgedOf(request, reading.task)
+  if (request.quorum !== undefined && isOpen(request)) return votedOf(request, judged, reading.voters)
+  return { ...judged, decline: declineOf(request, reading) }
 }
+
+export const effectsOf = (request: Request, reading: Reading): Effects => ({ ...answersOf(request, reading), timeout: timeoutOf(request) })
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
   if (expires_at === null) return 'it waits until somebody answers'

@@ -6,7 +6,8 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Registered } from '#kernel/ports/names.ts'
 import { cardOf, shownDigest, visible } from '../answering/shown-request.ts'
-import { Effects, effectsOf } from './consequences.ts'
+import { Effects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
+import { Argument, argumentsOf, Guard, guardOf } from './guard.ts'
 import { type Payload, Action } from '../asking/payload.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { taskBehind } from '../access.ts'
@@ -50,9 +51,21 @@ const Facts = t.Object({
   flagged: t.Array(t.String()),
 })
 
+/** One word for what is asked, whichever way it came: a request says by its action what it asks for. */
+export const Asks = either('approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
+export type Asks = Static<typeof Asks>
+const asked = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
+export const asksOf = ({ kind, action }: Pick<Request, 'kind' | 'action'>): Asks => (kind === 'request' ? asked[action] : kind)
+
+const Option = t.Object({
+  label: t.String(),
+  risk: nullable(t.Union([Risk], { description: 'where the agent gave the option a risk of its own' })),
+})
+
 export const Item = t.Object({
   request_id: Id,
   kind: Kind,
+  asks: Asks,
   action: Action,
   status: Status,
   title: t.String(),
@@ -65,6 +78,11 @@ export const Item = t.Object({
     t.String({ description: 'why it is before you: you, pool, group:<name>, or the id of the person in whose place you answer' }),
   ),
   risk: nullable(Risk),
+  guard: Guard,
+  arguments: t.Array(Argument, { description: 'as many short ones as a list has room for' }),
+  options: nullable(t.Array(Option)),
+  reject_ends_task: t.Boolean(),
+  declinable: t.Boolean(),
   reason: nullable(t.Object({ text: t.String(), by_agent: t.Literal(true) })),
   facts: Facts,
   effects: Effects,
@@ -73,6 +91,7 @@ export const Item = t.Object({
   age_seconds: t.Integer(),
   expires_at: nullable(Timestamp),
   overdue: t.Boolean(),
+  escalated: t.Boolean(),
   assignee: nullable(Id),
   assignee_name: nullable(t.String()),
   people: t.Integer(),
@@ -106,6 +125,22 @@ function lineOf(text: string): string {
   return line.length > limits.labelCharsMax ? `${line.slice(0, limits.labelCharsMax - 1)}…` : line
 }
 export const titleOf = ({ payload }: Request): string => lineOf(questionIn(payload))
+
+/** A task that a person stopped is known by the task, and by who stopped it. */
+async function titleFor(request: Request, actor: Actor, knowing: Knowing): Promise<string> {
+  const task = request.kind === 'interrupt' ? await knowing.task(request.task_id) : null
+  if (task === null) return titleOf(request)
+  const { takeover } = (request.payload as { details?: { takeover?: boolean } }).details ?? {}
+  const who = request.requester === actor.id ? 'You' : ((await personNamed(request.requester, knowing)).name ?? request.requester)
+  return lineOf(`${who} ${takeover === true ? 'took over' : 'stopped'} ${lineOf(task.spec.goal)}`)
+}
+
+/** Labels as people see them, each with the risk that the agent gave it. */
+function optionsOf({ payload, option_risks }: Request): Item['options'] {
+  const { options, validation } = payload as { options?: readonly string[]; validation?: { allowed_values?: readonly (string | number)[] } }
+  const labels = options ?? validation?.allowed_values
+  return labels === undefined ? null : labels.map((label, i) => ({ label: shownText(String(label)), risk: option_risks?.[i] ?? null }))
+}
 
 const PLAIN = /^[\n\t\x20-\x7E]*$/
 /** Warnings to people about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
@@ -192,7 +227,7 @@ async function precedentsOf(request: Request, knowing: Knowing): Promise<Item['f
 }
 
 async function factsOf(request: Request, task: KnownTask | null, knowing: Knowing): Promise<Item['facts']> {
-  const { requester, project_id, floor, risk } = request
+  const { requester, project_id, floor, risk, session_id } = request
   const agent = await knowing.named(requester)
   const project = await knowing.named(project_id)
   const owner = agent?.owner ?? null
@@ -214,9 +249,12 @@ async function factsOf(request: Request, task: KnownTask | null, knowing: Knowin
     },
     chain: await chainOf(request, task, knowing),
     risk:
-      floor === undefined
-        ? { said: risk ?? null, floor: null, rule: null }
-        : { said: floor.said, floor: floor.risk, rule: shownText(floor.rule) },
+      // A gate of this server has rated the task of another harness.
+      session_id !== undefined
+        ? { said: null, floor: risk ?? null, rule: 'the rules of this server for tasks of other harnesses' }
+        : floor === undefined
+          ? { said: risk ?? null, floor: null, rule: null }
+          : { said: floor.said, floor: floor.risk, rule: shownText(floor.rule) },
     precedents: await precedentsOf(request, knowing),
     flagged: flaggedIn(request),
   }
@@ -235,6 +273,10 @@ async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ende
   }
 }
 
+/** Another harness is known by its own name. */
+const askerOf = async ({ requester, agent_id, session_id }: Request, knowing: Knowing): Promise<string | null> =>
+  session_id === undefined ? nameOf(await knowing.named(requester)) : lineOf(agent_id.replace(/^hcp:/, ''))
+
 type Row = Omit<Item, 'card' | 'facts' | 'effects'>
 
 /** The item without what takes long to read and to write. */
@@ -243,21 +285,28 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
   return {
     request_id: id,
     kind: request.kind,
+    asks: asksOf(request),
     action: request.action,
     status: request.status,
-    title: titleOf(request),
+    title: await titleFor(request, actor, knowing),
     digest: shownDigest(request),
     task_id: request.task_id ?? null,
-    agent: { id: requester, name: nameOf(await knowing.named(requester)), label: shownText(agent_id) },
+    agent: { id: requester, name: await askerOf(request, knowing), label: shownText(agent_id) },
     acts_for: await personNamed(owner, knowing),
     through: throughOf(actor, request),
     risk: request.risk ?? null,
+    guard: guardOf(request, flaggedIn(request), titleOf(request) !== questionIn(payload)),
+    arguments: argumentsOf(request),
+    options: optionsOf(request),
+    reject_ends_task: rejectionEndsTask(request),
+    declinable: isDeclinable(request),
     reason: payload.context === undefined ? null : { text: shownText(payload.context), by_agent: true },
     priority: request.priority,
     created_at,
     age_seconds: Math.max(0, Math.floor((Date.parse(now) - Date.parse(created_at)) / 1_000)),
     expires_at: request.expires_at,
     overdue: request.overdue,
+    escalated: request.escalated_at !== undefined,
     assignee: assigned_to,
     assignee_name: assigned_to === null ? null : (await personNamed(assigned_to, knowing)).name,
     people: people.length,
@@ -271,12 +320,15 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
   }
 }
 
+const votersOf = ({ quorum }: Request, knowing: Knowing): Promise<string[]> =>
+  Promise.all((quorum?.of ?? []).map(async (id) => (await personNamed(id, knowing)).name ?? id))
+
 export async function itemOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Item> {
   const task = await knowing.task(request.task_id)
   return {
     ...(await rowOf(request, actor, now, knowing)),
     card: cardOf(request),
     facts: await factsOf(request, task, knowing),
-    effects: effectsOf(request, task),
+    effects: effectsOf(request, { actor, task, voters: await votersOf(request, knowing) }),
   }
 }

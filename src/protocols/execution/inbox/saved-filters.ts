@@ -10,7 +10,10 @@ import { Id, Kind, Priority, Risk, Timestamp } from '../schema.ts'
 
 export const State = either('open', 'closed', 'completed', 'failed', 'cancelled', 'declined')
 const fields = {
-  kind: t.Optional(Kind),
+  kind: t.Optional({
+    ...Kind,
+    description: 'approval, choice and input also find requests that ask for one; request: only what came as one',
+  }),
   action: t.Optional(Action),
   priority: t.Optional(Priority),
   project_id: t.Optional({ ...Id, description: 'only what belongs to this project' }),

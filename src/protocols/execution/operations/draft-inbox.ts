@@ -7,7 +7,7 @@ import { either, END, t, type Part, type Static } from '#kernel/declare/schema.t
 import { asShown } from '../answering/shown-request.ts'
 import { allOf, inboxesReadBy, type Inboxes } from '../inbox/readers.ts'
 import { Action } from '../asking/payload.ts'
-import { isTimedOut, outcomeOf, Priority, rankOf, Request, type Outcome, type Status } from '../schema.ts'
+import { allTiers, isTimedOut, outcomeOf, Priority, Request, tiersOf, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 export type Prefix = readonly Part[]
@@ -65,7 +65,7 @@ const isMeantBy =
     (priority === undefined || request.priority === priority) &&
     (action === undefined || request.action === action)
 
-/** Waiting requests come first, by priority and age, without those that were put off; ended ones follow, the latest first. */
+/** Waiting requests come first, by urgency, without those that were put off; ended ones follow, the latest first. */
 function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const { status, priority, action } = asked
   const inboxes = allOf(of)
@@ -73,9 +73,9 @@ function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const isAll = status === undefined && priority === undefined && action === undefined && !of.isPartly
   const wants = isAll ? anything : (request: Request): boolean => isMeant(request) && of.holds(request)
   const found: Stretch[] = []
-  const ranks = priority === undefined ? Object.values(rankOf) : [rankOf[priority]]
+  const tiers = priority === undefined ? allTiers : tiersOf[priority]
   const index = status === 'assigned' ? 'claimed' : 'open'
-  if (mayBeOpen(status)) for (const rank of ranks) found.push({ index, prefixes: inboxes.map((who) => [who, rank]), wants })
+  if (mayBeOpen(status)) for (const tier of tiers) found.push({ index, prefixes: inboxes.map((who) => [who, tier]), wants })
   const endings = endingsFor(status)
   if (endings.length > 0)
     found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
@@ -182,7 +182,6 @@ export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: re
 export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesReadBy(actor)
   const names = allOf(inboxes)
-  const ranks = Object.values(rankOf)
   const under = (parts: readonly string[]): Prefix[] => names.flatMap((who) => parts.map((part) => [who, part]))
   // In the inboxes of several people one request stands several times.
   const isAlone = inboxes.people.length === 1
@@ -194,7 +193,7 @@ export function counterOf(read: Read, actor: Actor) {
 
   async function open(asked: Asked): Promise<number> {
     const { status, priority, action } = asked
-    const parts = priority === undefined ? ranks : [rankOf[priority]]
+    const parts = priority === undefined ? allTiers : tiersOf[priority]
     // Open requests are not counted by project: a key for some projects learns nothing of the others.
     const isCounted = isAlone && actor.partial !== true && action === undefined && status !== 'expired'
     if (!isCounted) return seenOf('open', parts, isMeantBy(asked))

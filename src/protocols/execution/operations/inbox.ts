@@ -6,9 +6,9 @@ import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, nullable, prefixOf, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
-import { Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
+import { asksOf, Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
 import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
-import { Id, isInPool, isOpen, poolOf, rankOf, Remark, Request, SNOOZED, snoozedUntil, turns, Vote } from '../schema.ts'
+import { Id, isInPool, isOpen, poolOf, Remark, Request, SNOOZED, snoozedUntil, tiersOf, turns, Vote } from '../schema.ts'
 import { endedStatuses } from './draft-inbox.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { searchFor, type Search } from '../inbox/search.ts'
@@ -22,10 +22,7 @@ const whatFields = {
 const ListInput = t.Object({
   ...whatFields,
   view: t.Optional({ ...either('whole', 'row'), description: 'row: without card, facts and effects; whole by default' }),
-  order: t.Optional({
-    ...either('priority', 'urgency'),
-    description: 'urgency: critical, then by risk, deadline and age; by priority and age otherwise. For what is open and not snoozed',
-  }),
+  order: t.Optional({ ...either('priority', 'urgency'), description: 'for clients of earlier versions: there is one order' }),
   ...pageInput,
 })
 type ListInput = Static<typeof ListInput>
@@ -38,8 +35,7 @@ const themself = heldBy(
 
 const list = query({
   name: 'inbox.list',
-  summary:
-    'List the items that wait for you, the most urgent first and the oldest first among those; or items that have ended, newest first.',
+  summary: 'List the items that wait for you, the most urgent first; or items that have ended, newest first.',
   draft: 'HXP 0.1, published OpenAPI: inbox; ours: one list for everything that waits on a person',
   input: ListInput,
   output: t.Object({ items: t.Array(ListedItem), next_cursor: nextCursor }),
@@ -68,26 +64,33 @@ const seenBy = (actor: Actor, person: string | null): Inboxes =>
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** The items that fit, with their places in the list; a place without a request: so much was looked at, the rest is for the next page. */
 async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
-  const { index, prefixes, reverse } = rowsOf(asked, inbox)
+  const { index, prefixes, reverse, tiers } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
   const search = asked.text === undefined ? null : searchFor(asked.text, knowing)
   let after = placeOf(name, asked)
   const ids = search === null || index === 'closed' ? null : await read.holding(Request, search.words, search.nameOf, pageSize(asked))
   if (ids !== null) return yield* foundAmong(read, ids, asked, inbox, search!, after)
-  for (let examined = 0; examined < limits.examinedMax; examined += limit) {
-    const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
-    for (const { id, at } of listed) {
-      // Behind everything else stands what was put off.
-      if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
-      after = at
-      const request = await read.maybe(Request, id)
-      const isMeant = request !== null && inbox.holds(request) && fits(request, asked)
-      if (isMeant && (search === null || (await search.fits(request)))) yield { request, at }
-      if (search !== null && search.searched > limits.searchedCharsMax) return yield { request: null, at }
+  let examined = 0
+  for (const lead of tiers ?? ['']) {
+    if (after !== undefined && after > lead && !after.startsWith(lead)) continue
+    const under = lead === '' ? prefixes : prefixes.map((parts) => [...parts, lead.slice(0, -1)])
+    for (let isLast = false; !isLast; examined += limit) {
+      if (examined >= limits.examinedMax) return yield { request: null, at: after! }
+      const from = after?.startsWith(lead) ? after.slice(lead.length) : undefined
+      const listed = await read.list(Request, index, under, { after: from, limit, reverse })
+      isLast = listed.length < limit
+      for (const { id, at: rest } of listed) {
+        const at = lead + rest
+        // Behind everything else stands what was put off.
+        if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
+        after = at
+        const request = await read.maybe(Request, id)
+        const isMeant = request !== null && inbox.holds(request) && fits(request, asked)
+        if (isMeant && (search === null || (await search.fits(request)))) yield { request, at }
+        if (search !== null && search.searched > limits.searchedCharsMax) return yield { request: null, at }
+      }
     }
-    if (listed.length < limit) return
   }
-  yield { request: null, at: after! }
 }
 const PORTION = 50
 
@@ -124,22 +127,26 @@ function placeIn(request: Request, { index, prefixes }: Rows): string | null {
   return null
 }
 
-type Rows = { readonly index: 'open' | 'urgent' | 'closed'; readonly prefixes: readonly (readonly Part[])[]; readonly reverse: boolean }
-function rowsOf(asked: Pick<ListInput, keyof Query | 'order'>, { people, pools, undecided }: Inboxes): Rows {
-  const { status = 'open', priority, snoozed, project_id, order, unassigned } = asked
+type Rows = {
+  readonly index: 'open' | 'urgent' | 'closed'
+  readonly prefixes: readonly (readonly Part[])[]
+  readonly reverse: boolean
+  /** The first parts of the rows that are meant, where only some are, with what ends them. */
+  readonly tiers: readonly string[] | null
+}
+function rowsOf(asked: Query, { people, pools, undecided }: Inboxes): Rows {
+  const { status = 'open', priority, snoozed, project_id, unassigned } = asked
   if (status !== 'open') {
     const states = status === 'closed' ? endedStatuses : [status]
-    return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true }
+    return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true, tiers: null }
   }
-  if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false }
+  if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false, tiers: null }
   const meant = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
   const names = [...people, ...meant, ...undecided]
-  if (order === 'urgency') {
-    const wanted = turns.filter((turn) => unassigned === undefined || unassigned === (turn === 'none'))
-    return { index: 'urgent', prefixes: names.flatMap((who) => wanted.map((turn) => [who, turn])), reverse: false }
-  }
-  const rank = priority === undefined ? [] : [rankOf[priority]]
-  return { index: 'open', prefixes: names.map((who) => [who, ...rank]), reverse: false }
+  const tiers = priority === undefined ? null : tiersOf[priority].map((tier) => `${tier}\0`)
+  if (unassigned === undefined) return { index: 'open', prefixes: names.map((who) => [who]), reverse: false, tiers }
+  const wanted = turns.filter((turn) => unassigned === (turn === 'none'))
+  return { index: 'urgent', prefixes: names.flatMap((who) => wanted.map((turn) => [who, turn])), reverse: false, tiers }
 }
 
 function fits(request: Request, query: Query): boolean {
@@ -147,7 +154,7 @@ function fits(request: Request, query: Query): boolean {
   return (
     // Its row may be older than the request itself.
     isOpen(request) === (status === 'open') &&
-    (kind === undefined || request.kind === kind) &&
+    (kind === undefined || request.kind === kind || asksOf(request) === kind) &&
     (action === undefined || request.action === action) &&
     (priority === undefined || request.priority === priority) &&
     (project_id === undefined || request.project_id === project_id) &&
@@ -334,11 +341,11 @@ async function countedIn(read: Read, asked: ListInput, actor: Actor, person: str
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
 async function countsIn(read: Read, index: 'open' | 'twice', inboxes: readonly string[]): Promise<ByPriority> {
-  const of = async (rank: string): Promise<number> => {
-    const counts = await Promise.all(inboxes.map((who) => read.count(Request, index, [who, rank])))
+  const of = async (tiers: readonly string[]): Promise<number> => {
+    const counts = await Promise.all(inboxes.flatMap((who) => tiers.map((tier) => read.count(Request, index, [who, tier]))))
     return counts.reduce((sum, one) => sum + one, 0)
   }
-  const { critical, high, normal, low } = rankOf
+  const { critical, high, normal, low } = tiersOf
   return { critical: await of(critical), high: await of(high), normal: await of(normal), low: await of(low) }
 }
 

@@ -17,7 +17,7 @@ import { Action, Fallback } from '../asking/payload.ts'
 import { Id, Kind, MirroredPayload, Priority, Quorum, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
-const { asked_by, on_expiry } = Request.schema.properties
+const { asked_by, on_expiry, option_risks } = Request.schema.properties
 
 const mirror = command({
   name: 'request.mirror',
@@ -45,6 +45,7 @@ const mirror = command({
     fallback: Fallback,
     on_expiry,
     risk: t.Optional(Risk),
+    option_risks,
     checkpoint_id: t.Optional(Id),
     artifact: t.Optional(Reviewed),
   }),

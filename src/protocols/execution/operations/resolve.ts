@@ -18,7 +18,7 @@ import {
   answerer,
   changedSince,
   chief,
-  isDeclinable,
+  isQuestion,
   isNotLate,
   isStillOpen,
   isUnresolved,
@@ -112,7 +112,7 @@ const decline = command({
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
-  requires: [isNotLate, isUnresolved, isDeclinable],
+  requires: [isNotLate, isUnresolved, isQuestion],
   audit: 'request.declined',
   async load(read, { request_id, digest }, { actor, now }) {
     const state = await poolItemOf(read, request_id, actor)

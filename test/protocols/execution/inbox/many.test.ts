@@ -12,7 +12,7 @@ import { createWorld, type World } from '../../../support/in-process/world.ts'
 const [FEW, MANY] = [600, 6_000] as const
 const PRIORITIES = ['critical', 'high', 'normal', 'low']
 /** The looks that a page of fifty may take: its rows, its documents and what the items have in common, and nothing that grows. */
-const ROWS_MAX = 400
+const ROWS_MAX = 500
 
 type Watched = { readonly store: Store; cost(): number; reset(): void }
 

@@ -20,10 +20,10 @@ const input = ({ priority, risk, timeout }: Asked, words: string): object => ({
   timeout_seconds: timeout,
   ...item(words),
 })
-/** Critical, risk, deadline, age: written down once more, apart from the index. */
+/** Priority, risk, deadline, age: written down once more, apart from the index. Here nothing is late or escalated. */
 function isBefore(a: any, b: any): boolean {
   const of = (one: any): (string | number)[] => [
-    one.priority === 'critical' ? 0 : 1,
+    ['critical', 'high', 'normal', 'low'].indexOf(one.priority),
     one.risk === null ? 9 : -Number(one.risk.slice(1)),
     one.expires_at === null ? Infinity : Date.parse(one.expires_at),
     one.created_at,

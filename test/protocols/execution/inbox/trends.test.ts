@@ -31,7 +31,16 @@ for (const maker of storeMakers()) {
       assert.deepEqual([items[0].key, items[0].name], ['agent_devin', 'Devin'])
       const [first, second] = items[0].days
       const { day, ...figures } = first
-      assert.deepEqual(figures, { asked: 10, approved: 9, rejected: 1, expired: 0, answered: 10, p50_seconds: 5, p90_seconds: 5 })
+      assert.deepEqual(figures, {
+        asked: 10,
+        approved: 9,
+        rejected: 1,
+        expired: 0,
+        declined: 0,
+        answered: 10,
+        p50_seconds: 5,
+        p90_seconds: 5,
+      })
       assert.equal(day, '2026-01-01')
       assert.deepEqual([second.asked, second.expired, second.answered, second.p50_seconds], [2, 1, 0, null])
       const people = (await world.call('alice', TRENDS, { by: 'person' })).items

@@ -448,7 +448,7 @@ test('what each answer and no answer will do is said', async () => {
   assert.match(timeout, /^at 2026-\S+ the next person of the task is asked$/)
   assert.match((await said({ kind: 'input' })).approve, /the value that you provide/)
   assert.equal((await said({ kind: 'input' })).timeout, 'it waits until somebody answers')
-  assert.match((await said({ kind: 'choice', options: withRisks('low', 'low') })).reject, /cancelling the task ends it/)
+  assert.match((await said({ kind: 'choice', options: withRisks('low', 'low') })).reject, /Decline it with a reason/)
   assert.match((await said({ kind: 'escalation', options: withRisks('low', 'low') })).approve, /the option that you choose/)
   assert.match((await said({ kind: 'approval', expires_in: 'PT1H' })).timeout, /marked as overdue and goes on waiting/)
   assert.equal((await effects(await stage('review_ready'))).reject, 'the task ends as rejected')
