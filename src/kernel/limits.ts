@@ -144,6 +144,11 @@ export const limits = {
   /** A client that reads nothing for this long is not downloading. */
   downloadIdleMsMax: 30_000,
   uploadsPerTaskMax: 500,
+  /** Bytes that are stored for one task, one actor and one project, and room that uploads leave on the disk, unless the operator says otherwise. */
+  bytesPerTaskMax: 2 * 1024 * 1024 * 1024,
+  bytesPerActorMax: 8 * 1024 * 1024 * 1024,
+  bytesPerProjectMax: 32 * 1024 * 1024 * 1024,
+  diskFloorBytes: 512 * 1024 * 1024,
   /** Uploads of one actor that no artifact names yet. */
   uploadsOpenMax: 100,
   /** Files that people lay out for one request before they answer it with one of them. */

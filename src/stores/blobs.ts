@@ -1,7 +1,7 @@
 // Bytes in files that are named by their content: <folder>/ab/cd/<64 hexadecimal digits>. A file gets its name when it is whole
 // and durable, so whatever has a name can be referred to; what an interrupted upload leaves is swept at the next start.
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat, statfs, utimes, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   isChecksum,
@@ -13,6 +13,7 @@ import {
   type Received,
   type Stored,
 } from '#kernel/ports/blobs.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { createLanes } from '#kernel/codec/key-mutex.ts'
 import { countingOf } from './announced-bytes.ts'
 import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
@@ -27,6 +28,10 @@ export type SharedPins = {
 
 export type BlobOptions = {
   readonly pins?: SharedPins
+  /** Room that uploads leave on the disk, so that everything else can still be written; none without it. */
+  readonly floorBytes?: number
+  /** Free bytes of the disk. */
+  readonly free?: () => Promise<number>
   /** The disk did not keep its promise: a synced file or folder may not be there after a power cut. */
   fatal(error: unknown): void
 }
@@ -38,7 +43,31 @@ const WRITE_BYTES = 256 * 1024
 /** Portions that are kept for the next upload. */
 const SPARE_MAX = 8
 
-export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptions): Promise<Blobs> {
+/** Uploads under way count as if they were whole: together they leave the floor as well. */
+function createRoom(path: string, { floorBytes = 0, free = () => freeIn(path) }: BlobOptions): (bytes: number) => Promise<() => void> {
+  let expected = 0
+  return async (bytes) => {
+    if (floorBytes === 0) return () => undefined
+    const room = await free().catch((error: unknown) => {
+      throw refusalOf(error)
+    })
+    if (room - floorBytes - expected < bytes)
+      throw new Refusal(
+        'QUOTA_EXCEEDED',
+        `the disk of the server has no room for ${bytes} more bytes: uploads leave ${floorBytes} bytes free (--disk-floor). Everything else goes on; free space on the disk, or send less`,
+        { retry_after: 60 },
+      )
+    expected += bytes
+    return () => void (expected -= bytes)
+  }
+}
+async function freeIn(path: string): Promise<number> {
+  const { bavail, bsize } = await statfs(path)
+  return bavail * bsize
+}
+
+export async function openBlobs(path: string, options: BlobOptions): Promise<Blobs> {
+  const { fatal, pins: shared } = options
   const incoming = join(path, INCOMING)
   await mkdir(incoming, { recursive: true, mode: 0o700 })
   await sweep(incoming, shared === undefined ? 0 : UNFINISHED_MS)
@@ -47,9 +76,11 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
   const pins = new Map<Checksum, { count: number; shared: boolean }>()
   const files = filesIn(path, fatal)
   const portions = createPortions()
+  const takeRoom = createRoom(path, options)
 
   async function put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held> {
     const temporary = join(incoming, randomBytes(16).toString('hex'))
+    const leaveRoom = await takeRoom(Math.min(announced.size ?? bytesMax, bytesMax))
     try {
       const received = await writeOut(temporary, source, announced, bytesMax, files.sync, portions)
       const leave = await lanes.enter(received.checksum)
@@ -63,6 +94,8 @@ export async function openBlobs(path: string, { fatal, pins: shared }: BlobOptio
       // A file that cannot be removed here either is swept at the next start.
       await rm(temporary, { force: true }).catch(() => undefined)
       throw refusalOf(error)
+    } finally {
+      leaveRoom()
     }
   }
 

@@ -382,3 +382,37 @@ test('after kill -9 every acknowledged blob is there, every name tells the truth
   }
   assert.ok(acknowledged >= 4, `${acknowledged} were acknowledged`)
 })
+
+test('uploads leave a floor of free space, together as well, and what is refused leaves nothing behind', async (t) => {
+  const path = folder(t)
+  let free = 1_500
+  const blobs = await openBlobs(path, {
+    fatal: (error) => assert.fail(String(error)),
+    floorBytes: 1_000,
+    free: () => Promise.resolve(free),
+  })
+  const put = (size: number) => blobs.put(portions(randomBytes(size)), { size }, MAX)
+  await assert.rejects(put(501), (refusal: Refusal) => {
+    assert.equal(refusal.code, 'QUOTA_EXCEEDED')
+    assert.match(refusal.message, /no room for 501 more bytes: uploads leave 1000 bytes free \(--disk-floor\)/)
+    return true
+  })
+  // Of unannounced bytes the largest number is expected.
+  await assert.rejects(blobs.put(portions(randomBytes(1)), {}, MAX), { code: 'QUOTA_EXCEEDED' })
+  assert.deepEqual(readdirSync(join(path, 'incoming')), [])
+  const gate = Promise.withResolvers<void>()
+  const slow = blobs.put(
+    (async function* () {
+      await gate.promise
+      yield randomBytes(300)
+    })(),
+    { size: 300 },
+    MAX,
+  )
+  await assert.rejects(put(300), { code: 'QUOTA_EXCEEDED' })
+  gate.resolve()
+  ;(await slow).release()
+  ;(await put(300)).release()
+  free = 1_000
+  await assert.rejects(put(1), { code: 'QUOTA_EXCEEDED' })
+})

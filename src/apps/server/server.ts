@@ -184,6 +184,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
       mails: config.smtp !== null,
       pushKey: () => pushKeys().current.key,
       noticesPerHourMax: config.noticesPerHourMax,
+      byteQuotas: config.byteQuotas,
       harness: harnessTerms(config.harness, () => self.issuer.split('#')[0]!),
     },
     readsPerMinute: config.readsPerMinute,

@@ -46,7 +46,7 @@ export type Storage = {
 
 export type StorageParts = {
   readonly folder: DataFolder
-  readonly config: Pick<Config, 'skipVerify'>
+  readonly config: Pick<Config, 'skipVerify'> & Partial<Pick<Config, 'diskFloorBytes'>>
   readonly clock: Clock
   readonly log: Logger
   readonly findings: Findings
@@ -68,7 +68,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
       keys,
       pushKeys: await openPushKeys(folder.keys, clock.now),
       store,
-      blobs: await openBlobs(folder.blobs, { fatal: onFatal }),
+      blobs: await openBlobs(folder.blobs, { fatal: onFatal, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: folder.marker,
       durability: () => 'every answer is on disk (WAL, synchronous=FULL)',
       amiss: folder.lock.amiss,

@@ -6,6 +6,7 @@ import type { Fault, Refusal } from './errors.ts'
 import type { Actor, PeopleSought, Role, Subject } from './access.ts'
 import type { NewId } from '../codec/ids.ts'
 import type { Notary } from '../ports/notary.ts'
+import type { ByteQuotas } from '../ports/stored-bytes.ts'
 import type { Seen } from '../ports/presence.ts'
 import type { LooksAt } from '../call/due-on-read.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
@@ -44,6 +45,8 @@ export type Terms = {
   readonly pushKey?: () => string | null
   /** Messages to one person in an hour, apart from what is critical. */
   readonly noticesPerHourMax?: number | null
+  /** Bytes that are stored for one task, one actor and one project; the usual ones without it. */
+  readonly byteQuotas?: ByteQuotas
   /** This installation among other harnesses; null: it speaks to none. */
   readonly harness: HarnessTerms | null
 }

@@ -33,6 +33,8 @@ test('settings come from flags, then the environment, then the defaults', () => 
     defaultSecondsMin: 60,
     readsPerMinute: 60_000,
     blobBytesMax: 64 * 2 ** 20,
+    byteQuotas: { task: 2 * 2 ** 30, actor: 8 * 2 ** 30, project: 32 * 2 ** 30 },
+    diskFloorBytes: 512 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
     capabilities: null,
     agents: null,

@@ -29,7 +29,7 @@ const CONNECT_MS = 5_000
 const ANSWER_MS = 10_000
 
 export async function openInDatabase(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
-  const { clock, log, findings, onFatal, signal } = parts
+  const { config, clock, log, findings, onFatal, signal } = parts
   const secret = secretFrom(settings.secret)
   let durability = await orStartError(() => checked(settings))
   const figures = createDatabaseFigures()
@@ -69,7 +69,10 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
       keys,
       pushKeys: await openSharedPushKeys(values, clock.now),
       store,
-      blobs: settings.blobs === null ? postgresBlobs(pool, pins) : await openBlobs(settings.blobs, { fatal: onFatal, pins }),
+      blobs:
+        settings.blobs === null
+          ? postgresBlobs(pool, pins)
+          : await openBlobs(settings.blobs, { fatal: onFatal, pins, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: sharedMarker(values),
       durability: () => durability,
       amiss: () => null,

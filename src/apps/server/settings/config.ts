@@ -1,5 +1,6 @@
 // The configuration of a server: each setting by flag or environment variable, the flag wins. A value that is not understood is an error
 // with a sentence, never a default.
+import type { ByteQuotas } from '#kernel/ports/stored-bytes.ts'
 import { harnessSettings, type HarnessSettings } from './harness-settings.ts'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
@@ -38,6 +39,9 @@ export type Config = {
   /** Reads of one actor in a minute, in units; null: as much as it likes. */
   readonly readsPerMinute: number | null
   readonly blobBytesMax: number
+  readonly byteQuotas: ByteQuotas
+  /** Room that uploads leave on the disk. */
+  readonly diskFloorBytes: number
   /** Where the JSON-RPC socket is; null: there is none. */
   readonly socket: string | null
   /** The file that names sources of capabilities; null: there are none. */
@@ -121,6 +125,12 @@ export function readConfig(argv: readonly string[], given: Readonly<Record<strin
       defaultSecondsMin: dev && !isGiven('default-after') ? null : quotaOf(of('default-after')),
       readsPerMinute: asking('reads-per-minute'),
       blobBytesMax: sizeOf(of('blob-max')),
+      byteQuotas: {
+        task: bytesOf(of('bytes-per-task')),
+        actor: bytesOf(of('bytes-per-actor')),
+        project: bytesOf(of('bytes-per-project')),
+      },
+      diskFloorBytes: bytesOf(of('disk-floor')) ?? 0,
       socket: socketOf(of('socket'), resolve(of('data').value)),
       capabilities: of('capabilities').value === '' ? null : resolve(of('capabilities').value),
       agents: of('agents').value === '' ? null : resolve(of('agents').value),
@@ -229,9 +239,20 @@ function socketOf({ value, name }: Named, data: string): string | null {
 
 const unitBytes = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const
 
-function sizeOf({ value, name }: Named): number {
+function unitsIn(value: string): number {
   const [, digits, unit] = /^(\d{1,12})(KiB|MiB|GiB|)$/.exec(value) ?? []
-  const bytes = Number(digits) * unitBytes[unit as keyof typeof unitBytes]
+  return Number(digits) * unitBytes[unit as keyof typeof unitBytes]
+}
+/** null: off. */
+function bytesOf({ value, name }: Named): number | null {
+  if (value === 'off') return null
+  const bytes = unitsIn(value)
+  if (!(bytes >= 1 && Number.isSafeInteger(bytes)))
+    throw new ConfigError(`${name} must be a size such as 2GiB, or off, not ${JSON.stringify(value)}`)
+  return bytes
+}
+function sizeOf({ value, name }: Named): number {
+  const bytes = unitsIn(value)
   if (!(bytes >= 1 && bytes <= BLOB_BYTES_MAX))
     throw new ConfigError(`${name} must be a size from 1 to 100GiB such as 64MiB, not ${JSON.stringify(value)}`)
   return bytes

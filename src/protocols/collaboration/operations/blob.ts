@@ -1,4 +1,5 @@
 // The bytes of artifacts: sent before a commit names them, fetched by those who may read the artifact.
+import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
 import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
@@ -11,7 +12,16 @@ import { Checksum, FileName, Id, MediaType, Task } from '../schema.ts'
 import { expiryOf, Upload, uploadId } from '../artifact/uploads.ts'
 import { versionFor } from '../artifact/versions.ts'
 
-type Uploading = { readonly task: Task; readonly known: Upload | null; readonly open: number; readonly ofTask: number }
+type Uploading = {
+  readonly task: Task
+  readonly known: Upload | null
+  readonly open: number
+  readonly ofTask: number
+  readonly sums: Sums
+  /** As they are stored already, and on whose account they will be. */
+  readonly stored: Holding | null
+  readonly holder: Omit<Holding, 'size'>
+}
 
 const upload = command({
   name: 'artifact.upload',
@@ -45,15 +55,18 @@ const upload = command({
       ({ known, open, ofTask }) => known !== null || (open < limits.uploadsOpenMax && ofTask < limits.uploadsPerTaskMax),
       `the task keeps ${limits.uploadsPerTaskMax} uploads, or you have ${limits.uploadsOpenMax} that no artifact names: commit an artifact with them, or wait until they are forgotten`,
     ),
+    hasRoomForBytes,
   ],
   audit: 'artifact.uploaded',
   async load(read, { task_id }, { actor, received }): Promise<Uploading> {
     const task = await read(Task, task_id)
     const known = received ? await read.maybe(Upload, uploadId(task_id, received.checksum)) : null
     const [open, ofTask] = await Promise.all([read.count(Upload, 'open', [actor.id]), read.count(Upload, 'task', [task_id])])
-    return { task, known, open, ofTask }
+    const holder = { task_id, by: actor.id, project_id: task.project_id }
+    const stored = known === null || known.state === 'expired' ? null : known
+    return { task, known, open, ofTask, stored, holder, sums: await readSums(read, [holder, stored]) }
   },
-  decide({ task, known }, { media_type = null, name = null, ...announced }, { actor, now, received }) {
+  decide({ task, known, sums, stored, holder }, { media_type = null, name = null, ...announced }, { actor, now, received }) {
     const { checksum, size } = received!
     if (announced.checksum !== undefined && announced.checksum !== checksum)
       throw new Refusal('INVALID_SPEC', 'checksum does not match the bytes', { field: 'checksum' })
@@ -65,6 +78,7 @@ const upload = command({
     const made: Upload = { id, task_id, project_id, root_task_id, checksum, size, media_type, name, by: actor.id, at: now, state }
     return {
       facts: [fact('artifact.uploaded', [image(Upload, made)])],
+      puts: moveBytes(sums, stored, { ...holder, size }),
       atMost: [
         { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, words: 'the task keeps too many uploads' },
         { doc: Upload, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many uploads that no artifact names' },
@@ -127,10 +141,17 @@ const expire = command({
     ),
   ],
   audit: 'artifact.upload_expired',
-  load: async (read, { task_id, checksum }) => ({ upload: await read(Upload, uploadId(task_id, checksum)) }),
-  decide({ upload: known }) {
+  async load(read, { task_id, checksum }) {
+    const found = await read(Upload, uploadId(task_id, checksum))
+    return { upload: found, sums: await readSums(read, [found]) }
+  },
+  decide({ upload: known, sums }) {
     const next: Upload = { ...known, state: 'expired' }
-    return { facts: [fact('artifact.upload_expired', [image(Upload, next)])], output: { upload: next } }
+    return {
+      facts: [fact('artifact.upload_expired', [image(Upload, next)])],
+      puts: moveBytes(sums, known, null),
+      output: { upload: next },
+    }
   },
   example: { given: 'upload_forgotten', as: 'system', input: ({ task, checksum }) => ({ task_id: task.id, checksum }) },
 })

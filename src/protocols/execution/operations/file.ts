@@ -1,4 +1,5 @@
 // Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by those who may read the request.
+import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
 import { casUri, Checksum, FileName, isPlainName, MediaType } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
@@ -25,7 +26,13 @@ function isTaken(wanted: readonly string[] | undefined, media_type: string | und
   return wanted.some((one) => one === type.trim() || one === `${family}/*`)
 }
 
-type Adding = OfRequest & { readonly held: number; readonly open: number }
+type Adding = OfRequest & {
+  readonly held: number
+  readonly open: number
+  readonly sums: Sums
+  readonly stored: null
+  readonly holder: Omit<Holding, 'size'>
+}
 type AddInput = { readonly name: string; readonly media_type?: string; readonly size?: number }
 
 const add = command({
@@ -76,12 +83,14 @@ const add = command({
       ({ held, open }) => held < limits.filesPerRequestMax && open < limits.uploadsOpenMax,
       `the request has ${limits.filesPerRequestMax} files, or you have ${limits.uploadsOpenMax} that no answer names: answer with them, or wait until they are forgotten`,
     ),
+    hasRoomForBytes,
   ],
   audit: 'file.added',
   async load(read, { request_id }, { actor }): Promise<Adding> {
     const state = await requestOf(read, request_id)
     const [held, open] = await Promise.all([read.count(File, 'request', [request_id]), read.count(File, 'open', [actor.id])])
-    return { ...state, held, open }
+    const holder = { by: actor.id, project_id: state.request.project_id }
+    return { ...state, held, open, stored: null, holder, sums: await readSums(read, [holder]) }
   },
   decide(state, { name, media_type = null, ...announced }, { actor, now, newId, received }) {
     const { checksum, size } = received!
@@ -107,6 +116,7 @@ const add = command({
     }
     return {
       facts: [fact('file.added', [image(File, file)])],
+      puts: moveBytes(state.sums, null, { ...state.holder, size }),
       atMost: [
         { doc: File, index: 'request', prefix: [request_id], max: limits.filesPerRequestMax, words: 'the request has too many files' },
         { doc: File, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many files that no answer names' },
@@ -169,10 +179,13 @@ const expire = command({
     ),
   ],
   audit: 'file.expired',
-  load: async (read, { artifact_id }) => ({ file: await read(File, artifact_id) }),
-  decide({ file }) {
+  async load(read, { artifact_id }) {
+    const file = await read(File, artifact_id)
+    return { file, sums: await readSums(read, [file]) }
+  },
+  decide({ file, sums }) {
     const next: File = { ...file, state: 'expired' }
-    return { facts: [fact('file.expired', [image(File, next)])], output: { file: next } }
+    return { facts: [fact('file.expired', [image(File, next)])], puts: moveBytes(sums, file, null), output: { file: next } }
   },
   example: { given: 'file_forgotten', as: 'system', input: ({ artifact_id }) => ({ artifact_id }) },
 })

@@ -166,7 +166,7 @@ const expire = command({
   name: 'message.expire',
   summary: 'Put messages aside whose session no answer has named in time. The system calls it.',
   draft: 'ours: C22, messages of an unknown session',
-  input: t.Object({ early_id: t.String({ maxLength: 200 }) }),
+  input: t.Object({ early_id: t.String({ maxLength: 200, description: 'the sender and the unknown session, with a slash between them' }) }),
   output: t.Object({ expired: t.Integer() }),
   callers: [system],
   requires: [
