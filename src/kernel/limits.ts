@@ -87,6 +87,9 @@ export const limits = {
   bridgeTicketMs: 5 * 60_000,
   /** As many as an agent may have questions open, and as many again while they are answered. */
   bridgeSocketsPerActorMax: 2_000,
+  /** An inbox that is asked for without a limit: what one answer holds. */
+  bridgeInboxMax: 1_000,
+  bridgeInboxBytesMax: 4 * 1024 * 1024,
   /** A client that counts pages instead of using a cursor makes the server read everything before its page. */
   bridgeOffsetMax: 1_000,
 

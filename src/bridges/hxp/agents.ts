@@ -84,7 +84,7 @@ const LIST_USUAL = 20
 export const about = (request_id: string, body: Ask['body'], more: object = {}): unknown =>
   isObject(body) ? { ...body, ...more, request_id } : body
 
-type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
+export type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
 
 /** A page of a list; who counts instead of going on from a cursor is led there. */
 export async function pageAfter(

@@ -1,6 +1,7 @@
 // Routes for people: reading their inbox, answering, naming a substitute; and for everybody: figures, and verifying receipts.
-import { agentPageIn, LIST_MAX, offsetIn, pageIn } from './query-string.ts'
-import { about, pageAfter } from './agents.ts'
+import { limits } from '#kernel/limits.ts'
+import { agentPageIn, offsetIn, pageIn } from './query-string.ts'
+import { about, pageAfter, type Page } from './agents.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
 import { shapeFor, statusOf, type Got } from './request-json.ts'
 
@@ -10,12 +11,16 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     operation: 'execution/request.inbox',
     changes: false,
     async run({ query, caller, actor }) {
-      // A client that does not page sees what is most urgent, and as much of it as a page holds.
-      const input = { status: 'pending', limit: LIST_MAX, ...pageIn(query, ['status', 'priority', 'action']) }
-      const page = await pageAfter(offsetIn(query), input, (one) => kernel.call('execution/request.inbox', one, caller))
-      const { requests, total, unresolved, next_cursor } = page
-      const shown = (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
-      return answerOf(200, { requests: shown, total, unresolved, ...(next_cursor === null ? {} : { next_cursor }) })
+      const input = { status: 'pending', ...pageIn(query, ['status', 'priority', 'action']) }
+      const paged = (limit: number, cursor: string | null): Promise<Page> =>
+        pageAfter(cursor === null ? offsetIn(query) : 0, { ...input, limit, ...(cursor === null ? {} : { cursor }) }, (one) =>
+          kernel.call('execution/request.inbox', one, caller),
+        )
+      const shapes = ({ requests }: Page): object[] => (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
+      const { limit } = input as { limit?: number }
+      const { page, requests } = limit === undefined ? await wholeOf(paged, shapes) : await pageOf(paged(limit, null), shapes)
+      const { total, unresolved, next_cursor } = page
+      return answerOf(200, { requests, total, unresolved, ...(next_cursor === null ? {} : { next_cursor }) })
     },
   }
 
@@ -48,6 +53,32 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     resolve: { POST: resolve } satisfies Methods,
     files: { POST: file } satisfies Methods,
   }
+}
+
+type Shapes = (page: Page) => readonly object[]
+type Listed = { readonly page: Page; readonly requests: readonly object[] }
+const pageOf = async (page: Promise<Page>, shapes: Shapes): Promise<Listed> => ({ page: await page, requests: shapes(await page) })
+
+/** The published OpenAPI has no pages here: a client that names no limit gets all that one answer can hold. */
+async function wholeOf(paged: (limit: number, cursor: string | null) => Promise<Page>, shapes: Shapes): Promise<Listed> {
+  const requests: object[] = []
+  let bytes = 0
+  let page: Page | null = null
+  for (let limit: number = limits.pageMax; limit > 0;) {
+    const next = await paged(Math.min(limit, limits.bridgeInboxMax - requests.length), page?.next_cursor ?? null)
+    const shown = shapes(next)
+    const size = Buffer.byteLength(JSON.stringify(shown))
+    // Where a page has no room any more, half of it may.
+    if (bytes + size > limits.bridgeInboxBytesMax && (page !== null || limit > 1)) {
+      limit = Math.floor(limit / 2)
+      continue
+    }
+    requests.push(...shown)
+    bytes += size
+    page = next
+    if (next.next_cursor === null || requests.length >= limits.bridgeInboxMax || bytes >= limits.bridgeInboxBytesMax) break
+  }
+  return { page: page!, requests }
 }
 
 /** HXP 0.1, 6.2. */

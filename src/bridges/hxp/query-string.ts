@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { isProjectKey } from '#protocols/execution/access.ts'
 
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
-export const LIST_MAX = 100
+const LIST_MAX = 100
 
 /** A larger number than there are items means all of them. */
 const ENOUGH = 999_999_999

@@ -63,6 +63,28 @@ test('the inbox shows what is open, most urgent first, by action too, and hides 
   assertRefused(await world.http('alice', 'GET', '/inbox?action=SHOUT'), 400, 'invalid_request')
 })
 
+const bodies: [string, number, object][] = [
+  ['a thousand', 1_030, { item: 'Pay', details: {} }],
+  ['four megabytes', 300, { item: 'Pay', details: { text: 'x'.repeat(16_000) } }],
+]
+for (const [bound, count, payload] of bodies)
+  test(`the inbox without a limit is whole up to ${bound}, and goes on from there`, async (t) => {
+    const world = await hxpWorld(t, { terms: { asksOpenMax: null } })
+    const made: string[] = []
+    for (let i = 0; i < count; i++)
+      made.push((await world.call('devin', 'execution/request.create', { action: 'APPROVE', payload })).request.id)
+    const first = await world.http('alice', 'GET', '/inbox')
+    const size = Buffer.byteLength(JSON.stringify(first.json.requests))
+    assert.equal(first.json.total, count)
+    if (count > 1_000) assert.equal(first.json.requests.length, 1_000)
+    else assert.ok(size <= 4 * 1024 * 1024 && size > 3.5 * 1024 * 1024, `${size} bytes`)
+    const rest = await world.http('alice', 'GET', `/inbox?cursor=${first.json.next_cursor}`)
+    assert.equal(rest.json.next_cursor, undefined)
+    assert.deepEqual([...idsIn(first), ...idsIn(rest)], made)
+    assert.equal(idsIn(await world.http('alice', 'GET', '/inbox?limit=7')).length, 7)
+    assert.deepEqual(idsIn(await world.http('alice', 'GET', '/inbox?offset=290')), made.slice(290))
+  })
+
 test('what somebody has put off is not in the draft’s inbox, and not in its totals', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
