@@ -247,11 +247,8 @@ const onReviewedForNobody: Contract = {
   async input({ subject }, read) {
     const task = await read(Task, (subject as { task_id: string }).task_id)
     if (task.state !== 'in_progress' || (await currentOf(read, task.id)) !== null || !(await isAgent(read, task.executor))) return null
-    const words = `${task.executor} cannot take the task back: it is switched off, has left the project, or takes no new work.`
-    return {
-      task_id: task.id,
-      prompt: `${words} Hand the task to another agent, approve to let this one try once it is back, or reject to end it.`,
-    }
+    const name = (await read.ports.names.named(read, task.executor!))?.name ?? task.executor!
+    return { task_id: task.id, prompt: `${name} cannot take the task back: it is switched off, has left the project, or takes no new work` }
   },
 }
 

@@ -39,23 +39,25 @@ const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 
   return isDirect ? { task_id: task.id, to: run.agent_id } : null
 })
 
-const WAYS = 'Approve to let it try again, hand the task to another agent, or reject to end it.'
-
 /** A task that is not worked on any more, though it was not ended. A run that was cancelled or handed off leaves none. */
-async function stranded({ subject }: ContractFact, read: Read, words: (run: Run) => string): Promise<object | null> {
+async function stranded({ subject }: ContractFact, read: Read, words: (name: string, run: Run) => string): Promise<object | null> {
   const run = subject as Run
   if (run.reason === 'cancelled' || run.reason === 'handed_off') return null
   const task = await taskOf(read, run, 'last_run')
   if (task === null || task.executor !== run.agent_id || !['assigned', 'in_progress', 'blocked'].includes(task.state)) return null
-  const room = limits.promptCharsMax - WAYS.length - 1
-  return { task_id: task.id, prompt: `${cutTo(words(run), room)} ${WAYS}` }
+  const name = (await read.ports.names.named(read, run.agent_id))?.name ?? run.agent_id
+  return { task_id: task.id, prompt: words(name, run) }
 }
 
 const failed = up('failure-escalates', 'run.failed', 'checkpoint.escalate', 'system', (fact, read) =>
-  stranded(fact, read, ({ agent_id, reason, error }) => `${agent_id} cannot go on (${reason}): ${error ?? 'no reason given'}.`),
+  stranded(fact, read, (name, { error }) =>
+    error === null
+      ? `${name} is stuck and gave no reason`
+      : `${name} is stuck: "${cutTo(error, limits.promptCharsMax - limits.nameCharsMax - 20)}"`,
+  ),
 )
 const completed = up('empty-hands-escalate', 'run.completed', 'checkpoint.escalate', 'system', (fact, read) =>
-  stranded(fact, read, ({ agent_id }) => `${agent_id} has ended its run without delivering anything to review.`),
+  stranded(fact, read, (name) => `${name} ended its run without delivering anything to review`),
 )
 
 const kinds: Readonly<Record<string, string>> = { needs_approval: 'approval', needs_choice: 'choice', needs_input: 'input' }

@@ -156,7 +156,7 @@ must('H38', 'changes are asked for although nobody can take them: in the same ba
     assert.equal(on.world.store.stats().batches, batches + 1)
     const asked = await escalation(on)
     assert.deepEqual([(await on.task()).state, asked.kind, await runOf(on)], ['blocked', 'escalation', undefined])
-    assert.match(asked.prompt, /^agent_devin cannot take the task back/)
+    assert.match(asked.prompt, /^Devin cannot take the task back/)
   }
 })
 

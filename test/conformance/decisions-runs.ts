@@ -7,8 +7,8 @@ import { decisions } from './decisions-cited.ts'
 const { must } = decisions
 
 for (const [how, op, input, words] of [
-  ['fails', 'run.fail', { error: 'the tests never ran' }, /agent_devin cannot go on \(failed\): the tests never ran\. Approve/],
-  ['ends with nothing to review', 'run.complete', {}, /agent_devin has ended its run without delivering/],
+  ['fails', 'run.fail', { error: 'the tests never ran' }, /^Devin is stuck: "the tests never ran"$/],
+  ['ends with nothing to review', 'run.complete', {}, /^Devin ended its run without delivering anything to review$/],
 ] as const) {
   must('H18', `a run that ${how} asks the person, who may let it try again`, async () => {
     for (const scene of ['assigned', 'in_progress'] as const) {
