@@ -6,7 +6,13 @@ import type { Remote } from '../remote/remote.ts'
 import type { Spec } from '../derive/command.ts'
 
 const DIGIT = '[0-9A-HJKMNP-TV-Z]'
-const WHOLE = new RegExp(`^([a-z]+)_(${DIGIT}{26})$`)
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+const WHOLE = new RegExp(`^([a-z]+)_(${DIGIT}{26}|${UUID})$`)
+/** Its kind and its characters; those of a UUID, by which another harness names a session, are written like all others. */
+function wholeIn(id: string): { readonly prefix: string; readonly chars: string } | null {
+  const [, prefix, chars] = WHOLE.exec(id) ?? []
+  return prefix === undefined ? null : { prefix, chars: chars!.replaceAll('-', '').toUpperCase() }
+}
 const SHORT = new RegExp(`^(?:([a-z]+)_)?(${DIGIT}{4,26})$`)
 const CHARS_MIN = 6
 
@@ -80,12 +86,12 @@ const fields: Readonly<Record<string, readonly string[]>> = {
 
 /** The shortest ends that tell these ids apart; ids that cannot be looked up stay as they are. */
 export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
-  const all = [...new Set(ids)].map((id) => ({ id, match: WHOLE.exec(id) }))
+  const all = [...new Set(ids)].map((id) => ({ id, whole: wholeIn(id) }))
   const endsOf = (chars: number): Map<string, number> => {
     const counts = new Map<string, number>()
-    for (const { match } of all) {
-      if (!match) continue
-      const short = `${match[1]}_${match[2]!.slice(-chars)}`
+    for (const { whole } of all) {
+      if (!whole) continue
+      const short = `${whole.prefix}_${whole.chars.slice(-chars)}`
       counts.set(short, (counts.get(short) ?? 0) + 1)
     }
     return counts
@@ -93,7 +99,7 @@ export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
   let chars = CHARS_MIN
   while (chars < 26 && [...endsOf(chars).values()].some((count) => count > 1)) chars++
   const isShort = (prefix: string): boolean => Object.hasOwn(lists, prefix) && !SHOWN_WHOLE.includes(prefix)
-  return new Map(all.map(({ id, match }) => [id, match && isShort(match[1]!) ? `${match[1]}_${match[2]!.slice(-chars)}` : id]))
+  return new Map(all.map(({ id, whole }) => [id, whole && isShort(whole.prefix) ? `${whole.prefix}_${whole.chars.slice(-chars)}` : id]))
 }
 
 /** How well an id fits: an end, or a word that people chose, counts before a beginning. */
@@ -106,10 +112,10 @@ function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => F
   const chosen = prefix === undefined && !text.includes('_') ? prefixes.filter((one) => CHOSEN.includes(one)) : []
   if (end === undefined && chosen.length === 0) return null
   return (id) => {
-    const match = WHOLE.exec(id)
+    const whole = wholeIn(id)
     if (chosen.some((one) => id === `${one}_${text}`)) return 'end'
-    if (end === undefined || match === null || (prefix !== undefined && match[1] !== prefix)) return null
-    return match[2]!.endsWith(end) ? 'end' : match[2]!.startsWith(end) ? 'beginning' : null
+    if (end === undefined || whole === null || (prefix !== undefined && whole.prefix !== prefix)) return null
+    return whole.chars.endsWith(end) ? 'end' : whole.chars.startsWith(end) ? 'beginning' : null
   }
 }
 
