@@ -113,17 +113,23 @@ test('the secret behind the links of a mail is shown to nobody: else one could c
   assert.equal((await world.call('alice', 'execution/channel.list')).items[0].confirmed, true, 'the link goes on working')
 })
 
-test('a burst is one mail, and what is decided meanwhile is not in it', async (t) => {
+test('a burst is one mail in the order of the inbox, and what is decided meanwhile is not in it', async (t) => {
   const office = await postOffice(t)
   const world = await mailing(t, office.url)
   await confirmed(t, world, office.got)
   const ids: string[] = []
-  for (let i = 0; i < 5; i++) ids.push(await ask(world, `Question ${i}`))
+  for (const [i, priority] of ['low', 'normal', 'high', 'high', 'normal'].entries())
+    ids.push(await ask(world, `Question ${i}`, { priority }))
   await world.call('alice', 'execution/request.resolve', { request_id: ids[2], result: 'approved' })
   await until(() => office.got.length === 2)
   const { text, head } = office.got[1]!
   assert.match(head, /Subject: 4 items wait for your answer/)
   for (const [i, id] of ids.entries()) assert.equal(text.includes(id), i !== 2, `question ${i}`)
+  const places = [3, 1, 4, 0].map((i) => text.indexOf(ids[i]!))
+  assert.deepEqual(
+    places,
+    places.toSorted((a, b) => a - b),
+  )
   await until(async () => (await world.call('alice', 'execution/notice.list')).items.every(({ state }: any) => state !== 'waiting'))
   const { items } = await world.call('alice', 'execution/notice.list')
   const count = (state: string): number => items.filter((one: any) => one.state === state).length

@@ -26,7 +26,8 @@ type Composed = {
   readonly is_held?: boolean
   readonly kind: 'webhook' | 'push' | 'email'
   readonly state?: string
-  readonly along: readonly { readonly order: string; readonly data: Item }[]
+  readonly place: string
+  readonly along: readonly { readonly order: string; readonly place: string; readonly data: Item }[]
   readonly gone: readonly { readonly order: string; readonly why: string }[]
 }
 
@@ -82,7 +83,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
   async function told(what: Body, tries: number, as: Caller): Promise<void> {
     const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, as)
     const { target, order } = what
-    const { data, until, why, is_held, kind, state, along, gone } = (await call('compose', what)) as Composed
+    const { data, until, why, is_held, kind, state, place, along, gone } = (await call('compose', what)) as Composed
     // It was told along with another one.
     if (state !== undefined && state !== 'waiting') return
     if (until !== null) return void (await call('defer', { target, order, until, ...(is_held === true ? { is_held } : {}) }))
@@ -90,7 +91,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     for (const one of gone) await call('record', { ...none, order: one.order, state: 'dropped', error: one.why })
     if (data === null) return void (await call('record', { ...none, order, state: 'dropped', error: why }))
     const [hook] = await kernel.store.read([keyOf(Hook, target)])
-    const items = [data, ...along.map((one) => one.data)]
+    const items = [{ place, data }, ...along].toSorted((a, b) => (a.place < b.place ? -1 : 1)).map((one) => one.data)
     const { status, error, durationMs } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
     if (options.signal?.aborted && error !== null) throw new Error(error)
     if (error !== null) options.failed?.(kind)

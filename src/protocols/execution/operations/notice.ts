@@ -28,7 +28,7 @@ import { titleOf } from '../inbox/item.ts'
 import { shownDigest } from '../answering/shown-request.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { signReceipt } from '../answering/receipt.ts'
-import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp } from '../schema.ts'
+import { Id, inboxesOf, isOpen, poolOf, Request, Timestamp, urgencyOf } from '../schema.ts'
 import { shownText } from '../asking/hostile-text.ts'
 
 const Order = t.String({ maxLength: 40, description: 'which of its notices' })
@@ -216,7 +216,8 @@ const compose = query({
     is_held: t.Optional(t.Boolean({ description: 'it waits because there were many in the hour' })),
     kind: ChannelKind,
     state: t.Optional(Notice.schema.properties.state),
-    along: t.Array(t.Object({ order: Order, data: t.Object({}, { additionalProperties: true }) }), {
+    place: t.String({ description: 'its place in the order of the inbox' }),
+    along: t.Array(t.Object({ order: Order, place: t.String(), data: t.Object({}, { additionalProperties: true }) }), {
       description: 'others that wait for the same channel, to be told with it',
     }),
     gone: t.Array(t.Object({ order: Order, why: t.String() })),
@@ -228,7 +229,11 @@ const compose = query({
     return { channel, ofAgent, notice, request: request_id === null ? null : await read.raw(Request, request_id) }
   },
   async view({ channel, ofAgent, notice, request }, { event, order }, context, read) {
-    const common = { kind: channel?.kind ?? ('webhook' as const), ...(notice === null ? {} : { state: notice.state }) }
+    const common = {
+      kind: channel?.kind ?? ('webhook' as const),
+      place: placeOf(request),
+      ...(notice === null ? {} : { state: notice.state }),
+    }
     if (channel === null)
       return {
         ...(ofAgent ? await forAgent(read, ofAgent, event, request, context) : dropped('it was removed')),
@@ -251,13 +256,15 @@ const compose = query({
   },
 })
 
+const placeOf = (request: Request | null): string => (request === null ? '' : urgencyOf(request).join(' '))
+
 type First = { readonly order: string; readonly held: 'cap' | undefined }
 /**
  * Other notices that wait for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was
  * held back.
  */
 async function gathered(read: Read, channel: Channel, { order, held }: First, context: Context) {
-  const along: { order: string; data: object }[] = []
+  const along: { order: string; place: string; data: object }[] = []
   const gone: { order: string; why: string }[] = []
   if (channel.kind === 'webhook' && held === undefined) return { along, gone }
   const listed = await read.list(Notice, 'waiting', [[channel.id]], { limit: limits.pageMax })
@@ -265,9 +272,10 @@ async function gathered(read: Read, channel: Channel, { order, held }: First, co
     const other = await read.raw(Notice, id)
     if (other === null || other.request_id === null || id === noticeId(channel.id, order)) continue
     if (channel.kind === 'webhook' && other.held === undefined) continue
-    const { data, why } = await forPerson(read, channel, other.event, await read.raw(Request, other.request_id), context)
+    const request = await read.raw(Request, other.request_id)
+    const { data, why } = await forPerson(read, channel, other.event, request, context)
     const its = id.slice(channel.id.length + 1)
-    if (data !== null) along.push({ order: its, data })
+    if (data !== null) along.push({ order: its, place: placeOf(request), data })
     else if (why !== null) gone.push({ order: its, why })
   }
   return { along, gone }
