@@ -11,7 +11,12 @@ const RANKS = ['critical', 'high', 'normal', 'low']
 const agents = Object.values(projects).flatMap((project) => project.agents)
 
 const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
-const orderOf = ({ priority, created_at, id }: any): string => `${RANKS.indexOf(priority as string)} ${created_at} ${id}`
+/** The one order, written down once more: critical, late or escalated, priority, risk, deadline, age. */
+function orderOf({ priority, overdue, escalated_at, risk = 'R0', expires_at, created_at, id }: any): string {
+  const [critical, pressing] = [priority === 'critical' ? 0 : 1, overdue || escalated_at !== undefined ? 0 : 1]
+  const rank = RANKS.indexOf(priority as string)
+  return `${critical} ${pressing} ${rank} ${9 - Number(risk.slice(1))} ${expires_at ?? '9999'} ${created_at} ${id}`
+}
 
 const PLACE = 'project_default'
 const stoodInFor = (who: string, request: any): boolean =>

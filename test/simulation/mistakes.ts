@@ -335,6 +335,7 @@ export const mistakes: readonly Mistake[] = [
     "return { action: 'provide', input: cutTo(",
     "return { action: 'approve', input: cutTo(",
   ),
+  one('who-declined-is-asked-again', 'protocols/collaboration/task/checkpoints.ts', 'id !== decliner && ', ''),
   one(
     'to-try-again-approves-the-actions',
     'protocols/collaboration/task/checkpoints.ts',

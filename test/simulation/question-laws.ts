@@ -83,6 +83,7 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
       if (isEnded && !isQuoted) wrong('it does not quote the question that it ended')
     }
     if (earlier !== null && !isEnded && !same(questionIn(asked), questionIn(earlier))) wrong('the next person is asked something else')
+    if (asked.declined?.some(({ by }: any) => by === asked.routed_to)) wrong('a person who declined it is asked again')
     if (asked.request_id !== undefined) judgeRequest(asked, wrong)
   }
 

@@ -74,7 +74,10 @@ describe('a short id', () => {
   test('of a session that another harness named is as short', async () => {
     const id = 'hxp_bb02110f-75dc-4f0e-9a51-0c1d2e3f4a5b'
     assert.equal(shortIds([id, `hxp_${ulid('AAAAAA')}`]).get(id), 'hxp_3F4A5B')
-    const shown = spec('x y', '', { positionals: [{ ...flag('request-id', 'id', ''), path: ['request_id'] }], run: () => Promise.resolve() })
+    const shown = spec('x y', '', {
+      positionals: [{ ...flag('request-id', 'id', ''), path: ['request_id'] }],
+      run: () => Promise.resolve(),
+    })
     const remote = remoteOver({ 'execution/inbox.list': [{ request_id: id }], 'execution/request.list': [] }, [])
     for (const text of ['hxp_3F4A5B', '3f4a5b', id])
       assert.equal((await withWholeIds(shown, new Map([['request-id', text]]), () => Promise.resolve(remote))).get('request-id'), id)
