@@ -107,7 +107,7 @@ const offences: readonly (readonly [path: string, text: string, words: RegExp])[
   ['kernel/a.ts', `import Type from 'typebox'`, /use what kernel\/declare\/schema\.ts exports/],
   ['kernel/a.ts', `import canonicalize from 'canonicalize'`, /use what kernel\/log\/canonical-json\.ts exports/],
   ['kernel/declare/schema.ts', `import Ajv from 'ajv'`, /use what kernel\/declare\/foreign-schema\.ts exports/],
-  ['protocols/one/a.ts', `import { RE2JS } from 're2js'`, /use what kernel\/declare\/foreign-schema\.ts exports/],
+  ['protocols/one/a.ts', `import { RE2JS } from 're2js'`, /use what kernel\/foreign\/linear-pattern\.ts exports/],
   [
     'protocols/one/a.ts',
     `import { two } from '../two/index.ts'`,

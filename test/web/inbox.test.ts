@@ -157,7 +157,113 @@ describe('deciding', () => {
     await page.keyboard.press('z')
   })
 
-  test('a great risk asks for its phrase', async () => {
+  test('a font that comes late makes it fit, and that is noticed', async () => {
+    const asked = await stage.ask('robin', { item: 'Rotate the salts', details: { host: 'log-1' } }, { risk: 'R1' })
+    const page = await stage.open('maya', '/settings/profile', { viewport: { width: 1280, height: 720 } })
+    // Wider letters for a while, as long as the face of the page is on its way.
+    await page.addInitScript(`
+      addEventListener('DOMContentLoaded', () => {
+        const late = new CSSStyleSheet()
+        late.replaceSync('.measure h1 { margin-top: 900px }')
+        document.adoptedStyleSheets = [late]
+        globalThis.fontIsHere = () => (document.adoptedStyleSheets = [])
+      })
+    `)
+    await page.goto(`${stage.url}/inbox/${asked.id}`)
+    await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    await pressUntil(page, 'a', page.getByText('Read it to its end first'))
+    await page.evaluate('fontIsHere()')
+    await page.getByText('Read it to its end first').waitFor({ state: 'detached' })
+    await pressUntil(page, 'a', page.getByTestId('undo-toast'))
+    await page.keyboard.press('z')
+  })
+
+  test('from the opened link five small items take five keys: the first is open, and each yes opens the next', async () => {
+    const asked: string[] = []
+    for (let i = 0; i < 5; i++)
+      asked.push((await stage.ask('scribe', { item: `Small ${i}`, details: { n: i } }, { risk: i % 2 === 0 ? 'R1' : 'R2' })).id)
+    const page = await stage.open('tom', '/inbox?text=Small')
+    const seen: string[] = []
+    for (let keys = 0; keys < 5; keys++) {
+      const item = page
+        .getByTestId('item-detail')
+        .and(page.locator(`:not(${seen.map((id) => `[data-request-id="${id}"]`).join(', ') || 'x'})`))
+      await item.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+      seen.push((await item.getAttribute('data-request-id'))!)
+      await page.keyboard.press('a')
+    }
+    await sendNow(page)
+    for (const id of asked) await until(async () => (await stateOf(id)) === 'completed')
+    assert.deepEqual(seen.toSorted(), asked.toSorted())
+  })
+
+  test('undo opens again what was taken back', async () => {
+    const [one, two] = [
+      await stage.ask('scribe', { item: 'Taken back one', details: {} }, { risk: 'R1' }),
+      await stage.ask('scribe', { item: 'Taken back two', details: {} }, { risk: 'R1' }),
+    ]
+    const page = await stage.open('tom', '/inbox?text=Taken')
+    const first = page.locator(`[data-testid=item-detail][data-request-id="${one.id}"]`)
+    await first.waitFor()
+    await pressUntil(page, 'a', page.locator(`[data-testid=item-detail][data-request-id="${two.id}"]`))
+    await page.keyboard.press('z')
+    await first.waitFor()
+    assert.equal(await stateOf(one.id), 'pending')
+  })
+
+  test('a great risk asks for its phrase: letters go into its field, A goes to it, Enter in it approves, and nothing rejects', async () => {
+    const asked = await stage.ask('deployer', { item: 'Deploy to production', details: { target: 'production' } }, { risk: 'R4' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    const field = page.getByRole('textbox', { name: 'Confirmation phrase' })
+    const isFocused = (): Promise<boolean> => page.evaluate<boolean>("document.activeElement?.ariaLabel === 'Confirmation phrase'")
+    await page.getByRole('button', { name: 'Reject' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    // Every key that would do something with another item, and Enter after it: none of them does.
+    for (const key of ['r', 'd', 'e', 'q', 's', 'm', 'c', 'p', '1']) {
+      await page.keyboard.press(key)
+      assert.equal(await field.inputValue(), key)
+      await page.keyboard.press('Enter')
+      assert.equal((await page.locator('dialog[open]').count()) + (await page.getByTestId('undo-toast').count()), 0, key)
+      await field.fill('')
+      await page.keyboard.press('Escape')
+      assert.equal(await isFocused(), false)
+    }
+    await page.keyboard.press('a')
+    assert.equal(await isFocused(), true)
+    await page.locator('[data-announce=assertive]').getByText('Type production to confirm').waitFor()
+    for (const key of 'production') await page.keyboard.press(key)
+    await page.keyboard.press('Enter')
+    await decided(page)
+    const { receipt } = await stage.call('maya', 'execution/request.get', { request_id: asked.id })
+    assert.equal(receipt.result, 'approved')
+  })
+
+  test('Enter never rejects: that takes a click, or Ctrl and Enter', async () => {
+    const asked = await stage.ask('robin', { item: 'Enter is no no', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    const dialog = page.getByRole('dialog', { name: 'Reject' })
+    await pressUntil(page, 'r', dialog)
+    await page.keyboard.press('Enter')
+    await dialog.getByRole('radio', { name: 'Not now' }).check()
+    await page.keyboard.press('Enter')
+    assert.equal(await dialog.count(), 1)
+    assert.equal(await page.getByTestId('undo-toast').count(), 0)
+    await page.keyboard.press('Control+Enter')
+    await decided(page)
+    assert.equal((await stage.call('maya', 'execution/request.get', { request_id: asked.id })).receipt.reason, 'Not now')
+  })
+
+  test('a comment goes with a yes', async () => {
+    const asked = await stage.ask('robin', { item: 'With a word', details: {} }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${asked.id}`)
+    await pressUntil(page, 'c', page.getByRole('textbox', { name: 'Comment' }))
+    await page.getByRole('textbox', { name: 'Comment' }).fill('Only on the first host.')
+    await pressUntil(page, 'Control+Enter', page.getByTestId('undo-toast'))
+    await decided(page)
+    const { receipt } = await stage.call('maya', 'execution/request.get', { request_id: asked.id })
+    assert.deepEqual([receipt.result, receipt.reason], ['approved', 'Only on the first host.'])
+  })
+
+  test('a great risk shows its phrase beside the field', async () => {
     const page = await stage.open('maya', `/inbox/${week['migration'].id}`)
     assert.equal(await page.getByTestId('confirm-phrase').textContent(), 'prod-eu-1')
     assert.equal(await page.getByTestId('item-flagged').count(), 0)
@@ -362,10 +468,13 @@ describe('a batch', () => {
     const page = await stage.open('maya', '/inbox?text=Batch')
     for (const title of ['Batch one', 'Batch two', 'Batch heavy']) await page.getByRole('checkbox', { name: `Select ${title}` }).check()
     await page.getByTestId('batch-bar').waitFor()
-    await page.getByRole('button', { name: 'Approve selected' }).click()
+    // With a selection the key is about it, not about the item that is open.
+    await page.locator('#item-title').focus()
+    await page.keyboard.press('a')
     const dialog = page.getByRole('dialog', { name: 'Approve selected' })
     assert.equal(await dialog.getByTestId('batch-peek-row').count(), 2)
     await dialog.getByText('R3 and above are decided one at a time: 1 of your 3').waitFor()
+    await dialog.getByTestId('batch-apart').getByText('Batch heavy').waitFor()
     await shoot(page, 'batch')
     await stage.call('maya', 'execution/request.resolve', { request_id: two.id, result: 'rejected' })
     await dialog.getByRole('button', { name: 'Approve selected' }).click()

@@ -1,7 +1,7 @@
 // Every kind of question in a real browser: each type of answer, checkpoints with their evidence, groups, what is done, and a connection that stands late.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
-import { decided, rowOf, sendNow, until } from '../support/browser/acts.ts'
+import { decided, pressUntil, rowOf, sendNow, until } from '../support/browser/acts.ts'
 import { shoot } from '../support/browser/shots.ts'
 import { openStage, type Stage } from '../support/browser/stage.ts'
 
@@ -65,25 +65,143 @@ describe('an answer', () => {
     assert.deepEqual((await receiptOf(several.id)).result, ['Monday', 'Friday'])
   })
 
-  test('that the server refuses is still there, and is sent again as it is', async () => {
+  test('that breaks a rule is refused while it is typed, in words, and is never sent', async () => {
+    const details_schema = {
+      type: 'object',
+      properties: { replicas: { type: 'integer', minimum: 1, maximum: 12 }, zone: { enum: ['a', 'b'] } },
+    }
+    const edit = await stage.ask('robin', { item: 'Scale it', details: { replicas: 3, zone: 'a' }, details_schema }, { risk: 'R1' })
+    const asked = [
+      [{ input_type: 'number', validation: { max: 100_000 } }, '999999999', 'Enter a number up to 100,000.', '100000'],
+      [{ input_type: 'number', validation: { min: 1, max: 10 } }, 'seven', 'Enter a number from 1 to 10.', '7'],
+      [{ input_type: 'email' }, 'nobody', 'Enter an e-mail address, such as name@example.com.', 'somebody@example.com'],
+      [{ input_type: 'url' }, 'example.com', 'Enter an address that begins with https:// or http://.', 'https://example.com'],
+      [{ input_type: 'text', validation: { pattern: '^[A-Z]+$', max: 9 } }, 'abc', 'Enter a value that matches ^[A-Z]+$.', 'ABC'],
+      [{ input_type: 'text', sensitive: true, validation: { min: 8 } }, 'short', 'Enter at least 8 characters.', 'long enough'],
+    ] as const
+    const page = await stage.open('maya', `/inbox/${edit.id}`)
+    const sent: string[] = []
+    page.on('request', (request) => request.url().includes('request.resolve') && sent.push(request.url()))
+    await page.getByRole('button', { name: 'Edit' }).click()
+    for (const [field, wrong, words, right] of [
+      ['replicas', '30', 'replicas: Enter a number up to 12.', '12'],
+      ['zone', 'c', 'zone: Enter one of: a, b.', 'b'],
+    ] as const) {
+      await page.getByRole('textbox', { name: field }).fill(wrong)
+      await page.getByTestId('edit-diff').getByText(words).waitFor()
+      assert.equal(await page.getByRole('button', { name: 'Approve with edits' }).getAttribute('aria-disabled'), 'true')
+      await page.getByRole('textbox', { name: field }).fill(right)
+      await page.getByTestId('edit-diff').getByText(words).waitFor({ state: 'detached' })
+    }
+    await shoot(page, 'item-edit')
+    for (const [payload, wrong, words, right] of asked) {
+      const { id } = await provide({ prompt: `A value for ${words}`, ...payload })
+      await page.goto(`${stage.url}/inbox/${id}`)
+      await page.getByLabel('Your answer').fill(wrong)
+      await page.getByTestId('broken-rule').getByText(words, { exact: true }).waitFor()
+      assert.equal(await page.getByRole('button', { name: 'Send answer' }).getAttribute('aria-disabled'), 'true')
+      if (right === '100000') await shoot(page, 'broken-rule')
+      await page.getByLabel('Your answer').fill(right)
+      await page.getByTestId('broken-rule').waitFor({ state: 'detached' })
+      await page.getByRole('button', { name: 'Send answer' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    }
+    assert.deepEqual(sent, [])
+  })
+
+  test('that the server refuses is still there, and one button sends what is in the field now', async () => {
     const { id } = await provide({ prompt: 'A number', input_type: 'number', validation: { min: 1, max: 10 } })
     const page = await stage.open('maya', `/inbox/${id}`)
-    await page.getByLabel('Your answer').fill('70')
+    const refusal = { error: { code: 'INVALID_RESULT', message: 'result must be odd', details: {} } }
+    await page.route('**/v1/execution/request.resolve', (route) => route.fulfill({ status: 422, json: refusal }))
+    await page.getByLabel('Your answer').fill('6')
     await page.getByRole('button', { name: 'Send answer' }).click()
     await sendNow(page)
     await page.getByTestId('decide-error').waitFor()
-    assert.equal(await page.getByLabel('Your answer').inputValue(), '70')
+    assert.equal(await page.getByLabel('Your answer').inputValue(), '6')
+    assert.equal(await page.getByRole('button', { name: 'Try again' }).count(), 0)
     await shoot(page, 'decide-refused')
-    await page.getByLabel('Your answer').fill('8')
+    await page.unroute('**/v1/execution/request.resolve')
     let isDown = true
     await page.route('**/v1/execution/request.resolve', (route) => (isDown ? route.abort() : route.continue()))
+    await page.getByLabel('Your answer').fill('7')
     await page.getByRole('button', { name: 'Send answer' }).click()
     await sendNow(page)
     await page.getByTestId('decide-error').getByText('The server did not answer').waitFor()
     isDown = false
+    await page.getByLabel('Your answer').fill('9')
     await page.getByRole('button', { name: 'Try again' }).click()
-    await page.getByTestId('item-decided').waitFor()
-    assert.equal(String((await receiptOf(id)).result), '8')
+    await decided(page)
+    assert.equal(String((await receiptOf(id)).result), '9')
+  })
+
+  test('is declined with a reason, which the agent reads', async () => {
+    const asked = [
+      await provide({ prompt: 'The root password', input_type: 'text', sensitive: true }),
+      await stage.ask('deployer', {}, { action: 'DECIDE', payload: { question: 'Left or right?', options: ['left', 'right'] } }),
+    ]
+    const page = await stage.open('maya')
+    for (const { id } of asked) {
+      await page.goto(`${stage.url}/inbox/${id}`)
+      await page.getByRole('button', { name: 'Decline' }).click()
+      const dialog = page.getByRole('dialog', { name: 'Decline' })
+      assert.equal(await dialog.getByRole('button', { name: 'Decline' }).getAttribute('aria-disabled'), 'true')
+      await dialog.getByRole('textbox', { name: 'Reason' }).fill('Not over this channel.')
+      await dialog.getByRole('button', { name: 'Decline' }).click()
+      await decided(page)
+      const { request, receipt } = await stage.call('maya', 'execution/request.get', { request_id: id })
+      assert.deepEqual([request.status, receipt.reason], ['declined', 'declined: Not over this channel.'])
+      assert.match((await rowOf(page, id).textContent())!, /Declined/)
+    }
+    await shoot(page, 'declined')
+  })
+})
+
+describe('a review', () => {
+  const textOf = (text: string | Buffer): object => ({
+    kind: 'inline',
+    uri: `data:text/plain;base64,${Buffer.from(text).toString('base64')}`,
+  })
+  async function delivered(goal: string, ...contents: readonly (string | Buffer)[]): Promise<string> {
+    const { id: task_id } = await begun(goal)
+    let of: object = {}
+    for (const [i, content] of contents.entries()) {
+      const about = { task_id, type: 'code', payload: textOf(content), final: i === contents.length - 1, ...of }
+      const { artifact } = await stage.call('robin', 'collaboration/artifact.commit', about)
+      of = { artifact_id: artifact.id, parent_version: artifact.version }
+    }
+    const { items } = await stage.call('maya', 'execution/inbox.list', { task_id })
+    return items[0].request_id
+  }
+
+  test('is approved where it is read: its difference is in the item, to the end', async () => {
+    const long = Array.from({ length: 80 }, (_, i) => `line ${i}`).join('\n')
+    const id = await delivered('Fix the greeting', long, `${long.replaceAll('line', 'row')}\nlast`)
+    const page = await stage.open('maya', `/inbox/${id}`)
+    const delivery = page.getByTestId('item-delivery')
+    await delivery.getByText('last', { exact: true }).waitFor()
+    assert.equal(await delivery.locator('[data-kind=added]').count(), 81)
+    assert.equal(await delivery.locator('[data-kind=removed]').count(), 80)
+    await shoot(page, 'item-review')
+    await pressUntil(page, 'a', page.getByText('Read it to its end first'))
+    assert.equal(await page.getByTestId('undo-toast').count(), 0)
+    await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
+    await pressUntil(page, 'a', page.getByTestId('undo-toast'))
+    await decided(page)
+  })
+
+  test('of something that cannot be shown, or was not loaded, has no Approve', async () => {
+    const id = await delivered('Deliver bytes', Buffer.from([1, 0, 2, 0, 255]))
+    const page = await stage.open('maya', `/inbox/${id}`)
+    await page.getByTestId('delivery-not-shown').waitFor()
+    await page.getByRole('button', { name: 'Reject' }).waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 0)
+    await page.getByRole('link', { name: 'Open the whole review' }).waitFor()
+    await shoot(page, 'item-review-bytes')
+    const text = await delivered('Deliver text', 'some words')
+    await page.route('**/v1/collaboration/artifact.get*', (route) => route.abort())
+    await page.goto(`${stage.url}/inbox/${text}`)
+    await page.getByTestId('item-delivery').getByTestId('load-error').waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 0)
   })
 })
 
@@ -152,8 +270,40 @@ describe('a checkpoint', () => {
     await page.goto(`${stage.url}/inbox`)
     const row = page.locator('[data-testid=inbox-row][data-kind=interrupt]')
     await row.click()
-    await page.getByTestId('item-detail').waitFor()
+    await page.getByRole('button', { name: 'End the task' }).waitFor()
+    await page.getByLabel('Message to the agent').fill('Slowly, please.')
     await shoot(page, 'item-interrupt')
+    await page.getByRole('button', { name: 'Let it go on' }).click()
+    await decided(page)
+    const { items: told } = await stage.call('maya', 'collaboration/checkpoint.list', { task_id: task.id })
+    assert.equal(told.find(({ kind }: any) => kind === 'interrupt').resolution.comment, 'Slowly, please.')
+  })
+
+  test('that ends the task says so on its button, and an escalation is answered as what it is', async () => {
+    const [ends, task, other] = [await begun('Ends'), await begun('Goes on'), await begun('Goes to another')]
+    const id = await raised(ends.id, { kind: 'approval', prompt: 'Drop the table?' })
+    const page = await stage.open('maya', `/inbox/${id}`)
+    await page.getByRole('button', { name: 'Reject and end the task' }).waitFor()
+    const stuck = await raised(task.id, { kind: 'escalation', prompt: 'The signature is refused. What should I do?' })
+    await page.goto(`${stage.url}/inbox/${stuck}`)
+    const tell = page.getByRole('button', { name: 'Tell the agent' })
+    await page.getByRole('button', { name: 'End the task' }).waitFor()
+    assert.equal(await tell.getAttribute('aria-disabled'), 'true')
+    await page.getByLabel('Message to the agent').fill('Use the new key.')
+    await shoot(page, 'item-escalation')
+    await tell.click()
+    await decided(page)
+    assert.equal((await receiptOf(stuck)).reason, 'Use the new key.')
+    const handed = await raised(other.id, { kind: 'escalation', prompt: 'I cannot do this.' })
+    await page.goto(`${stage.url}/inbox/${handed}`)
+    await page.getByRole('button', { name: 'Hand to another agent' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Hand to another agent' })
+    await dialog.getByRole('combobox', { name: 'Agent' }).fill('Planner')
+    await page.getByRole('option', { name: /Planner/ }).click()
+    await dialog.getByRole('button', { name: 'Hand to another agent' }).click()
+    await until(
+      async () => (await stage.call('maya', 'collaboration/task.get', { task_id: other.id })).task.ownership.assignee === 'agent_planner',
+    )
   })
 })
 
@@ -228,4 +378,27 @@ test('a clock that is ten minutes off changes no deadline', async () => {
     .getByTestId('item-deadline')
     .getByText(/2[5-9] min left/)
     .waitFor()
+})
+
+test('an option shows its own risk, and a grave one asks for the phrase', async () => {
+  const task = await begun('Ways of different weight')
+  const id = await raised(task.id, {
+    kind: 'choice',
+    prompt: 'How shall it be moved?',
+    options: [
+      { id: 'copy', label: 'Copy it, then switch', risk: 'low' },
+      { id: 'move', label: 'Move it in place', risk: 'high' },
+    ],
+  })
+  const page = await stage.open('maya', `/inbox/${id}`)
+  await page.getByTestId('option').first().waitFor()
+  assert.deepEqual(await page.getByTestId('option-risk').allTextContents(), ['R1 minor', 'R4 high'])
+  await page.getByRole('radio', { name: 'Move it in place' }).check()
+  await page.getByRole('textbox', { name: 'Confirmation phrase' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Send answer' }).getAttribute('aria-disabled'), 'true')
+  await shoot(page, 'item-choice-risk')
+  await page.getByRole('radio', { name: 'Copy it, then switch' }).check()
+  await page.getByRole('textbox', { name: 'Confirmation phrase' }).waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'Send answer' }).click()
+  await decided(page)
 })

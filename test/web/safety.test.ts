@@ -1,7 +1,8 @@
 // Laws of every page: keys alone are enough, nobody is kept out in either theme or on a phone, and a server that restarts is met again.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { after, afterEach, before, describe, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { decided, pressUntil } from '../support/browser/acts.ts'
@@ -27,6 +28,17 @@ async function findings(page: Page): Promise<string[]> {
     `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }).then(({ violations }) => violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html }) => html.slice(0, 160)) })))`,
   )
   return found.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).join(' | ')}`)
+}
+
+/** Every key of a command about an item or about those that are selected, as the help writes it. */
+function decidingKeys(): string[] {
+  const sources = globSync('src/web/{decide,inbox,item}/*.tsx', { cwd: join(import.meta.dirname, '../..') })
+  const keys = sources.flatMap((name) => [
+    ...readFileSync(join(import.meta.dirname, '../..', name), 'utf8').matchAll(/keys: \[([^\]]+)\]/g),
+  ])
+  const names = keys.flatMap(([, held]) => [...held!.matchAll(/'([^']+)'/g)].map(([, key]) => key!))
+  assert.ok(names.includes('a') && names.includes('r'), 'the commands were found')
+  return [...new Set(names)].filter((key) => /^[a-z]$/.test(key)).map((key) => key.toUpperCase())
 }
 
 test('keys alone: move, open, select, decide, undo, palette and help', async () => {
@@ -55,6 +67,12 @@ test('keys alone: move, open, select, decide, undo, palette and help', async () 
   await palette.waitFor({ state: 'detached' })
   const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
   await pressUntil(page, '?', help)
+  const listed = await help.locator('dt .kbd').evaluateAll((keys) => keys.map((key) => key.textContent))
+  assert.deepEqual(
+    decidingKeys().filter((key) => !listed.includes(key)),
+    [],
+    'a key that decides is listed, or does not exist',
+  )
   await shoot(page, 'keys')
   await page.keyboard.press('Escape')
   await help.waitFor({ state: 'detached' })
@@ -176,7 +194,7 @@ describe('nobody is kept out', () => {
     })
 
   test('axe finds nothing in a dialog, and each has the name of what opened it', async () => {
-    const asked = await stage.ask('robin', { item: 'Ask in a dialog', details: {} }, { risk: 'R1' })
+    const asked = await stage.ask('robin', { item: 'Ask in a dialog', details: {} }, { risk: 'R1', timeout_seconds: 864_000 })
     const page = await stage.open('maya', `/inbox/${asked.id}`, { colorScheme: 'dark' })
     const found: string[] = []
     for (const name of ['Reject', 'Ask back', 'Reassign', 'Snooze', 'Extend', 'Escalate']) {

@@ -9,6 +9,8 @@ export type Command = {
   readonly group: 'This item' | 'List' | 'Go to' | 'Page'
   /** It decides something: it waits until the item was read. */
   readonly decides?: boolean
+  /** It wins over those that are offered later: what is selected goes before what is open. */
+  readonly first?: boolean
   /** It also works in fields, with Ctrl or Cmd. */
   readonly withModifier?: boolean
   run(): void
@@ -79,6 +81,20 @@ const isField = (target: EventTarget | null): boolean =>
 const isToggle = (target: HTMLElement): boolean =>
   target instanceof HTMLInputElement && (target.type === 'checkbox' || target.type === 'radio')
 
+/** Takes a letter before any command does; answers whether it did. `isElsewhere`: its command is about the list or the page, not about the item. */
+type Taker = (letter: string, isElsewhere: boolean) => boolean
+const takers: { take: Taker | null }[] = []
+/** A field that asks for a phrase: letters go into it from wherever the focus is, and are no shortcuts meanwhile. */
+export function useLetters(take: Taker | null): void {
+  const held = useRef({ take })
+  held.current.take = take
+  useLayoutEffect(() => {
+    const mine = held.current
+    takers.push(mine)
+    return () => void takers.splice(takers.indexOf(mine), 1)
+  }, [])
+}
+
 const CHORD_MS = 1_500
 const TOGETHER_MS = 25
 let first: { readonly key: string; readonly at: number } | null = null
@@ -86,10 +102,11 @@ let lastKeyAt = 0
 
 function commandFor(keys: string, event: KeyboardEvent): Command | undefined {
   const isModified = event.ctrlKey || event.metaKey
-  return stack
+  const fitting = stack
     .toReversed()
     .flat()
-    .find((command) => command.keys?.includes(keys) === true && (command.withModifier === true) === isModified)
+    .filter((command) => command.keys?.includes(keys) === true && (command.withModifier === true) === isModified)
+  return fitting.find(({ first: isFirst }) => isFirst === true) ?? fitting[0]
 }
 
 const MODIFIERS = ['Control', 'Meta', 'Shift', 'Alt', 'AltGraph']
@@ -107,6 +124,10 @@ function onKeyDown(event: KeyboardEvent): void {
   const named = event.shiftKey && /^[a-z]$/.test(key) ? `Shift+${key}` : key
   const begun = first !== null && performance.now() - first.at < CHORD_MS ? first.key : null
   first = null
+  const isLetter = begun === null && !isModified && event.key.length === 1 && event.key !== ' '
+  const bound = commandFor(named, event)
+  const isElsewhere = key === 'g' || (bound !== undefined && bound.group !== 'This item')
+  if (isLetter && bound?.first !== true && takers.at(-1)?.take?.(event.key, isElsewhere) === true) return event.preventDefault()
   if (begun === null && key === 'g' && !isModified && !event.shiftKey) {
     first = { key, at: performance.now() }
     return

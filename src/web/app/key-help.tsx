@@ -6,10 +6,10 @@ import { singleKeys, useSingleKeys } from './commands.ts'
 const keys: readonly (readonly [string, string])[] = [
   ['J K', 'next, previous'],
   ['⇧J ⇧K', 'extend selection'],
-  ['↵', 'open'],
+  ['↵', 'open the item'],
   ['X', 'select'],
-  ['A', 'approve'],
-  ['R', 'reject'],
+  ['A', 'approve what is open or selected'],
+  ['R D', 'reject or decline'],
   ['E', 'edit'],
   ['1 – 9', 'choose an option'],
   ['P', 'to the answer field'],
@@ -24,7 +24,8 @@ const keys: readonly (readonly [string, string])[] = [
   ['G I', 'go to inbox'],
   ['G T', 'go to tasks'],
   ['G P', 'go to projects'],
-  ['Ctrl ↵', 'send'],
+  ['↵', 'approve, in the field of a phrase'],
+  ['Ctrl ↵', 'send, from a field'],
   ['Ctrl K', 'commands'],
   ['Esc', 'close, change nothing'],
 ]
@@ -47,7 +48,7 @@ export default function KeyHelp({ close }: { close(): void }) {
     >
       <dl className="sheet">
         {keys.map(([names, words]) => (
-          <div className="row" key={names}>
+          <div className="row" key={words}>
             <dt className="row">
               {names.split(' ').map((name) => (
                 <span className="kbd" key={name}>

@@ -25,7 +25,9 @@ export function ProposedActions({ actions, chosen, choose }: Props) {
         Proposed actions
         <span className="grow" />
         <span className="note">
-          {chosen.size} of {actions.length} would be approved, the others denied
+          {chosen.size === actions.length
+            ? `All ${actions.length} actions selected`
+            : `${chosen.size} of ${actions.length} actions selected, the others are denied`}
         </span>
       </header>
       <ul>

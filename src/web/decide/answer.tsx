@@ -3,17 +3,33 @@ import { useEffect, useId, useRef, useState } from 'react'
 import { useCommands } from '../app/commands.ts'
 import { Icon } from '../parts/icon.tsx'
 import { Meter } from '../parts/meter.tsx'
+import { isGrave, RiskBadge } from '../parts/risk.tsx'
 import { Refused } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
 import { client } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import { capital } from '../server/names.ts'
-import type { Item } from '../server/types.ts'
+import type { Item, Risk } from '../server/types.ts'
+import { brokenRule, useRules } from './rules.ts'
 import { sealedFor } from './seal.ts'
 import type { Answer } from './send.ts'
 
 /** The answer in the form, ready to send; null: not yet, with the reason why. */
-export type Prepared = { readonly blocked: string | undefined; make(): Promise<Answer>; readonly draft: string; clear(): void }
+export type Prepared = {
+  readonly blocked: string | undefined
+  /** The sent value is still in the form and can be sent from there again. */
+  readonly isKept: boolean
+  /** Of less weight than the item: it needs no phrase. */
+  readonly isSlight?: boolean
+  make(): Promise<Answer>
+  readonly draft: string
+}
+
+const riskOf = (item: Item, option: string): Risk | null => item.options?.find(({ label }) => label === option)?.risk ?? null
+/** Its own risk: the item shows the greatest of all. */
+function OptionRisk({ item, option }: { readonly item: Item; readonly option: string }) {
+  const risk = riskOf(item, option)
+  return risk === null ? null : <RiskBadge risk={risk} testId="option-risk" />
+}
 
 function Options({ item, value, choose }: { readonly item: Item; readonly value: string; choose(option: string): void }) {
   const { options = [], default_option } = item.card.payload
@@ -36,8 +52,11 @@ function Options({ item, value, choose }: { readonly item: Item; readonly value:
             </b>
             {option === default_option && <p>Taken if nobody answers in time</p>}
           </span>
-          <span className="kbd" aria-hidden="true">
-            {i + 1}
+          <span className="row">
+            <OptionRisk item={item} option={option} />
+            <span className="kbd" aria-hidden="true">
+              {i + 1}
+            </span>
           </span>
         </label>
       ))}
@@ -48,13 +67,25 @@ function Options({ item, value, choose }: { readonly item: Item; readonly value:
 /** Which of the options; a review has buttons of its own. */
 export function useChoice(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
   const draft = `choice/${item.request_id}`
-  const [value, choose, clear] = useDraft(draft, '')
+  const [value, choose] = useDraft(draft, '')
   const isOne = item.card.payload.options?.includes(value) === true
   return {
     form: <Options item={item} value={value} choose={choose} />,
-    prepared: { blocked: isOne ? undefined : 'Choose an option.', make: () => Promise.resolve({ result: value }), draft, clear },
+    prepared: {
+      blocked: isOne ? undefined : 'Choose an option.',
+      isKept: true,
+      isSlight: isOne && !isGrave(riskOf(item, value) ?? item.risk),
+      make: () => Promise.resolve({ result: value }),
+      draft,
+    },
   }
 }
+
+/** Such as "PDF" for application/pdf, and "images" for image/*. */
+const typeWords = (type: string): string =>
+  type.endsWith('/*') ? `${type.slice(0, -2)}s` : (type.split(/[/+.]/).at(-1) ?? type).toUpperCase()
+const isOfType = (types: readonly string[] | undefined, type: string): boolean =>
+  types === undefined || types.some((one) => one === type || (one.endsWith('/*') && type.startsWith(one.slice(0, -1))))
 
 function FileField({
   item,
@@ -68,23 +99,50 @@ function FileField({
   readonly progress: number | null
 }) {
   const id = useId()
+  const [isOver, setOver] = useState(false)
   const { max_bytes, media_types } = item.card.payload.validation ?? {}
   return (
     <div className="fieldset">
       <label className="lbl" htmlFor={id}>
         File
       </label>
-      <input
-        id={id}
-        type="file"
-        className="text"
-        accept={media_types?.join(',')}
-        onChange={(event) => choose(event.target.files?.[0] ?? null)}
-      />
+      <div
+        className={isOver ? 'drop over' : 'drop'}
+        onDragOver={(event) => {
+          event.preventDefault()
+          setOver(true)
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => {
+          event.preventDefault()
+          setOver(false)
+          choose(event.dataTransfer.files[0] ?? null)
+        }}
+      >
+        <Icon name="file" />
+        <span className="grow">
+          {file === null ? (
+            'Drop a file here, or choose one'
+          ) : (
+            <>
+              <bdi>{file.name}</bdi>, {bytesOf(file.size)}
+            </>
+          )}
+        </span>
+        <span className="btn sm" aria-hidden="true">
+          Choose a file
+        </span>
+        <input
+          id={id}
+          type="file"
+          className="over"
+          accept={media_types?.join(',')}
+          onChange={(event) => choose(event.target.files?.[0] ?? null)}
+        />
+      </div>
       <p className="note">
-        {file !== null && `${bytesOf(file.size)}. `}
-        {max_bytes !== undefined && `At most ${bytesOf(max_bytes)}. `}
-        {media_types !== undefined && `Only ${media_types.join(', ')}.`}
+        {max_bytes !== undefined && `Up to ${bytesOf(max_bytes)}. `}
+        {media_types !== undefined && `${media_types.map(typeWords).join(', ')} only.`}
       </p>
       <Meter label="Upload" percent={progress === null ? null : progress * 100} testId="upload-progress" />
     </div>
@@ -95,10 +153,16 @@ export function useFile(item: Item): { readonly prepared: Prepared; readonly for
   const [file, choose] = useState<File | null>(null)
   const [progress, setProgress] = useState<number | null>(null)
   const [error, setError] = useState<unknown>(null)
-  const max = item.card.payload.validation?.max_bytes
+  const { max_bytes: max, media_types: types } = item.card.payload.validation ?? {}
   const isTooLarge = file !== null && max !== undefined && file.size > max
-  const blocked =
-    file === null ? 'Choose a file.' : isTooLarge ? `The file has ${bytesOf(file.size)}, and at most ${bytesOf(max)} are taken.` : undefined
+  // A browser that does not know the type leaves it to the server.
+  const isOther = file !== null && file.type !== '' && !isOfType(types, file.type)
+  const wrong = isTooLarge
+    ? `The file has ${bytesOf(file.size)}, and at most ${bytesOf(max)} are taken.`
+    : isOther
+      ? `Choose a file of type ${types!.map(typeWords).join(', ')}.`
+      : undefined
+  const blocked = file === null ? 'Choose a file.' : wrong
   async function make(): Promise<Answer> {
     setError(null)
     setProgress(0)
@@ -116,11 +180,11 @@ export function useFile(item: Item): { readonly prepared: Prepared; readonly for
   const form = (
     <div className="card answer">
       <FileField item={item} file={file} choose={choose} progress={progress} />
-      {isTooLarge && <Refused error={blocked} />}
+      {wrong !== undefined && <Refused error={wrong} />}
       <Refused error={error} />
     </div>
   )
-  return { form, prepared: { blocked, make, draft: `file/${item.request_id}`, clear: () => choose(null) } }
+  return { form, prepared: { blocked, isKept: true, make, draft: `file/${item.request_id}` } }
 }
 
 const inputTypes = { text: 'text', number: 'text', url: 'url', email: 'email', file: 'text', selection: 'text' } as const
@@ -167,9 +231,14 @@ function Selection({
 export function useTyped(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
   const { input_type = 'text', sensitive = false, placeholder, validation = {} } = item.card.payload
   const draft = `answer/${item.request_id}`
-  const [kept, keep, clearKept] = useDraft<readonly string[]>(draft, [])
+  const [kept, keep] = useDraft<readonly string[]>(draft, [])
   const secret = useRef<HTMLInputElement>(null)
-  const [hasSecret, setSecret] = useState(false)
+  const rules = useRules()
+  /** Of the secret only whether it is there, and which rule it breaks. */
+  const [secretState, setSecret] = useState<{ readonly has: boolean; readonly broken: string | undefined }>({
+    has: false,
+    broken: undefined,
+  })
   const id = useId()
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
   useCommands([{ title: 'To the answer field', keys: ['p'], group: 'This item', run: () => (secret.current ?? field.current)?.focus() }])
@@ -182,19 +251,16 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
     if (sensitive) {
       const value = secret.current!.value
       secret.current!.value = ''
-      setSecret(false)
+      setSecret({ has: false, broken: undefined })
       return sealedFor(item, value)
     }
     const valueOf = (one: string): string | number => allowed_values?.find((value) => String(value) === one) ?? one
     if (isChoice) return { result: validation.multiple === true ? kept.map(valueOf) : valueOf(text) }
     return { result: text }
   }
-  const isEmpty = sensitive ? !hasSecret : kept.length === 0 || (text === '' && validation.min !== 0)
-  const bounds = [
-    validation.min !== undefined && `at least ${validation.min}${input_type === 'number' ? '' : ' characters'}`,
-    validation.max !== undefined && `at most ${validation.max}${input_type === 'number' ? '' : ' characters'}`,
-    validation.pattern !== undefined && `matching ${validation.pattern}`,
-  ].filter((words) => words !== false)
+  const isEmpty = sensitive ? !secretState.has : kept.length === 0 || (text === '' && validation.min !== 0)
+  const value = isChoice && validation.multiple === true ? kept : text
+  const broken = isEmpty ? undefined : sensitive ? secretState.broken : brokenRule(rules, item.card.payload, value)
   const form = isChoice ? (
     <Selection item={item} chosen={kept} choose={keep} />
   ) : (
@@ -210,7 +276,8 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
             type="password"
             className="text"
             autoComplete="off"
-            onChange={(event) => setSecret(event.target.value !== '')}
+            aria-invalid={broken !== undefined || undefined}
+            onChange={({ target }) => setSecret({ has: target.value !== '', broken: brokenRule(rules, item.card.payload, target.value) })}
           />
         ) : isLong ? (
           <textarea
@@ -218,6 +285,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
             ref={field}
             className="text"
             rows={4}
+            aria-invalid={broken !== undefined || undefined}
             placeholder={placeholder}
             value={text}
             onChange={(event) => keep([event.target.value])}
@@ -230,6 +298,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
             type={inputTypes[input_type]}
             inputMode={input_type === 'number' ? 'decimal' : undefined}
             autoComplete="off"
+            aria-invalid={broken !== undefined || undefined}
             placeholder={placeholder}
             value={text}
             onChange={(event) => keep([event.target.value])}
@@ -237,11 +306,23 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
         )}
         <p className="note">
           {sensitive &&
-            `A secret: ${item.seal_key ? 'sealed in this browser to the key of the agent' : 'sealed by the server'}, handed over once, and kept nowhere here. `}
-          {capital(bounds.join(', '))}
+            (item.seal_key ? 'Encrypted in this browser for the agent, delivered once. ' : 'Encrypted, delivered once, then deleted. ')}
         </p>
+        {broken !== undefined && (
+          <p className="refused" data-testid="broken-rule">
+            {broken}
+          </p>
+        )}
       </div>
     </div>
   )
-  return { form, prepared: { blocked: isEmpty ? 'Give an answer first.' : undefined, make, draft, clear: clearKept } }
+  return {
+    form,
+    prepared: {
+      blocked: isEmpty ? (brokenRule(rules, item.card.payload, '') ?? 'Give an answer first.') : broken,
+      isKept: !sensitive,
+      make,
+      draft,
+    },
+  }
 }

@@ -1,48 +1,42 @@
-// Approve and reject: the buttons, the phrase that great risks ask for, and the reason of a no.
-import { useState } from 'react'
-import { useCommands } from '../app/commands.ts'
-import { tellError } from '../app/error-toast.tsx'
+// Approve and reject: the buttons, the phrase that great risks ask for, a comment with a yes, and the reason of a no.
+import { useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
+import { announce } from '../app/announce.ts'
+import { isSettled, useCommands, useLetters } from '../app/commands.ts'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Radios, TextArea } from '../parts/fields.tsx'
-import { isGrave, riskWords } from '../parts/risk.tsx'
+import { riskSentence } from '../parts/risk.tsx'
 import { Said, shortDigest } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 import { Guarded } from './guarded.tsx'
 
-const PHRASE_CHARS_MAX = 40
-/** The words that are typed before a great risk is approved: the target, where the agent names it. */
-export function phraseFor(item: Item): string | null {
-  if (!isGrave(item.risk)) return null
-  const { target } = (item.card.payload.details ?? {}) as { target?: unknown }
-  const isFit = typeof target === 'string' && target.trim() === target && target !== '' && target.length <= PHRASE_CHARS_MAX
-  return isFit ? target : `approve ${item.risk}`
-}
-
 /** The digest of what is shown, which the answer carries. */
 export function Signs({ item }: { readonly item: Item }) {
   return (
-    <span className="signs" title={`The digest of what is shown; your answer carries it: ${item.digest}`}>
-      signs <span className="mono">{shortDigest(item.digest)}</span>
+    <span className="signs" title={`Your answer carries the digest of exactly what is shown: ${item.digest}`}>
+      You sign version <span className="mono">{shortDigest(item.digest)}</span>{' '}
+      <span className="info" aria-hidden="true">
+        i
+      </span>
     </span>
   )
 }
 
-const sayUnread = (): void => tellError('Read it to its end first: then A approves.')
-
 const presets = ['Wrong environment', 'Suspicious arguments', 'Out of scope', 'Not now'] as const
 
-type RejectProps = { readonly item: Item; readonly name?: string; close(): void; send(reason: string): void }
-export function RejectDialog({ item, name = 'Reject', close, send }: RejectProps) {
+type NoProps = { readonly item: Item; readonly name: string; close(): void; send(reason: string): void }
+export function RejectDialog({ item, name, close, send }: NoProps) {
   const [preset, setPreset] = useState('')
   const [text, setText] = useDraft(`reject/${item.request_id}`, '')
   const isRequired = item.card.payload.reject_requires_reason === true
   const reason = [preset, text.trim()].filter((words) => words !== '').join(': ')
+  const isAgents = item.kind === 'request' || item.kind === 'approval'
   return (
     <FormDialog
       name={name}
       about={<Said>{item.title}</Said>}
       danger
+      deliberate
       close={close}
       busy={false}
       error={null}
@@ -52,68 +46,162 @@ export function RejectDialog({ item, name = 'Reject', close, send }: RejectProps
         close()
       }}
     >
-      <Radios
-        label="Preset reason"
-        columns
-        value={preset}
-        onValue={setPreset}
-        options={presets.map((words) => ({ value: words, words }))}
-      />
+      {isAgents && (
+        <Radios
+          label="Preset reason"
+          columns
+          value={preset}
+          onValue={setPreset}
+          options={presets.map((words) => ({ value: words, words }))}
+        />
+      )}
       <TextArea
         label="Reason"
         value={text}
         onValue={setText}
-        note={`${isRequired ? 'Required. ' : ''}The agent reads it. ${item.kind === 'request' ? '' : `Rejecting: ${item.effects.reject}.`}`}
+        note={`${isRequired ? 'Required. ' : ''}The agent reads it. ${item.kind === 'request' ? '' : item.effects.reject}`}
       />
     </FormDialog>
   )
 }
 
-export function ChangesDialog({ item, close, send }: RejectProps) {
-  const [text, setText] = useDraft(`changes/${item.request_id}`, '')
+/** A dialog with one text that must be there. */
+export function TextDialog({ item, name, label, note, blocked, danger = false, draft, close, send }: TextProps) {
+  const [text, setText] = useDraft(`${draft}/${item.request_id}`, '')
   return (
     <FormDialog
-      name="Request changes"
+      name={name}
       about={<Said>{item.title}</Said>}
+      danger={danger}
+      deliberate={danger}
       close={close}
       busy={false}
       error={null}
-      blocked={text.trim() === '' ? 'Say what must change.' : undefined}
+      blocked={text.trim() === '' ? blocked : undefined}
       send={() => {
         send(text.trim())
         close()
       }}
     >
-      <TextArea label="What must change" value={text} onValue={setText} rows={5} note="The agent gets it and delivers anew." />
+      <TextArea label={label} value={text} onValue={setText} rows={5} note={note} />
     </FormDialog>
   )
 }
+type TextProps = NoProps & {
+  readonly label: string
+  readonly note: string
+  readonly blocked: string
+  readonly danger?: boolean
+  readonly draft: string
+}
+
+type ConfirmProps = {
+  readonly item: Item
+  readonly phrase: string
+  readonly typed: string
+  /** Letters are wanted: it can be decided, and they are not all there yet. */
+  readonly isAsking: boolean
+  readonly children: ReactNode
+  setTyped(typed: string): void
+  enter(): void
+}
+/** Asks for the phrase: letters reach its field from anywhere, and nothing else happens by them. */
+export function Confirm({ item, phrase, typed, isAsking, children, setTyped, enter }: ConfirmProps) {
+  const field = useRef<HTMLInputElement>(null)
+  const sayWhy = (): void => announce(`${riskSentence(item.risk)}. Type ${phrase} to confirm.`, 'assertive')
+  useLetters(
+    isAsking
+      ? (letter, isElsewhere) => {
+          const begins = phrase.toLowerCase().startsWith(letter.toLowerCase())
+          if (typed === '' && isElsewhere && !begins) return false
+          field.current?.focus()
+          if (letter.toLowerCase() === 'a') sayWhy()
+          else setTyped(typed + letter)
+          return true
+        }
+      : null,
+  )
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape') field.current?.blur()
+    if (event.key !== 'Enter' || event.repeat || event.nativeEvent.isComposing) return
+    event.preventDefault()
+    event.stopPropagation()
+    if (typed === phrase) enter()
+    else sayWhy()
+  }
+  return (
+    <div className={`confirm ${item.risk}`}>
+      <span className="grow">
+        <strong>{riskSentence(item.risk)}.</strong> Type <code data-testid="confirm-phrase">{phrase}</code> to confirm.{' '}
+        <Signs item={item} />
+      </span>
+      <label className="field">
+        <span className="sr">Confirmation phrase</span>
+        <input
+          ref={field}
+          aria-label="Confirmation phrase"
+          aria-invalid={(typed !== '' && !phrase.startsWith(typed)) || undefined}
+          autoComplete="off"
+          spellCheck={false}
+          value={typed}
+          onPaste={(event) => event.preventDefault()}
+          onChange={(event) => setTyped(event.target.value)}
+          onKeyDown={onKeyDown}
+        />
+      </label>
+      {children}
+    </div>
+  )
+}
+
+/** A comment that goes with a yes: there when it is wanted, or all the time, or needed. */
+export type Comment = { readonly label: string; readonly note: string; readonly isRequired: boolean; readonly isOpen: boolean }
 
 type Props = {
   readonly item: Item
   readonly settled: boolean
   readonly blocked: string | undefined
   readonly isReadToEnd: boolean
-  /** The words on the button that says yes. */
-  readonly name: string
-  readonly canReject: boolean
+  /** The words on the button that says yes; null: it cannot be said here. */
+  readonly yes: string | null
+  /** The words on the one that says no; null: there is no no. */
+  readonly no: string | null
+  readonly comment: Comment
   readonly canChange: boolean
-  approve(): void
+  readonly children?: ReactNode
+  approve(comment: string): void
   reject(reason: string): void
   change(reason: string): void
+  /** Opens the next item, after a key. */
+  advance(): void
 }
-export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canReject, canChange, approve, reject, change }: Props) {
+export function ApproveBar(props: Props) {
+  const { item, settled, blocked, isReadToEnd, yes, no, comment, canChange, children, approve, reject, change, advance } = props
   const [open, setOpen] = useState<'reject' | 'change' | null>(null)
   const [typed, setTyped] = useState('')
-  const phrase = phraseFor(item)
+  const [isTold, setTold] = useState(false)
+  const [text, setText] = useDraft(`comment/${item.request_id}`, '')
+  const phrase = yes === null ? null : item.guard.confirm
   const isConfirmed = phrase === null || typed === phrase
-  const blockedYes = blocked ?? (isConfirmed ? undefined : 'Type the phrase first.')
+  const missing = comment.isRequired && text.trim() === '' ? `Write it under “${comment.label}” first.` : undefined
+  const blockedYes = blocked ?? missing ?? (isConfirmed ? undefined : 'Type the phrase first.')
+  const send = (): void => approve(comment.isOpen ? text.trim() : '')
+  const byKey = (): void => {
+    if (blockedYes !== undefined || !isSettled()) return
+    if (!isReadToEnd) return setTold(true)
+    send()
+    // A grave decision stays in sight until its receipt is here.
+    if (phrase === null) advance()
+  }
   useCommands([
-    ...(blockedYes === undefined
-      ? [{ title: name, keys: ['a'], group: 'This item' as const, decides: true, run: () => (isReadToEnd ? approve() : sayUnread()) }]
+    ...(yes !== null && blockedYes === undefined
+      ? [
+          { title: yes, keys: ['a'], group: 'This item' as const, decides: true, run: byKey },
+          { title: `${yes}, from a field`, keys: ['Enter'], group: 'This item' as const, decides: true, withModifier: true, run: byKey },
+        ]
       : []),
-    ...(canReject && blocked === undefined
-      ? [{ title: 'Reject', keys: ['r', 'd'], group: 'This item' as const, run: () => setOpen('reject') }]
+    ...(no !== null && blocked === undefined
+      ? [{ title: no, keys: ['r', 'd'], group: 'This item' as const, run: () => setOpen('reject') }]
       : []),
     ...(canChange && blocked === undefined
       ? [{ title: 'Request changes', keys: ['c'], group: 'This item' as const, run: () => setOpen('change') }]
@@ -121,9 +209,9 @@ export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canRejec
   ])
   const buttons = (
     <>
-      {canReject && (
+      {no !== null && (
         <Guarded className="btn danger" blocked={blocked} settled={settled} keyHint="R" press={() => setOpen('reject')}>
-          Reject
+          {no}
         </Guarded>
       )}
       {canChange && (
@@ -131,13 +219,22 @@ export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canRejec
           Request changes
         </Guarded>
       )}
-      <Guarded className="btn primary" blocked={blockedYes} settled={settled} keyHint="A" press={approve}>
-        {name}
-      </Guarded>
+      {children}
+      {yes !== null && (
+        <Guarded className="btn primary" blocked={blockedYes} settled={settled} keyHint="A" press={send}>
+          {yes}
+        </Guarded>
+      )}
     </>
   )
   return (
     <>
+      {isTold && !isReadToEnd && (
+        <p className="note unread" role="alert">
+          Read it to its end first. Then A approves.
+        </p>
+      )}
+      {comment.isOpen && <TextArea label={comment.label} value={text} onValue={setText} rows={2} note={comment.note} />}
       {phrase === null ? (
         <div className="act">
           <Signs item={item} />
@@ -145,27 +242,30 @@ export function ApproveBar({ item, settled, blocked, isReadToEnd, name, canRejec
           {buttons}
         </div>
       ) : (
-        <div className={`confirm ${item.risk}`}>
-          <span className="grow">
-            <strong>{riskWords(item.risk!)} needs your own hand</strong>
-            Type <code data-testid="confirm-phrase">{phrase}</code> to approve. <Signs item={item} />
-          </span>
-          <label className="field">
-            <span className="sr">Confirmation phrase</span>
-            <input
-              aria-label="Confirmation phrase"
-              autoComplete="off"
-              spellCheck={false}
-              value={typed}
-              onPaste={(event) => event.preventDefault()}
-              onChange={(event) => setTyped(event.target.value)}
-            />
-          </label>
+        <Confirm
+          item={item}
+          phrase={phrase}
+          typed={typed}
+          isAsking={blocked === undefined && !isConfirmed}
+          setTyped={setTyped}
+          enter={byKey}
+        >
           {buttons}
-        </div>
+        </Confirm>
       )}
-      {open === 'reject' && <RejectDialog item={item} close={() => setOpen(null)} send={reject} />}
-      {open === 'change' && <ChangesDialog item={item} close={() => setOpen(null)} send={change} />}
+      {open === 'reject' && <RejectDialog item={item} name={no ?? 'Reject'} close={() => setOpen(null)} send={reject} />}
+      {open === 'change' && (
+        <TextDialog
+          item={item}
+          name="Request changes"
+          label="What must change"
+          note="The agent gets it and delivers again."
+          blocked="Say what must change."
+          draft="changes"
+          close={() => setOpen(null)}
+          send={change}
+        />
+      )}
     </>
   )
 }

@@ -1,36 +1,34 @@
 // The bar that decides: always at the same place, with the digest of what was shown beside its buttons.
-import { useLayoutEffect, useState, type ReactNode } from 'react'
-import { createPortal } from 'react-dom'
+import { useRef, useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { noteMove, useCommands, type Command } from '../app/commands.ts'
 import { useRequest } from '../item/receipt.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { Refused } from '../parts/states.tsx'
 import { call, queries } from '../server/client.ts'
+import { hasDraft } from '../server/drafts.ts'
 import { useConnection } from '../server/live.ts'
 import { useMe } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
-import { ProposedActions, proposedIn } from './actions.tsx'
-import { useChoice, useFile, useTyped, type Prepared } from './answer.tsx'
-import { ApproveBar, Signs } from './approve.tsx'
 import { AskBack, Escalate, Extend, Reassign, Snooze } from './dialogs.tsx'
-import { draftOfEdits, editableOf, patchOf, useEdits } from './edit.tsx'
+import { editableOf } from './edit.tsx'
 import { GrantDialog } from './grant.tsx'
-import { Guarded, useSettled } from './guarded.tsx'
-import { isDoubted, sendAgain, useOutgoing } from './outgoing.ts'
-import { approveCheckpoint, decide } from './send.ts'
+import { useSettled } from './guarded.tsx'
+import { canChange, canComment, Kind } from './kinds.tsx'
+import { useOutgoing } from './outgoing.ts'
+import { decide } from './send.ts'
 import { HeldWords } from './undo.tsx'
 
-type Props = { readonly item: Item; readonly isStale: boolean; readonly isReadToEnd: boolean; accepted(item: Item): void }
-type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Grant'
-
-/** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
-function InItem({ children }: { readonly children: ReactNode }) {
-  const [place, setPlace] = useState<Element | null>(null)
-  // Its place comes into being together with the bar: it is known before anything is painted, and not one paint later.
-  useLayoutEffect(() => setPlace(document.querySelector('#answer-place')), [])
-  return place ? createPortal(children, place) : null
+type Props = {
+  readonly item: Item
+  readonly isStale: boolean
+  readonly isReadToEnd: boolean
+  /** A deliverable is on the screen: one that is not is not approved here. */
+  readonly isShown: boolean
+  accepted(item: Item): void
+  advance(): void
 }
+type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Grant'
 
 function Tool({
   name,
@@ -87,23 +85,32 @@ function Tools({
   item,
   editing,
   edit,
+  commenting,
+  comment,
   open,
 }: {
   readonly item: Item
   readonly editing: boolean
   readonly edit: (() => void) | null
+  readonly commenting: boolean
+  readonly comment: (() => void) | null
   open(what: Opened): void
 }) {
   const pool = usePool(item)
   const [isMore, setMore] = useState(false)
   const canGrant = item.card.payload.scope !== undefined && item.task_id !== null
+  // Without a deadline there is nothing to extend.
+  const canExtend = item.expires_at !== null
+  // C requests changes where that is an answer.
+  const commentKey = canChange(item) ? [] : ['c']
   const commands: Command[] = [
     { title: 'Ask back', keys: ['q'], group: 'This item', run: () => open('Ask back') },
     { title: 'Snooze', keys: ['s'], group: 'This item', run: () => open('Snooze') },
     { title: 'Reassign', keys: ['m'], group: 'This item', run: () => open('Reassign') },
-    { title: 'Extend', group: 'This item', run: () => open('Extend') },
     { title: 'Escalate', group: 'This item', run: () => open('Escalate') },
+    ...(canExtend ? [{ title: 'Extend', group: 'This item' as const, run: () => open('Extend') }] : []),
     ...(edit === null ? [] : [{ title: 'Edit', keys: ['e'], group: 'This item' as const, run: edit }]),
+    ...(comment === null ? [] : [{ title: 'Comment', keys: commentKey, group: 'This item' as const, run: comment }]),
     ...(canGrant ? [{ title: 'Grant', group: 'This item' as const, run: () => open('Grant') }] : []),
   ]
   useCommands(commands)
@@ -115,13 +122,16 @@ function Tools({
       </button>
       <div className={isMore ? 'top open' : 'top'}>
         {edit !== null && <Tool name="Edit" icon="edit" keyHint="E" press={edit} pressed={editing} />}
+        {comment !== null && (
+          <Tool name="Comment" icon="review" {...(commentKey.length === 0 ? {} : { keyHint: 'C' })} press={comment} pressed={commenting} />
+        )}
         {canGrant && <Tool name="Grant" icon="grant" press={() => open('Grant')} />}
         {pool.claims && <Tool name="Claim" icon="hand" press={() => pool.act('claim')} />}
         {pool.releases && <Tool name="Release" icon="back" press={() => pool.act('release')} />}
         <Tool name="Ask back" icon="ask" keyHint="Q" press={() => open('Ask back')} />
         <Tool name="Snooze" icon="snooze" keyHint="S" press={() => open('Snooze')} />
         <Tool name="Reassign" icon="person" keyHint="M" press={() => open('Reassign')} />
-        <Tool name="Extend" icon="clock" press={() => open('Extend')} />
+        {canExtend && <Tool name="Extend" icon="clock" press={() => open('Extend')} />}
         <Tool name="Escalate" icon="alert" press={() => open('Escalate')} />
       </div>
       <Refused error={pool.error} />
@@ -151,15 +161,21 @@ function Opened({
   return what === 'Grant' ? <GrantDialog item={item} close={close} approve={approve} /> : null
 }
 
-export function DecisionBar({ item, isStale, isReadToEnd, accepted }: Props) {
+export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, advance }: Props) {
   const [open, setOpen] = useState<Opened | null>(null)
   const [isEditing, setEditing] = useState(false)
+  const [isCommenting, setCommenting] = useState(() => hasDraft(`comment/${item.request_id}`))
+  const bar = useRef<HTMLElement>(null)
   const outgoing = useOutgoing(item.request_id)
   const { connection } = useConnection()
-  const settled = useSettled(`${item.request_id} ${item.digest} ${isStale} ${isEditing}`)
+  const settled = useSettled(`${item.request_id} ${item.digest} ${isStale} ${isEditing} ${isCommenting}`)
   const isOnItsWay = outgoing?.phase === 'held' || outgoing?.phase === 'sending'
   const blocked = whyNot(item, connection === 'offline', isStale, isOnItsWay)
   const edit = editableOf(item) === null ? null : () => setEditing(!isEditing)
+  const comment = (): void => {
+    setCommenting(!isCommenting)
+    if (!isCommenting) requestAnimationFrame(() => bar.current?.querySelector('textarea')?.focus())
+  }
   /** One's own remark is no surprise: it needs no second reading. */
   const done = (): void => {
     const key = ['item', item.request_id]
@@ -170,22 +186,18 @@ export function DecisionBar({ item, isStale, isReadToEnd, accepted }: Props) {
     })
   }
   const approve = (): void => decide(item, { result: 'approved' })
+  const kind = { item, settled, blocked, isReadToEnd, isShown, isEditing, isCommenting, advance }
   return (
-    <footer className="decide" aria-label="Decide">
+    <footer className="decide" aria-label="Decide" ref={bar}>
       <div className="in">
-        <Tools item={item} editing={isEditing} edit={edit} open={setOpen} />
-        {outgoing?.phase === 'failed' && (
-          <div className="row">
-            <span className="grow">
-              <Refused error={outgoing.error} testId="decide-error" />
-            </span>
-            {!isDoubted(outgoing) && (
-              <button type="button" className="btn sm" onClick={() => sendAgain(item.request_id)}>
-                Try again
-              </button>
-            )}
-          </div>
-        )}
+        <Tools
+          item={item}
+          editing={isEditing}
+          edit={edit}
+          commenting={isCommenting}
+          comment={canComment(item) ? comment : null}
+          open={setOpen}
+        />
         {outgoing?.phase === 'voted' && <p className="note">Your vote is in. It is decided when enough have voted.</p>}
         {isOnItsWay && (
           <p className="note" role="status">
@@ -201,7 +213,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, accepted }: Props) {
             )}
           </p>
         )}
-        <Kind item={item} settled={settled} blocked={blocked} isReadToEnd={isReadToEnd} isEditing={isEditing} />
+        <Kind {...kind} />
       </div>
       <Opened what={open} item={item} close={() => setOpen(null)} done={done} approve={approve} />
     </footer>
@@ -214,118 +226,3 @@ function whyNot(item: Item, isOffline: boolean, isStale: boolean, isOnItsWay: bo
   if (item.no_decider) return 'Nobody can answer it until a substitute is named.'
   return isOnItsWay ? 'It is on its way.' : undefined
 }
-
-type KindProps = {
-  readonly item: Item
-  readonly settled: boolean
-  readonly blocked: string | undefined
-  readonly isReadToEnd: boolean
-  readonly isEditing: boolean
-}
-function Kind(props: KindProps) {
-  const { item } = props
-  if (item.kind === 'review') return <ReviewKind {...props} />
-  if (item.action === 'APPROVE') return <ApproveKind {...props} />
-  if (item.action === 'DECIDE') return <ChooseKind {...props} />
-  return item.card.payload.input_type === 'file' ? <FileKind {...props} /> : <TypedKind {...props} />
-}
-
-function ReviewKind({ item, isEditing: _, ...rest }: KindProps) {
-  const { options = [] } = item.card.payload
-  return (
-    <ApproveBar
-      {...rest}
-      item={item}
-      name="Approve"
-      canReject={options.includes('rejected')}
-      canChange={options.includes('changes_requested')}
-      approve={() => decide(item, { result: 'approved' })}
-      reject={(reason) => decide(item, { result: 'rejected', reason }, [`reject/${item.request_id}`])}
-      change={(reason) => decide(item, { result: 'changes_requested', reason }, [`changes/${item.request_id}`])}
-    />
-  )
-}
-
-function ApproveKind({ item, isEditing, ...rest }: KindProps) {
-  const actions = proposedIn(item)
-  const [chosen, choose] = useState<ReadonlySet<string>>(() => new Set(actions.map(({ id }) => id)))
-  const edited = useEdits(item)
-  const isPart = actions.length > 0 && chosen.size < actions.length
-  const isEdited = isEditing && edited !== null
-  const blocked =
-    rest.blocked ?? (isEdited ? (edited.problem ?? (edited.isChanged ? undefined : 'Change something first, or leave Edit.')) : undefined)
-  function approve(): void {
-    const editable = editableOf(item)
-    const drafts = [draftOfEdits(item)]
-    if (isEdited && editable?.kind === 'state')
-      return approveCheckpoint(item, { state_patch: patchOf(editable.value, edited.value) }, drafts)
-    if (isEdited) return decide(item, { result: 'approved', edited: edited.value }, drafts)
-    if (isPart) return approveCheckpoint(item, { approved_actions: [...chosen] })
-    decide(item, { result: 'approved' })
-  }
-  return (
-    <>
-      <InItem>
-        {actions.length > 0 && <ProposedActions actions={actions} chosen={chosen} choose={choose} />}
-        {isEdited && edited.form}
-      </InItem>
-      <ApproveBar
-        {...rest}
-        blocked={blocked}
-        item={item}
-        name={isEdited ? 'Approve with edits' : 'Approve'}
-        canReject
-        canChange={false}
-        approve={approve}
-        reject={(reason) => decide(item, { result: 'rejected', reason }, [`reject/${item.request_id}`])}
-        change={() => undefined}
-      />
-    </>
-  )
-}
-
-function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly prepared: Prepared }) {
-  const [isBusy, setBusy] = useState(false)
-  const why = blocked ?? prepared.blocked ?? (isBusy ? 'It is on its way.' : undefined)
-  const send = (): void => {
-    setBusy(true)
-    void prepared
-      .make()
-      .then((answer) => decide(item, answer, [prepared.draft]))
-      .catch(() => undefined)
-      .finally(() => setBusy(false))
-  }
-  useCommands([
-    {
-      title: 'Send answer',
-      keys: ['Enter'],
-      group: 'This item',
-      withModifier: true,
-      decides: true,
-      run: () => why === undefined && send(),
-    },
-  ])
-  return (
-    <div className="act">
-      <Signs item={item} />
-      <span className="grow note">{why}</span>
-      <Guarded className="btn primary" blocked={why} settled={settled} keyHint="Ctrl ↵" press={send}>
-        Send answer
-      </Guarded>
-    </div>
-  )
-}
-/** A kind of answer that is a form in the item and one button. */
-const formKind = (useForm: typeof useChoice) =>
-  function FormKind(props: KindProps) {
-    const { form, prepared } = useForm(props.item)
-    return (
-      <>
-        <InItem>{form}</InItem>
-        <SendBar {...props} prepared={prepared} />
-      </>
-    )
-  }
-const ChooseKind = formKind(useChoice)
-const FileKind = formKind(useFile)
-const TypedKind = formKind(useTyped)

@@ -7,9 +7,11 @@ import { plural, Said } from '../parts/text.tsx'
 import { momentOf } from '../parts/time.tsx'
 import { call, queries, serverNow } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import { useMe, usePeople } from '../server/names.ts'
+import { useAgents, useMe, usePeople } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
 import { dropRow } from '../inbox/data.ts'
+import { useRequest } from '../item/receipt.tsx'
+import { checkpointOf } from './send.ts'
 
 type Props = { readonly item: Item; close(): void; done(): void }
 type ActProps = Props & {
@@ -70,44 +72,96 @@ function usePersonChoices(): { readonly id: string; readonly name: string }[] {
   return (usePeople().data ?? []).filter(({ id, disabled }) => id !== me && !disabled).map(({ id, name }) => ({ id, name }))
 }
 
+/** Those who may answer it: of a task only its own people, of anything else everybody. */
+function useAnswerers({ task_id }: Item): { readonly choices: Choice[]; readonly isOfTask: boolean } {
+  const people = usePersonChoices()
+  const task = useQuery({
+    queryKey: ['task', task_id],
+    queryFn: async () => (await call('collaboration/task.get', { task_id: task_id! })).task,
+    enabled: task_id !== null,
+  }).data
+  if (task_id === null) return { choices: people, isOfTask: false }
+  const judges = task === undefined ? [] : [task.ownership.principal, ...task.reviewers]
+  return { choices: people.filter(({ id }) => judges.includes(id)), isOfTask: task !== undefined }
+}
+const ONLY_TASK = 'Only people of the task can answer it, and nobody else is one. Add a reviewer to the task first.'
+
 export function Reassign(props: Props) {
   const { request_id } = props.item
   const [to, setTo] = useState('')
   const [reason, setReason] = useDraft(`reassign/${request_id}`, '')
+  const { choices, isOfTask } = useAnswerers(props.item)
   const why = reason.trim() === '' ? {} : { reason: reason.trim() }
   return (
     <Act
       {...props}
       name="Reassign"
       act={() => call('execution/request.assign', { request_id, to, ...why })}
-      blocked={to === '' ? 'Choose a person.' : undefined}
+      blocked={isOfTask && choices.length === 0 ? ONLY_TASK : to === '' ? 'Choose a person.' : undefined}
     >
-      <Pick label="Person" value={to} onValue={setTo} choices={usePersonChoices()} note="It leaves your inbox and is theirs to answer." />
+      <Pick label="Person" value={to} onValue={setTo} choices={choices} note="It leaves your inbox and is theirs to answer." />
       <TextArea label="Reason" value={reason} onValue={setReason} rows={2} />
     </Act>
   )
 }
 
-const MINUTE = 60_000
-function untilOf(choice: string): string {
-  if (choice === 'tomorrow') {
-    const morning = new Date(serverNow())
-    morning.setDate(morning.getDate() + 1)
-    morning.setHours(9, 0, 0, 0)
-    return morning.toISOString()
-  }
-  return new Date(serverNow() + Number(choice) * MINUTE).toISOString()
+/** Another agent goes on with the task; the question ends with it. */
+export function HandOver({ item, close }: Omit<Props, 'done'>) {
+  const [to, setTo] = useState('')
+  const agents = (useAgents().data ?? []).filter(({ id, disabled }) => id !== item.agent.id && !disabled)
+  const { request_id, digest } = item
+  const act = (): Promise<unknown> =>
+    call('collaboration/checkpoint.resolve', { checkpoint_id: checkpointOf(request_id), action: 'reassign', reassign_to: to, digest })
+  return (
+    <Act
+      item={item}
+      close={close}
+      done={() => undefined}
+      name="Hand to another agent"
+      act={act}
+      blocked={to === '' ? 'Choose an agent.' : undefined}
+    >
+      <Pick
+        label="Agent"
+        value={to}
+        onValue={setTo}
+        choices={agents.map(({ id, name }) => ({ id, name }))}
+        note="It gets the task as it stands. The one that asks is told to stop."
+      />
+    </Act>
+  )
 }
+
+const MINUTE = 60_000
+/** As the field for it writes it: the time of this place, without a zone. */
+const localOf = (at: Date): string => new Date(at.getTime() - at.getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
+function untilOf(choice: string, custom: string): string | null {
+  if (choice === 'custom') return custom === '' || Number.isNaN(Date.parse(custom)) ? null : new Date(custom).toISOString()
+  if (choice !== 'tomorrow') return new Date(serverNow() + Number(choice) * MINUTE).toISOString()
+  const morning = new Date(serverNow())
+  morning.setDate(morning.getDate() + 1)
+  morning.setHours(9, 0, 0, 0)
+  return morning.toISOString()
+}
+
 export function Snooze(props: Props) {
   const [choice, setChoice] = useState('60')
+  const [custom, setCustom] = useState(() => localOf(new Date(serverNow() + 180 * MINUTE)))
   const { request_id, expires_at } = props.item
-  const isPast = expires_at !== null && untilOf(choice) >= expires_at
+  const until = untilOf(choice, custom)
+  const isLate = expires_at !== null && until !== null && until >= expires_at
+  const isPast = until === null || Date.parse(until) <= serverNow()
   const act = async (): Promise<void> => {
-    await call('execution/request.snooze', { request_id, until: untilOf(choice) })
+    await call('execution/request.snooze', { request_id, until: until! })
     dropRow(request_id)
   }
+  const blocked = isPast
+    ? 'Choose a time that is still to come.'
+    : isLate
+      ? `Its time is over before that, at ${momentOf(expires_at)}.`
+      : undefined
   return (
-    <Act {...props} name="Snooze" act={act} blocked={isPast ? `Its time is over before that, at ${momentOf(expires_at)}.` : undefined}>
+    <Act {...props} name="Snooze" act={act} blocked={blocked}>
       <Radios
         label="Until"
         value={choice}
@@ -116,8 +170,12 @@ export function Snooze(props: Props) {
           { value: '30', words: '30 minutes' },
           { value: '60', words: '1 hour' },
           { value: 'tomorrow', words: 'Tomorrow', note: 'at 9:00' },
+          { value: 'custom', words: 'Another time' },
         ]}
       />
+      {choice === 'custom' && (
+        <TextField label="Date and time" type="datetime-local" value={custom} onChange={(event) => setCustom(event.target.value)} />
+      )}
       <p className="note">Only for you. A late or escalated item comes back by itself.</p>
     </Act>
   )
@@ -161,21 +219,24 @@ export function Escalate(props: Props) {
   const [to, setTo] = useState('')
   const [isUnknown, setUnknown] = useState(false)
   const { request_id } = props.item
-  const choices: Choice[] = [...usePersonChoices(), ...useGroupChoices()]
+  const groups = useGroupChoices()
+  const { choices, isOfTask } = useAnswerers(props.item)
+  const named = useRequest(request_id).data?.request.escalation?.to ?? []
+  const isNeeded = to === '' && named.length === 0
   return (
     <Act
       {...props}
       name="Escalate"
       act={() => call('execution/request.escalate', { request_id, ...(to === '' ? {} : { to: [to] }) })}
-      blocked={isUnknown ? 'Nobody here has that name.' : undefined}
+      blocked={isUnknown ? 'Nobody here has that name.' : isNeeded ? 'Choose a person or a group.' : undefined}
     >
       <Pick
         label="Person"
         value={to}
         onValue={setTo}
         onUnknown={setUnknown}
-        choices={choices}
-        note="They may answer, too, and it becomes more urgent. Left empty: those whom the agent named for this."
+        choices={[...choices, ...(isOfTask ? [] : groups)]}
+        note={`They can answer, too, and it becomes more urgent.${named.length === 0 ? '' : ' Left empty, it goes to those whom the agent named.'}`}
       />
     </Act>
   )

@@ -4,6 +4,7 @@ import { changesBetween, ChangeTable, everyLeaf, isObject, typeWord, valueWords 
 import { plural, Said } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
+import { brokenEdit, useRules } from './rules.ts'
 
 /**
  * The editable part: the arguments, where the agent gave a schema for them and one person decides; or the state that a checkpoint shows.
@@ -36,6 +37,13 @@ function withEdits(value: unknown, edits: Edits, path = ''): unknown {
   return edit === undefined ? value : (typed(edit, value) ?? value)
 }
 
+/** The first value that the schema of the agent does not allow. */
+function problemIn(rules: ReturnType<typeof useRules>, { card }: Item, value: unknown): ReturnType<typeof brokenEdit> | undefined {
+  const { details_schema } = card.payload
+  const problem = details_schema === undefined ? null : (rules?.editProblem(details_schema, value) ?? null)
+  return problem === null ? undefined : brokenEdit(problem)
+}
+
 export type Edited = {
   readonly value: unknown
   readonly isChanged: boolean
@@ -48,12 +56,16 @@ export const draftOfEdits = (item: Item): string => `edit/${item.request_id}/${i
 export function useEdits(item: Item): Edited | null {
   const [edits, setEdits, clear] = useDraft<Edits>(draftOfEdits(item), {})
   const id = useId()
+  const rules = useRules()
   const editable = editableOf(item)
   if (editable === null) return null
   const leaves = everyLeaf(editable.value)
   const wrong = leaves.find(({ path, value }) => edits[path] !== undefined && typed(edits[path], value) === undefined)
   const value = withEdits(editable.value, edits)
   const changes = changesBetween(editable.value, value)
+  const problem =
+    wrong === undefined ? problemIn(rules, item, value) : { path: wrong.path, words: `It must stay a ${typeWord(wrong.value)}.` }
+  const sentence = problem === undefined ? undefined : problem.path === '' ? problem.words : `${problem.path}: ${problem.words}`
   const form = (
     <section className="exact editing" aria-label="Edit">
       <header>
@@ -85,7 +97,7 @@ export function useEdits(item: Item): Edited | null {
                   spellCheck={false}
                   autoComplete="off"
                   value={edits[path] ?? valueWords(before)}
-                  aria-invalid={wrong?.path === path || undefined}
+                  aria-invalid={problem?.path === path || undefined}
                   onChange={(event) => setEdits({ ...edits, [path]: event.target.value })}
                 />
                 <span className="t">{typeWord(before)}</span>
@@ -101,9 +113,9 @@ export function useEdits(item: Item): Edited | null {
             : `${plural(changes.length, 'change')}. The agent gets the edited values, and the receipt holds both.`}
         </p>
         {changes.length > 0 && <ChangeTable changes={changes} />}
-        {wrong !== undefined && (
+        {sentence !== undefined && (
           <p className="refused" role="alert">
-            <Said>{wrong.path}</Said> must stay a {typeWord(wrong.value)}.
+            <Said>{sentence}</Said>
           </p>
         )}
       </div>
@@ -112,7 +124,7 @@ export function useEdits(item: Item): Edited | null {
   return {
     value,
     isChanged: changes.length > 0,
-    problem: wrong === undefined ? undefined : `${wrong.path} must stay a ${typeWord(wrong.value)}.`,
+    problem: sentence,
     clear,
     form,
   }

@@ -48,11 +48,18 @@ export function hold(decision: Decision): void {
     setTimeout(() => void release(decision.request_id), HELD_MS),
   )
 }
+const undone = new Set<(request_id: string) => void>()
+/** Told of each decision that was taken back. */
+export function onUndone(listener: (request_id: string) => void): () => void {
+  undone.add(listener)
+  return () => undone.delete(listener)
+}
 /** Takes back what was not sent yet. */
 export function undo(request_id: string): void {
   if (all.get(request_id)?.phase !== 'held') return
   clearTimeout(timers.get(request_id))
   set(null, request_id)
+  for (const listener of undone) listener(request_id)
 }
 export function undoLast(): void {
   const held = [...all.values()].filter(({ phase }) => phase === 'held')

@@ -27,8 +27,23 @@ export function decide(item: Item, answer: Answer, drafts: readonly string[] = [
   })
 }
 
+/** A no to a question that is no yes or no: the agent learns that it will not be answered, and why. */
+export function decline(item: Item, reason: string): void {
+  const { request_id, digest, title } = item
+  hold({
+    request_id,
+    title,
+    digest,
+    verb: 'Declining',
+    send: async () =>
+      ((await call('execution/request.decline' as never, { request_id, digest, reason } as never)) as { receipt?: unknown }).receipt ??
+      null,
+    arrived: () => dropDraft(`decline/${request_id}`),
+  })
+}
+
 type Approval = Omit<Input<'collaboration/checkpoint.resolve'>, 'checkpoint_id' | 'action'>
-const checkpointOf = (request_id: string): string => `ckpt_${request_id.slice(request_id.indexOf('_') + 1)}`
+export const checkpointOf = (request_id: string): string => `ckpt_${request_id.slice(request_id.indexOf('_') + 1)}`
 
 /** An approval of a checkpoint in part or with changes; its receipt is that of the item that stands for it. */
 export function approveCheckpoint(item: Item, approval: Approval, drafts: readonly string[] = []): void {

@@ -12,11 +12,12 @@ import { checkReceipt } from '../server/receipts.ts'
 import type { Row } from '../server/types.ts'
 import { isEnded } from './data.ts'
 
-type Verdict = 'approved' | 'rejected'
+export type Verdict = 'approved' | 'rejected'
 type Outcome = 'done' | 'already_decided' | 'changed' | 'refused'
 type Result = { readonly row: Row; readonly outcome: Outcome; readonly words: string }
 
-const isFit = (row: Row): boolean => row.action === 'APPROVE' && !isWeighty(row.risk) && !isEnded(row)
+/** Why it is decided by itself; null: it may go with others. */
+const apart = (row: Row): string | null => (isEnded(row) ? 'It is decided.' : row.guard.batch)
 const outcomes: Readonly<Record<string, readonly [Outcome, string]>> = {
   ALREADY_RESOLVED: ['already_decided', 'already decided, left alone'],
   CHANGED: ['changed', 'changed meanwhile, left alone'],
@@ -75,9 +76,9 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   const nameOf = useNameOf()
   const [reason, setReason] = useState('')
   // As they are shown here, and not as they become meanwhile.
-  const [fit] = useState(() => rows.filter(isFit))
-  const taken = rows.length - fit.length
-  const weighty = rows.filter(({ risk }) => isWeighty(risk)).length
+  const [fit] = useState(() => rows.filter((row) => apart(row) === null))
+  const [taken] = useState(() => rows.filter((row) => apart(row) !== null))
+  const weighty = taken.filter(({ risk }) => isWeighty(risk)).length
   const send = useMutation({
     mutationFn: () => answered(fit, verdict, reason),
     onSettled: () => {
@@ -94,7 +95,8 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   return (
     <FormDialog
       name={name}
-      about="All R1 or R2, or without a risk. Anything that changed since you looked is left alone."
+      about="Small items, with all that they ask. Anything that changed since you looked is left alone."
+      deliberate={verdict === 'rejected'}
       danger={verdict === 'rejected'}
       close={close}
       busy={send.isPending}
@@ -112,25 +114,39 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
               <span className="muted">
                 {nameOf(row.agent.id, row.agent.name)} · for {nameOf(row.acts_for.id, row.acts_for.name)}
               </span>
+              {row.arguments.map(({ name, value }) => (
+                <span className="muted mono" key={name}>
+                  <bdi>{name}</bdi>: <bdi>{value}</bdi>
+                </span>
+              ))}
             </span>
             {row.risk !== null && <RiskBadge risk={row.risk} short />}
           </li>
         ))}
       </ul>
-      {taken > 0 && (
-        <p className="note">
-          {weighty > 0 && `R3 and above are decided one at a time: ${weighty} of your ${rows.length} were taken out. `}
-          {taken > weighty && `${taken - weighty} cannot be approved or rejected, only answered.`}
-        </p>
+      {taken.length > 0 && (
+        <div className="note" data-testid="batch-apart">
+          <p>
+            {weighty > 0
+              ? `R3 and above are decided one at a time: ${weighty} of your ${rows.length} taken out.`
+              : `${taken.length} of your ${rows.length} taken out:`}
+          </p>
+          <ul>
+            {taken.map((row) => (
+              <li key={row.request_id} data-request-id={row.request_id}>
+                <bdi>{row.title}</bdi>: {apart(row)}
+              </li>
+            ))}
+          </ul>
+        </div>
       )}
       {verdict === 'rejected' && <TextArea label="Reason" value={reason} onValue={setReason} note="Each agent reads it." />}
     </FormDialog>
   )
 }
 
-type BarProps = { readonly rows: readonly Row[]; clear(): void }
-export function BatchBar({ rows, clear }: BarProps) {
-  const [open, setOpen] = useState<Verdict | null>(null)
+type BarProps = { readonly rows: readonly Row[]; readonly open: Verdict | null; setOpen(verdict: Verdict | null): void; clear(): void }
+export function BatchBar({ rows, open, setOpen, clear }: BarProps) {
   if (rows.length === 0 && open === null) return null
   return (
     <>
@@ -140,10 +156,16 @@ export function BatchBar({ rows, clear }: BarProps) {
           Clear selection
         </button>
         <button type="button" className="btn sm danger" onClick={() => setOpen('rejected')}>
-          Reject selected
+          Reject selected{' '}
+          <span className="kbd" aria-hidden="true">
+            R
+          </span>
         </button>
         <button type="button" className="btn sm primary" onClick={() => setOpen('approved')}>
-          Approve selected
+          Approve selected{' '}
+          <span className="kbd" aria-hidden="true">
+            A
+          </span>
         </button>
       </div>
       {open !== null && <BatchPeek rows={rows} verdict={open} close={() => setOpen(null)} cleared={clear} />}

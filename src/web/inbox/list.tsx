@@ -1,34 +1,28 @@
 // The list of the inbox: only the rows that are on the screen exist, however many there are.
 import { useEffect, useMemo, useRef } from 'react'
 import { useVirtualizer, type Virtualizer } from '@tanstack/react-virtual'
-import { serverNow } from '../server/client.ts'
 import type { Row } from '../server/types.ts'
 import { InboxRow } from './row.tsx'
 import { isEnded } from './data.ts'
 
-const HOUR = 3_600_000
-type Section = 'Overdue' | 'Within the hour' | 'Today' | 'Later' | 'No deadline'
-const order: readonly Section[] = ['Overdue', 'Within the hour', 'Today', 'Later', 'No deadline']
-/** More than this is listed as the server orders it: sections would move what is read when further rows come. */
-const SECTIONED_MAX = 300
+/** The tiers of the server's order; within one its rows stay as they came. */
+type Section = 'Critical' | 'Overdue or escalated' | 'High' | 'Normal' | 'Low'
+const order: readonly Section[] = ['Critical', 'Overdue or escalated', 'High', 'Normal', 'Low']
 
-function sectionOf({ expires_at, overdue }: Row, now: number): Section {
-  if (expires_at === null) return 'No deadline'
-  const left = Date.parse(expires_at) - now
-  if (overdue || left <= 0) return 'Overdue'
-  if (left < HOUR) return 'Within the hour'
-  return new Date(expires_at).toDateString() === new Date(now).toDateString() || left < 12 * HOUR ? 'Today' : 'Later'
+function sectionOf({ priority, overdue, escalated }: Row): Section {
+  if (priority === 'critical') return 'Critical'
+  if (overdue || escalated) return 'Overdue or escalated'
+  return ({ high: 'High', normal: 'Normal', low: 'Low' } as const)[priority]
 }
 
 export type Entry = { readonly section: Section; readonly count: number } | { readonly row: Row; readonly position: number }
 
 /** Rows in the order in which they are shown, with the names of their sections between them. */
 export function entriesOf(rows: readonly Row[], sectioned: boolean): Entry[] {
-  if (!sectioned || rows.length > SECTIONED_MAX) return rows.map((row, i) => ({ row, position: i + 1 }))
-  const now = serverNow()
+  if (!sectioned) return rows.map((row, i) => ({ row, position: i + 1 }))
   let position = 0
   return order.flatMap((section): Entry[] => {
-    const within = rows.filter((row) => sectionOf(row, now) === section)
+    const within = rows.filter((row) => sectionOf(row) === section)
     if (within.length === 0) return []
     const count = within.filter((row) => !isEnded(row)).length
     return [{ section, count }, ...within.map((row) => ({ row, position: ++position }))]
@@ -85,7 +79,7 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
           return (
             <li className="day" key={key} ref={virtual.measureElement} data-index={index} style={{ transform: `translateY(${start}px)` }}>
               <span>{entry.section}</span>
-              <span>{entry.count}</span>
+              {entry.count > 0 && <span>{entry.count}</span>}
             </li>
           )
         return (

@@ -1,25 +1,35 @@
 // The inbox: the list, and beside it the item that is open.
-import { useCallback, useMemo, useState } from 'react'
+import { useCallback, useEffect, useMemo, useState } from 'react'
 import { useLocation, useSearch } from 'wouter'
-import { useCommands } from '../app/commands.ts'
+import { useCommands, type Command } from '../app/commands.ts'
+import { useNarrow } from '../app/narrow.ts'
+import { onUndone, useAllOutgoing } from '../decide/outgoing.ts'
 import { ItemDetail } from '../item/detail.tsx'
 import { Empty, Failed, Skeleton } from '../parts/states.tsx'
 import { plural } from '../parts/text.tsx'
 import { secondsOf } from '../parts/time.tsx'
 import { useConnection } from '../server/live.ts'
 import type { Row } from '../server/types.ts'
-import { BatchBar } from './batch.tsx'
-import { useAhead, useCounts, useRows, type Counted, type Rows } from './data.ts'
+import { BatchBar, type Verdict } from './batch.tsx'
+import { isEnded, useAhead, useCounts, useRows, type Counted, type Rows } from './data.ts'
 import { FilterBar } from './filter-bar.tsx'
 import { entriesOf, InboxList, rowsIn } from './list.tsx'
-import { filtersIn, isFiltered, searchOf, type Filters } from './query.ts'
+import { filtersIn, isFiltered, searchOf, type Filters, type Tab } from './query.ts'
 
+const emptyWords: Readonly<Record<Tab, string>> = {
+  mine: 'Nothing waits for you.',
+  unassigned: 'Everything in your pools was taken by somebody.',
+  groups: 'Nothing was escalated to your groups.',
+  all: 'Nothing waits for you or for others whom you can see.',
+  snoozed: 'You have snoozed nothing.',
+  done: 'Nothing was decided yet.',
+}
 function AllClear({ filters, counts, at }: { readonly filters: Filters; readonly counts: Counted | undefined; readonly at: number }) {
   const { connection } = useConnection()
   if (isFiltered(filters) || filters.tab !== 'mine')
     return (
       <Empty icon="search" tone="accent" title="Nothing here" testId="inbox-empty">
-        <p>{isFiltered(filters) ? 'No item fits these filters.' : 'There is no such item.'}</p>
+        <p>{isFiltered(filters) ? 'No item fits these filters.' : emptyWords[filters.tab]}</p>
       </Empty>
     )
   const pooled = counts?.unassigned ?? 0
@@ -51,19 +61,40 @@ function ListState({ rows, children, filters, counts, load }: ListProps) {
   return <AllClear filters={filters} counts={counts} at={rows.at} />
 }
 
-export function InboxPage({ id }: { readonly id: string | null }) {
+/** The item that is open: the one of the address, or else, where there is room for it, the first that waits. That one stays, whatever comes before it. */
+function useOpenId(id: string | null, listed: readonly Row[], key: string): { readonly at: string | null; close(): void } {
+  const isNarrow = useNarrow()
+  const [kept, keep] = useState<{ readonly key: string; readonly id: string | null }>({ key, id: null })
+  const isClosed = kept.key === key && kept.id === CLOSED
+  const known = kept.key === key && kept.id !== null && listed.some(({ request_id }) => request_id === kept.id) ? kept.id : null
+  const first = known ?? listed.find((row) => !isEnded(row))?.request_id ?? null
+  const isOwn = id === null && !isNarrow && !isClosed
+  useEffect(() => {
+    if (isOwn && first !== null && (kept.key !== key || kept.id !== first)) keep({ key, id: first })
+  }, [isOwn, first, key])
+  return { at: id ?? (isOwn ? first : null), close: () => keep({ key, id: CLOSED }) }
+}
+const CLOSED = ''
+
+export function InboxPage({ id: asked }: { readonly id: string | null }) {
   const search = useSearch()
   const [, navigate] = useLocation()
   const filters = useMemo(() => filtersIn(search), [search])
   const { more, load, ...rows } = useRows(filters)
   const counts = useCounts().data
+  const outgoing = useAllOutgoing()
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map())
-  const entries = useMemo(() => entriesOf(rows.rows, filters.tab !== 'done'), [rows.rows, filters.tab])
+  const [batch, setBatch] = useState<Verdict | null>(null)
+  const entries = useMemo(() => entriesOf(rows.rows, filters.tab !== 'done' && filters.tab !== 'snoozed'), [rows.rows, filters.tab])
   const listed = useMemo(() => rowsIn(entries), [entries])
   const query = searchOf(filters)
+  const { at: id, close } = useOpenId(asked, listed, query)
+  // A link to one item was followed for that item: it stays open until its receipt is here.
+  const [linked] = useState(asked)
   const at = listed.findIndex(({ request_id }) => request_id === id)
   useAhead(at === -1 ? [] : [listed[at + 1]?.request_id, listed[at - 1]?.request_id])
   const open = useCallback((row: Row | undefined) => row && navigate(`/inbox/${row.request_id}${query}`), [navigate, query])
+  useEffect(() => onUndone((undone) => navigate(`/inbox/${undone}${query}`)), [navigate, query])
   const select = useCallback((row: Row, on: boolean) => {
     setSelected((before) => {
       const next = new Map(before)
@@ -80,10 +111,22 @@ export function InboxPage({ id }: { readonly id: string | null }) {
     }
     open(to)
   }
+  /** The next one that waits, from here to the end and then from the top. */
+  const next = (): void => {
+    const waits = (row: Row): boolean => !isEnded(row) && row.request_id !== id && !outgoing.has(row.request_id)
+    open(listed.slice(at + 1).find(waits) ?? listed.find(waits))
+  }
   const toggle = (): void => {
     const row = listed[at]
     if (row) select(row, !selected.has(row.request_id))
   }
+  const decideSelected: Command[] =
+    selected.size === 0
+      ? []
+      : [
+          { title: 'Approve selected', keys: ['a'], group: 'List', first: true, run: () => setBatch('approved') },
+          { title: 'Reject selected', keys: ['r', 'd'], group: 'List', first: true, run: () => setBatch('rejected') },
+        ]
   useCommands([
     { title: 'Next item', keys: ['j', 'ArrowDown'], group: 'List', run: () => step(1) },
     { title: 'Previous item', keys: ['k', 'ArrowUp'], group: 'List', run: () => step(-1) },
@@ -95,14 +138,19 @@ export function InboxPage({ id }: { readonly id: string | null }) {
       title: 'Close',
       keys: ['Escape'],
       group: 'List',
-      run: () => (selected.size > 0 ? setSelected(new Map()) : navigate(`/inbox${query}`)),
+      run() {
+        if (selected.size > 0) return setSelected(new Map())
+        close()
+        navigate(`/inbox${query}`)
+      },
     },
+    ...decideSelected,
   ])
   return (
     <div className="inbox" data-open={id === null ? undefined : 'item'}>
       <section className="pane" aria-label="Inbox">
         <header>
-          <FilterBar filters={filters} counts={counts} at={id} />
+          <FilterBar filters={filters} counts={counts} at={asked} />
         </header>
         <ListState rows={rows} filters={filters} counts={counts} load={() => void load()}>
           <InboxList
@@ -115,7 +163,7 @@ export function InboxPage({ id }: { readonly id: string | null }) {
             select={select}
           />
         </ListState>
-        <BatchBar rows={[...selected.values()]} clear={() => setSelected(new Map())} />
+        <BatchBar rows={[...selected.values()]} open={batch} setOpen={setBatch} clear={() => setSelected(new Map())} />
         <div className="keys wide-only" aria-hidden="true">
           <span>
             <span className="kbd">J</span>
@@ -134,10 +182,17 @@ export function InboxPage({ id }: { readonly id: string | null }) {
       </section>
       {id === null ? (
         <section className="detail none wide-only" aria-label="Item">
-          {rows.rows.length > 0 && (
+          {listed.some((row) => !isEnded(row)) ? (
             <Empty icon="inbox" tone="accent" title="No item is open">
               <p>Choose one on the left, or press J.</p>
             </Empty>
+          ) : (
+            rows.rows.length > 0 &&
+            filters.tab !== 'done' && (
+              <Empty icon="check" tone="ok" title="Nothing left to decide here">
+                <p>The list keeps what was just decided until you load it again.</p>
+              </Empty>
+            )
           )}
         </section>
       ) : (
@@ -147,7 +202,8 @@ export function InboxPage({ id }: { readonly id: string | null }) {
           row={listed[at]}
           place={at === -1 ? null : `${at + 1} of ${listed.length}`}
           back={`/inbox${query}`}
-          next={() => step(1)}
+          next={next}
+          advance={() => linked !== id && next()}
         />
       )}
     </div>

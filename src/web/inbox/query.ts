@@ -40,7 +40,6 @@ export function searchOf(filters: Filters): string {
 export const isFiltered = (filters: Filters): boolean => names.some((name) => filters[name] !== '')
 
 export const kinds: readonly (readonly [string, string])[] = [
-  ['request', 'Request'],
   ['approval', 'Approval'],
   ['choice', 'Choice'],
   ['input', 'Input'],

@@ -5,7 +5,7 @@ import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { HeldWords } from '../decide/undo.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { RiskBadge } from '../parts/risk.tsx'
-import { Ago, deadlineOf, span, useNow } from '../parts/time.tsx'
+import { Ago, deadlineOf, momentOf, span, useNow } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { capital, useNameOf } from '../server/names.ts'
 import type { Row as RowData } from '../server/types.ts'
@@ -17,7 +17,7 @@ export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind
   if (kind === 'escalation') return { words: 'Escalation', icon: 'alert' }
   if (kind === 'interrupt') return { words: 'Interrupt', icon: 'stop' }
   if (action === 'APPROVE') return { words: 'Approval', icon: 'approve' }
-  return action === 'DECIDE' ? { words: 'Decision', icon: 'decide' } : { words: 'Input', icon: 'provide' }
+  return action === 'DECIDE' ? { words: 'Choice', icon: 'decide' } : { words: 'Input', icon: 'provide' }
 }
 
 /** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
@@ -68,12 +68,13 @@ function Time({ row }: { readonly row: RowData }) {
   return <span className={`time ${deadline.tone}`}>{deadline.words}</span>
 }
 
+const priorityTone = { critical: 'chip bad', high: 'chip warn', low: 'chip' } as const
 function Tail({ row }: { readonly row: RowData }) {
   const nameOf = useNameOf()
   const { quorum, remarks, assignee, risk, snoozed_until, through } = row
   return (
     <span className="tail">
-      {snoozed_until !== null && <span className="chip">snoozed</span>}
+      {snoozed_until !== null && <span className="chip">until {momentOf(snoozed_until)}</span>}
       {remarks > 0 && (
         <span className="chip" title={`${remarks} remarks`}>
           <Icon name="ask" />
@@ -89,7 +90,7 @@ function Tail({ row }: { readonly row: RowData }) {
       {assignee !== null && through !== 'you' && through !== undefined && (
         <span className="chip line clip">{nameOf(assignee, row.assignee_name)}</span>
       )}
-      {row.priority === 'critical' && <span className="chip bad">critical</span>}
+      {row.priority !== 'normal' && <span className={priorityTone[row.priority]}>{row.priority}</span>}
       {risk !== null && <RiskBadge risk={risk} short />}
     </span>
   )
@@ -171,6 +172,12 @@ export const InboxRow = memo(function InboxRow(props: Props) {
                         <bdi>{capital(agent)}</bdi>
                       </b>
                       {row.acts_for.id !== row.agent.id && <> · for {nameOf(row.acts_for.id, row.acts_for.name)}</>}
+                      {row.project.id !== 'project_default' && (
+                        <>
+                          {' · '}
+                          <bdi>{row.project.name ?? row.project.id}</bdi>
+                        </>
+                      )}
                       {row.task_goal !== undefined && row.task_goal !== null && (
                         <>
                           {' · '}

@@ -17,6 +17,20 @@ export function leavesOf(value: unknown, path = ''): Leaf[] {
   const entries = Object.entries(value)
   return entries.length === 0 ? [{ path, value }] : entries.flatMap(([name, inner]) => leavesOf(inner, at(name)))
 }
+/** As people read them: a list of like things stays together, as a table. */
+function shownLeaves(value: unknown, path = ''): Leaf[] {
+  if (isTable(value)) return [{ path, value }]
+  if (!isObject(value) || Object.keys(value).length === 0) return leavesOf(value, path)
+  return Object.entries(value).flatMap(([name, inner]) => shownLeaves(inner, path === '' ? name : `${path}.${name}`))
+}
+const COLUMNS_MAX = 6
+const isTable = (value: unknown): value is readonly Record<string, unknown>[] =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.every((one) => isObject(one) && Object.values(one).every(isPlain) && Object.keys(one).length > 0) &&
+  columnsOf(value as Record<string, unknown>[]).length <= COLUMNS_MAX
+const columnsOf = (rows: readonly Record<string, unknown>[]): string[] => [...new Set(rows.flatMap((row) => Object.keys(row)))]
+
 /** Down to each value of a list, as differences are counted. */
 export function everyLeaf(value: unknown): Leaf[] {
   return leavesOf(value).flatMap(({ path, value: held }) =>
@@ -33,6 +47,55 @@ export function typeWord(value: unknown): string {
   return typeof value === 'string' ? 'text' : typeof value
 }
 export const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+const MONEY = /(?:^|[._])(?:amount|price|total|subtotal|net|gross|sum|cost|fee|balance)$/i
+/** The currency that stands beside an amount in the same object. */
+function currencyOf(path: string, value: unknown, beside: unknown): string | null {
+  const { currency } = (isObject(beside) ? beside : {}) as { currency?: unknown }
+  const isAmount = typeof value === 'number' || (typeof value === 'string' && /^-?[\d.,]+$/.test(value))
+  return isAmount && MONEY.test(path) && typeof currency === 'string' && /^[A-Za-z]{3}$/.test(currency) ? currency : null
+}
+function objectAt(whole: unknown, path: string): unknown {
+  const names = path.split('.').slice(0, -1)
+  return names.reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), whole)
+}
+function Money({ path, value, beside }: { readonly path: string; readonly value: unknown; readonly beside: unknown }) {
+  const currency = currencyOf(path, value, beside)
+  return currency === null ? null : <span className="muted"> {currency}</span>
+}
+
+function Rows({ rows, beside }: { readonly rows: readonly Record<string, unknown>[]; readonly beside: unknown }) {
+  const columns = columnsOf(rows)
+  return (
+    <table className="rows">
+      <thead>
+        <tr>
+          {columns.map((name) => (
+            <th scope="col" key={name}>
+              <bdi>{name}</bdi>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, i) => (
+          <tr key={i}>
+            {columns.map((name) => (
+              <td key={name}>
+                {Object.hasOwn(row, name) && (
+                  <>
+                    <Value value={row[name]} />
+                    <Money path={name} value={row[name]} beside={'currency' in row ? row : beside} />
+                  </>
+                )}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
 
 function Value({ value }: { readonly value: unknown }) {
   if (Array.isArray(value) && value.length > 0)
@@ -51,7 +114,7 @@ function Value({ value }: { readonly value: unknown }) {
 
 const LEADING = ['tool', 'target', 'command', 'amount']
 export function Arguments({ of }: { readonly of: unknown }) {
-  const leaves = leavesOf(of)
+  const leaves = shownLeaves(of)
   const rank = ({ path }: Leaf): number => (LEADING.includes(path) ? LEADING.indexOf(path) : LEADING.length)
   return (
     <table className="args" data-testid="item-args">
@@ -66,7 +129,14 @@ export function Arguments({ of }: { readonly of: unknown }) {
               </th>
               <td>
                 {!LEADING.includes(path) && <span className="t">{typeWord(value)}</span>}
-                <Value value={value} />
+                {isTable(value) ? (
+                  <Rows rows={value} beside={objectAt(of, path)} />
+                ) : (
+                  <>
+                    <Value value={value} />
+                    <Money path={path} value={value} beside={objectAt(of, path)} />
+                  </>
+                )}
               </td>
             </tr>
           ))}

@@ -22,7 +22,7 @@ import { Arguments, changesBetween, ChangeTable } from './arguments.tsx'
 import { Evidence, evidenceIn } from './evidence.tsx'
 import { Chain, Claim, EffectList, Facts } from './facts.tsx'
 import { Receipt, useRequest } from './receipt.tsx'
-import { ReviewPreview } from './review-preview.tsx'
+import { isShown, ReviewPreview, useDelivered } from './review-preview.tsx'
 import { Quorum, Thread } from './thread.tsx'
 
 const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
@@ -32,7 +32,7 @@ const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
   choice: () => 'asks for your decision',
   input: () => 'asks for your answer',
   escalation: () => 'asks how to go on',
-  interrupt: () => 'interrupted the agent',
+  interrupt: () => 'stopped the agent',
   review: () => 'has delivered and asks for your review',
 }
 
@@ -94,7 +94,7 @@ function Heading({ item }: { readonly item: Row & Partial<Pick<Item, 'facts'>> }
           </span>
         )}
         {item.assignee !== null && item.assignee !== me && (
-          <span className="chip line">with {nameOf(item.assignee, item.assignee_name)}</span>
+          <span className="chip line">With {nameOf(item.assignee, item.assignee_name)}</span>
         )}
         {item.snoozed_until !== null && <span className="chip">snoozed until {momentOf(item.snoozed_until)}</span>}
       </div>
@@ -121,23 +121,26 @@ export function plainDetails(item: Item): Record<string, unknown> {
   return Object.fromEntries(Object.entries(details).filter(([name]) => !apart.includes(name)))
 }
 
+/** Arguments are an action that is asked for, or the details of a question or a delivery. */
+function exactWords({ action, kind }: Item): readonly [title: string, note: string] {
+  if (kind === 'review') return ['Delivery details', 'as the agent sent them']
+  return action === 'APPROVE' && (kind === 'request' || kind === 'approval')
+    ? ['What the agent asks to do', 'complete and unchanged']
+    : ['Details', 'as the agent sent them']
+}
 function Exact({ item }: { readonly item: Item }) {
-  const { details = {}, scope } = item.card.payload
+  const { scope } = item.card.payload
   const shown = { ...plainDetails(item), ...(scope === undefined ? {} : { scope }) }
-  if (Object.keys(shown).length === 0 && item.action !== 'APPROVE') return null
-  if (Object.keys(details).length > 0 && Object.keys(shown).length === 0) return null
+  if (Object.keys(shown).length === 0) return null
+  const [title, note] = exactWords(item)
   return (
     <section className="exact" aria-label="The exact action">
       <header>
-        {item.action === 'APPROVE' ? 'The exact action' : 'What it rests on'}
+        {title}
         <span className="grow" />
-        <span className="note">{item.action === 'APPROVE' ? 'as it will run, nothing left out' : 'as the agent sent it'}</span>
+        <span className="note">{note}</span>
       </header>
-      {Object.keys(shown).length === 0 ? (
-        <p className="muted pad">It has no arguments: only what the title says.</p>
-      ) : (
-        <Arguments of={shown} />
-      )}
+      <Arguments of={shown} />
     </section>
   )
 }
@@ -196,9 +199,9 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
   )
 }
 
-type Props = { readonly id: string; readonly place: string | null; readonly back: string; next(): void }
+type Props = { readonly id: string; readonly place: string | null; readonly back: string; next(): void; advance(): void }
 /** With its row, where the list has one: that much is shown before the item itself is here. */
-export function ItemDetail({ id, row, place, back, next }: Props & { readonly row: Row | undefined }) {
+export function ItemDetail({ id, row, place, back, next, advance }: Props & { readonly row: Row | undefined }) {
   const query = useItem(id)
   const shown = query.data
   if (shown === undefined && row !== undefined && !query.error) return <Coming row={row} place={place} back={back} />
@@ -213,7 +216,7 @@ export function ItemDetail({ id, row, place, back, next }: Props & { readonly ro
         )}
       </article>
     )
-  return <Detail shown={shown} place={place} back={back} next={next} />
+  return <Detail shown={shown} place={place} back={back} next={next} advance={advance} />
 }
 
 function Coming({ row, place, back }: Pick<Props, 'place' | 'back'> & { readonly row: Row }) {
@@ -261,13 +264,21 @@ function useArrival({ item }: Shown): void {
   }, [item.request_id])
 }
 
-/** Whether all that is decided on was on the screen: it fits, or was scrolled to its end. Raw JSON, which follows, says the same once more. */
-function useReadToEnd(of: React.RefObject<HTMLElement | null>, end: React.RefObject<HTMLElement | null>, digest: string): boolean {
+/**
+ * Whether all that is decided on was on the screen: it fits, or was scrolled to its end. Raw JSON, which follows, says the same once more. The content is
+ * watched as well as the window: a font or a name that comes late makes it shorter.
+ */
+function useReadToEnd(
+  of: React.RefObject<HTMLElement | null>,
+  end: React.RefObject<HTMLElement | null>,
+  digest: string,
+  isWhole: boolean,
+): boolean {
   const [isRead, setRead] = useState(false)
   useEffect(() => {
     const [scroller, last] = [of.current, end.current]
-    if (!scroller || !last) return undefined
     setRead(false)
+    if (!scroller || !last || !isWhole) return undefined
     const look = (): void => {
       if (last.getBoundingClientRect().bottom <= scroller.getBoundingClientRect().bottom + 24) setRead(true)
     }
@@ -275,15 +286,16 @@ function useReadToEnd(of: React.RefObject<HTMLElement | null>, end: React.RefObj
     scroller.addEventListener('scroll', look, { passive: true })
     const watch = new ResizeObserver(look)
     watch.observe(scroller)
+    watch.observe(last.parentElement!)
     return () => {
       scroller.removeEventListener('scroll', look)
       watch.disconnect()
     }
-  }, [digest])
+  }, [digest, isWhole])
   return isRead
 }
 
-function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly shown: Shown }) {
+function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { readonly shown: Shown }) {
   const { item, thread, votes } = shown
   // An answer is about what was on the screen: what comes meanwhile is shown as a difference first.
   const [read, setRead] = useState(item)
@@ -294,7 +306,8 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
   const decidable = hasChanged ? read : item
   const scroller = useRef<HTMLDivElement>(null)
   const end = useRef<HTMLDivElement>(null)
-  const isReadToEnd = useReadToEnd(scroller, end, item.digest)
+  const delivered = useDelivered(item)
+  const isReadToEnd = useReadToEnd(scroller, end, item.digest, delivered !== 'coming')
   useArrival(shown)
   const accept = (): void => {
     setRead(item)
@@ -332,7 +345,7 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
               <Said>{item.card.notice}</Said>
             </p>
           )}
-          {item.kind === 'review' && <ReviewPreview item={item} />}
+          {item.kind === 'review' && <ReviewPreview item={item} delivered={delivered} />}
           <Exact item={item} />
           <Evidence item={item} />
           <div id="answer-place" />
@@ -351,7 +364,16 @@ function Detail({ shown, place, back, next }: Omit<Props, 'id'> & { readonly sho
           <Raw shown={shown} />
         </div>
       </div>
-      {isOpen && <DecisionBar item={decidable} isStale={hasChanged} isReadToEnd={isReadToEnd} accepted={(fresh) => setRead(fresh)} />}
+      {isOpen && (
+        <DecisionBar
+          item={decidable}
+          isStale={hasChanged}
+          isReadToEnd={isReadToEnd}
+          isShown={isShown(delivered)}
+          accepted={(fresh) => setRead(fresh)}
+          advance={advance}
+        />
+      )}
     </article>
   )
 }

@@ -33,8 +33,11 @@ function PieceOf({ piece, task_id }: { readonly piece: Piece; readonly task_id: 
               <Said>{piece.title}</Said>
             </b>
           )}{' '}
-          <Said mono>{piece.uri}</Said> <span className="note">an address that the agent wrote; nothing here goes to it</span>
+          <Said mono>{piece.uri}</Said> <span className="note">Link from the agent (not clickable)</span>
         </span>
+        <button type="button" className="btn ghost sm" onClick={() => void navigator.clipboard?.writeText(piece.uri)}>
+          Copy
+        </button>
       </p>
     )
   const { artifact_id, version } = piece

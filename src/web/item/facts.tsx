@@ -1,23 +1,36 @@
 // Three voices, never mixed: what the server knows, what the agent says, and who acts for whom.
 import { Link } from 'wouter'
-import { Icon } from '../parts/icon.tsx'
+import { Icon, type IconName } from '../parts/icon.tsx'
 import { riskWords } from '../parts/risk.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { serverNow } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
-import { momentOf, span } from '../parts/time.tsx'
+import { longSpan, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import type { Item } from '../server/types.ts'
 
+/** Such as "your rule for the tag “production”"; the server has it as one line. */
+function useRuleWords(): (rule: unknown) => string {
+  const nameOf = useNameOf()
+  return (rule) => {
+    const [, conditions, whose] = /^at least R\d for (.*), set by (\S+)$/.exec(String(rule)) ?? []
+    if (conditions === undefined || whose === undefined) return `the rule “${String(rule)}”`
+    const who = whose.startsWith('user_') ? nameOf(whose) : 'this project'
+    const about = conditions === 'everything' ? conditions : conditions.replaceAll(/(\w+) ([^,]+)/g, 'the $1 “$2”')
+    return `${who === 'you' ? 'your' : `${who}’s`} rule for ${about}`
+  }
+}
+
 function RiskFact({ item }: { readonly item: Item }) {
+  const ruleWords = useRuleWords()
   const { risk } = item
   const facts = item.facts.risk
-  if (risk === null) return <>none was named, and no rule gives it one</>
+  if (risk === null) return <>Not rated</>
   if (facts?.floor && facts.floor === risk && facts.said !== risk)
     return (
       <>
-        {riskWords(risk)}, by the rule <Said mono>{typeof facts.rule === 'string' ? facts.rule : JSON.stringify(facts.rule)}</Said>;{' '}
-        {facts.said === null ? 'the agent named none' : `the agent said ${facts.said}`}
+        {riskWords(risk)}. {facts.said === null ? 'The agent gave none' : `The agent said ${facts.said}`};{' '}
+        <Said>{ruleWords(facts.rule)}</Said> raised it.
       </>
     )
   return <>{riskWords(risk)}, as the agent says</>
@@ -31,7 +44,7 @@ function Before({ item }: { readonly item: Item }) {
   const rejected = found.filter(({ result }) => result === 'rejected').length
   const words =
     found.length === 0
-      ? 'nothing like it was decided'
+      ? 'No earlier decision like this'
       : `${plural(found.length, 'answer')} to the same: ${approved} approved, ${rejected} rejected`
   return (
     <>
@@ -56,18 +69,22 @@ export function Facts({ item }: { readonly item: Item }) {
         <dd>
           <RiskFact item={item} />
         </dd>
-        <dt>Agent</dt>
-        <dd>
-          <Said>{nameOf(agent.id, agent.name)}</Said> <code className="muted">{agent.id}</code>
-          {known !== null && `, known for ${span(serverNow() - Date.parse(known))}`}
-          {agent.label !== agent.id && (
-            <>
-              , calls itself <Said mono>{agent.label}</Said>
-            </>
-          )}
-        </dd>
-        <dt>Open now</dt>
-        <dd>{plural(facts.agent.open_requests, 'request')} of this agent</dd>
+        {sortOf(agent.id) === 'agent' && (
+          <>
+            <dt>Agent</dt>
+            <dd title={agent.id}>
+              <Said>{nameOf(agent.id, agent.name)}</Said>
+              {known !== null && `, registered ${longSpan(serverNow() - Date.parse(known))} ago`}
+              {agent.label !== agent.id && (
+                <>
+                  , calls itself <Said mono>{agent.label}</Said>
+                </>
+              )}
+            </dd>
+            <dt>Open now</dt>
+            <dd>{plural(facts.agent.open_requests, 'request')} from this agent</dd>
+          </>
+        )}
         <dt>Project</dt>
         <dd>
           <Said>{facts.project.name ?? facts.project.id}</Said>
@@ -88,7 +105,7 @@ export function Facts({ item }: { readonly item: Item }) {
         <dt>Text</dt>
         <dd data-testid={facts.flagged.length > 0 ? 'item-flagged' : undefined}>
           {facts.flagged.length === 0 ? (
-            'nothing hidden or look-alike in it'
+            'No hidden or look-alike characters'
           ) : (
             <ul className="flagged">
               {facts.flagged.map((words) => (
@@ -142,8 +159,7 @@ export function Chain({ item }: { readonly item: Item }) {
           <li key={`${kind} ${id}`}>
             <Who name={kind === 'target' ? id : nameOf(id, name)} sort={kind === 'target' ? 'system' : sortOf(id)} />
             <span>
-              {kind === 'target' ? <Said mono>{id}</Said> : <Said>{capital(nameOf(id, name))}</Said>}
-              <small>{roleOf(kind, at)}</small>
+              {kind === 'target' ? <Said mono>{id}</Said> : <Said>{capital(nameOf(id, name))}</Said>} <small>{roleOf(kind, at)}</small>
             </span>
           </li>
         ))}
@@ -153,40 +169,43 @@ export function Chain({ item }: { readonly item: Item }) {
 }
 
 /** The server's words, with its times as people here read them. */
-const sentence = (words: string): string => {
+export const sentence = (words: string): string => {
   const told = words.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
   const begun = capital(told)
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
 
 export function EffectList({ item }: { readonly item: Item }) {
-  const { effects, action } = item
-  const isApproval = action === 'APPROVE' || item.kind === 'review'
+  const { effects, action, kind } = item
+  const isTalk = action === 'APPROVE' && (kind === 'escalation' || kind === 'interrupt')
+  const isApproval = action === 'APPROVE' || kind === 'review'
+  const yes = !isApproval
+    ? 'If you answer'
+    : kind === 'escalation'
+      ? 'If you tell the agent'
+      : isTalk
+        ? 'If you let it go on'
+        : 'If you approve'
+  const isDecline = !isApproval && item.declinable
+  const fates: readonly (readonly [IconName, string, string])[] = [
+    ['check', yes, effects.approve],
+    ...(effects.changes === undefined ? [] : [['back', 'If you request changes', effects.changes] as const]),
+    ['x', isDecline ? 'If you decline' : isTalk ? 'If you end the task' : 'If you reject', isDecline ? effects.decline : effects.reject],
+    ['clock', 'If nobody answers', effects.timeout],
+  ]
   return (
     <section className="sect" aria-label="What happens next">
       <h2 className="h">What happens next</h2>
       <dl className="card fates" data-testid="item-effects">
-        <div>
-          <dt>
-            <Icon name="check" />
-            {isApproval ? 'If you approve' : 'If you answer'}
-          </dt>
-          <dd>{sentence(effects.approve)}</dd>
-        </div>
-        <div>
-          <dt>
-            <Icon name="x" />
-            If you reject
-          </dt>
-          <dd>{sentence(effects.reject)}</dd>
-        </div>
-        <div>
-          <dt>
-            <Icon name="clock" />
-            If nobody answers
-          </dt>
-          <dd>{sentence(effects.timeout)}</dd>
-        </div>
+        {fates.map(([icon, words, effect]) => (
+          <div key={words}>
+            <dt>
+              <Icon name={icon} />
+              {words}
+            </dt>
+            <dd>{sentence(effect)}</dd>
+          </div>
+        ))}
       </dl>
     </section>
   )

@@ -3,6 +3,7 @@ import { Ago } from '../parts/time.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { capital, useNameOf } from '../server/names.ts'
+import { useRequest } from './receipt.tsx'
 import type { Item, Thread as Remarks, Votes } from '../server/types.ts'
 
 export function Thread({ thread }: { readonly thread: Remarks }) {
@@ -38,12 +39,14 @@ export function Thread({ thread }: { readonly thread: Remarks }) {
 
 export function Quorum({ item, votes }: { readonly item: Item; readonly votes: Votes }) {
   const nameOf = useNameOf()
+  const asked = useRequest(item.request_id).data?.request.quorum?.of
   if (item.quorum === null) return null
   const { n, of, voted } = item.quorum
+  const names = asked?.map((id) => capital(nameOf(id))).join(', ')
   return (
     <section className="sect" aria-label="Votes" data-testid="item-quorum">
       <h2 className="h">
-        Votes <span className="note">{`${voted} of ${n} needed, ${of} may vote`}</span>
+        Votes <span className="note">{`${voted} of ${n} needed. ${names === undefined ? `${of} people` : names} can vote.`}</span>
       </h2>
       <ul className="votes">
         {votes.map(({ by, result, reason, at }) => (

@@ -21,7 +21,10 @@ export function Dialog({ name, about, children, footer, wide = false, bare = fal
     const dialog = ref.current!
     if (!dialog.open) dialog.showModal()
     // Never on the button that decides: on the first field, or on the dialog itself.
-    const first = dialog.querySelector<HTMLElement>('[data-first], input:not([type=hidden]), textarea, select')
+    const first =
+      dialog.querySelector<HTMLElement>('[data-first]') ??
+      dialog.querySelector<HTMLElement>('input[type=radio]:checked') ??
+      dialog.querySelector<HTMLElement>('input:not([type=hidden]), textarea, select')
     ;(first ?? dialog).focus()
     return () => dialog.close()
   }, [])
@@ -56,16 +59,21 @@ type FormProps = Omit<Props, 'footer' | 'bare'> & {
   /** The words on its button where they differ from its name. */
   readonly button?: string
   readonly danger?: boolean
+  /** Enter in a field does not send it: only its button does, or Ctrl-Enter. */
+  readonly deliberate?: boolean
   readonly busy: boolean
   readonly error: unknown
   readonly blocked?: string | undefined
   send(): void
 }
 /** A dialog with a form: its button has the dialog's name, Ctrl-Enter sends, Cancel closes. */
-export function FormDialog({ button, danger = false, busy, error, blocked, send, children, ...rest }: FormProps) {
+export function FormDialog({ button, danger = false, deliberate = false, busy, error, blocked, send, children, ...rest }: FormProps) {
+  const press = (): void => {
+    if (!busy && blocked === undefined) send()
+  }
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    if (!busy && blocked === undefined) send()
+    if (!deliberate) press()
   }
   const isBlocked = busy || blocked !== undefined
   return (
@@ -73,7 +81,9 @@ export function FormDialog({ button, danger = false, busy, error, blocked, send,
       <form
         onSubmit={submit}
         onKeyDown={(event) => {
-          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event)
+          if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
+          event.preventDefault()
+          if (!event.repeat) press()
         }}
       >
         {children}
@@ -83,7 +93,12 @@ export function FormDialog({ button, danger = false, busy, error, blocked, send,
           <button type="button" className="btn" onClick={rest.close}>
             Cancel
           </button>
-          <button type="submit" className={`btn ${danger ? 'danger' : 'primary'}`} aria-disabled={isBlocked || undefined}>
+          <button
+            type={deliberate ? 'button' : 'submit'}
+            className={`btn ${danger ? 'danger' : 'primary'}`}
+            aria-disabled={isBlocked || undefined}
+            onClick={deliberate ? press : undefined}
+          >
             {button ?? rest.name}
           </button>
         </div>

@@ -42,7 +42,10 @@ export function Failed({ what, thing, back, error, again, testId = 'load-error' 
     )
   return (
     <Empty icon="alert" tone="bad" title={`${what} could not be loaded`} testId={testId} alert>
-      <p>{wordsFor(error)}</p>
+      <p>
+        {thing === undefined && 'This does not mean that it is empty. '}
+        {wordsFor(error)}
+      </p>
       <button type="button" className="btn sm" onClick={again}>
         Try again
       </button>

@@ -30,6 +30,18 @@ export function span(ms: number): string {
   return `${Math.floor(left / DAY)} d`
 }
 
+/** The same in whole words, such as "7 minutes". */
+export function longSpan(ms: number): string {
+  const left = Math.abs(ms)
+  const of = (unit: number, word: string): string => {
+    const count = Math.floor(left / unit)
+    return `${count} ${word}${count === 1 ? '' : 's'}`
+  }
+  if (left < MINUTE) return of(1_000, 'second')
+  if (left < HOUR) return of(MINUTE, 'minute')
+  return left < DAY ? of(HOUR, 'hour') : of(DAY, 'day')
+}
+
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 const seconds = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })

@@ -15,34 +15,15 @@ import { capital, useMe, useNameOf } from '../server/names.ts'
 import { Agreed, useArtifacts } from '../tasks/side.tsx'
 import { isOver, titleOf } from '../tasks/states.ts'
 import type { Task } from '../server/types.ts'
-import { contentOf, type Content } from './bytes.ts'
+import type { Content } from './bytes.ts'
 import type { DraftComment, MadeComment } from './comments.tsx'
 import { MadeRemark } from './comments.tsx'
+import { filesOf, useContent } from './deliverable.ts'
 import { anchorOf, Counts, FileDiff, type View } from './diff-view.tsx'
-import { fileOfTexts, filesOfPatch, isUnifiedDiff, type DiffFile } from './diff.ts'
+import type { DiffFile } from './diff.ts'
 import { DownloadButton } from './download.tsx'
 import { Verdicts, type Reviewed } from './history.tsx'
 import { VerdictPanel } from './verdict.tsx'
-import '../style/pages/review.css'
-
-const useContent = (artifact_id: string | undefined, version: string | null) =>
-  useQuery({
-    queryKey: ['content', artifact_id, version],
-    queryFn: () => contentOf(artifact_id!, version!),
-    enabled: artifact_id !== undefined && version !== null,
-    staleTime: Number.POSITIVE_INFINITY,
-  })
-
-function filesOf(content: Content, base: Content | null): DiffFile[] {
-  if (content.text === null) return []
-  // A patch says by itself what it changes: it is shown as it is, whatever came before it.
-  const isPatch =
-    content.artifact.payload.kind === 'diff' || content.artifact.payload.media_type === 'text/x-diff' || isUnifiedDiff(content.text)
-  const patch = isPatch || base === null ? filesOfPatch(content.text) : null
-  if (patch !== null) return patch
-  const { payload, type } = content.artifact
-  return [fileOfTexts(payload.name ?? type, base?.text ?? null, content.text)]
-}
 
 type Said = { readonly reviews: readonly Reviewed[]; readonly made: readonly MadeComment[] }
 function useReviews(task: string): Said {

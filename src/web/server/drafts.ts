@@ -17,6 +17,7 @@ function write(key: string, value: unknown): void {
     // A full or forbidden storage loses the draft at a reload, not before.
   }
 }
+export const hasDraft = (key: string): boolean => read(key, '') !== ''
 export function dropDraft(key: string): void {
   sessionStorage.removeItem(PREFIX + key)
 }

@@ -30,7 +30,15 @@ export type Facts = {
   readonly risk?: { readonly said: Risk | null; readonly floor: Risk | null; readonly rule: unknown } | null
   readonly precedents?: unknown
 }
-export type Effects = { readonly approve: string; readonly reject: string; readonly timeout: string }
+export type Effects = {
+  readonly approve: string
+  readonly reject: string
+  readonly timeout: string
+  readonly decline: string
+  readonly changes?: string
+}
+/** `confirm`: the words to type before a yes. `batch`: why it is decided by itself; null: it may go with others. */
+export type Guard = { readonly confirm: string | null; readonly batch: string | null }
 
 /** An item as a list has it; the rest is asked for when it is opened. */
 export type Row = {
@@ -58,6 +66,13 @@ export type Row = {
   readonly through?: string | null
   readonly ended: Ended | null
   readonly people: number
+  readonly guard: Guard
+  readonly project: Named
+  /** The few arguments that a list can show. */
+  readonly arguments: readonly { readonly name: string; readonly value: string }[]
+  readonly escalated: boolean
+  readonly reject_ends_task: boolean
+  readonly declinable: boolean
 }
 export type Item = Row & {
   readonly card: Card
@@ -65,6 +80,7 @@ export type Item = Row & {
   readonly facts: Facts
   readonly effects: Effects
   readonly seal_key: SealKey | null
+  readonly options: readonly { readonly label: string; readonly risk: Risk | null }[] | null
 }
 
 export type ProposedAction = {
@@ -86,7 +102,7 @@ export type Validation = {
 /** All that a payload may hold; which of it is there depends on the action. */
 export type Payload = {
   readonly question?: string
-  readonly options?: readonly string[]
+  readonly options: readonly string[]
   readonly option_ids?: readonly string[]
   readonly default_option?: string
   readonly item?: string

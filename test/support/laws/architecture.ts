@@ -57,7 +57,8 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'kernel/log/canonical-json.ts', module: 'canonicalize', names: 'any', why: 'the one file that writes canonical JSON' },
   { file: 'kernel/declare/foreign-schema.ts', module: 'ajv', names: 'any', why: 'the one file for schemas that others wrote' },
   { file: 'kernel/declare/foreign-schema.ts', module: 'ajv/dist/2020.js', names: 'any', why: 'the same library, for the draft of 2020-12' },
-  { file: 'kernel/declare/foreign-schema.ts', module: 're2js', names: 'any', why: 'patterns that others wrote, in linear time' },
+  { file: 'kernel/foreign/linear-pattern.ts', module: 're2js', names: 'any', why: 'patterns that others wrote, in linear time' },
+  { file: 'kernel/foreign/field-problem.ts', module: 'typebox/schema', names: ['Errors'], why: 'the page may not compile code' },
   {
     file: 'kernel/log/hash-chain.ts',
     module: 'node:crypto',

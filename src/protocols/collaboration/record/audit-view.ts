@@ -1,8 +1,7 @@
 // Audit events as the draft shows them, with their documents before and after.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import type { Actor } from '#kernel/declare/access.ts'
-import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { Id, Timestamp } from '../schema.ts'
 
@@ -45,24 +44,17 @@ export function subjectIn(key: string): Static<typeof Subject> {
   return kind === 'entry' ? { kind: 'ledger', id: id.slice(0, id.indexOf('/')) } : { kind, id }
 }
 
-/** Readers of the record: agents see of each document what its kind shows them. */
-export type Audience = 'agent' | 'keeper'
-export const audienceOf = ({ kind }: Actor): Audience => (kind === 'agent' ? 'agent' : 'keeper')
+const parsed = (text: string | null): Record<string, unknown> | null =>
+  text === null ? null : (JSON.parse(text) as Record<string, unknown>)
 
-function imageFor(audience: Audience, key: string, text: string | null): Record<string, unknown> | null {
-  if (text === null) return null
-  const value = JSON.parse(text) as Record<string, unknown>
-  return audience === 'agent' ? (kindOf(key).forAgents(value) as Record<string, unknown>) : value
-}
-
-export function eventOf(stored: StoredFact, audience: Audience): AuditEvent {
+export function eventOf(stored: StoredFact): AuditEvent {
   const line = lineIn(stored)
   const { id, seq, at, actor, behalf, detail, subject } = line
   const changes = stored.images.map((image) => ({
     ...subjectIn(image.key),
     version: image.version,
-    before: imageFor(audience, image.key, image.before),
-    after: imageFor(audience, image.key, image.text),
+    before: parsed(image.before),
+    after: parsed(image.text),
   }))
   return {
     id,

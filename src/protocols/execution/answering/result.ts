@@ -1,7 +1,7 @@
 // The results that fit a request. A refusal never repeats the answer: it may be a secret.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { linearPattern } from '#kernel/declare/foreign-schema.ts'
+import { linearPattern } from '#kernel/foreign/linear-pattern.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Action, ApprovePayload, DecidePayload, InputType, Payload, ProvidePayload } from '../asking/payload.ts'
 import { isBlank, shownText } from '../asking/hostile-text.ts'

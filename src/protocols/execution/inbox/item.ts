@@ -72,6 +72,7 @@ export const Item = t.Object({
   card: t.Object({}, { additionalProperties: true }),
   digest: t.String(),
   task_id: nullable(Id),
+  project: Named,
   agent: t.Object({ ...Named.properties, label: t.String() }),
   acts_for: Named,
   through: nullable(
@@ -291,6 +292,7 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     title: await titleFor(request, actor, knowing),
     digest: shownDigest(request),
     task_id: request.task_id ?? null,
+    project: { id: request.project_id, name: nameOf(await knowing.named(request.project_id)) },
     agent: { id: requester, name: await askerOf(request, knowing), label: shownText(agent_id) },
     acts_for: await personNamed(owner, knowing),
     through: throughOf(actor, request),

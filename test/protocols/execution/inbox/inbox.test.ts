@@ -315,6 +315,7 @@ describe('an item', () => {
       title: 'Send it',
       task_id: null,
       agent: { id: 'agent_devin', name: 'Devin', label: 'agent_devin' },
+      project: { id: 'project_default', name: 'Default' },
       acts_for: { id: 'user_alice', name: 'Alice' },
       through: 'you',
       risk: 'R3',
