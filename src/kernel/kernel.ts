@@ -8,7 +8,7 @@ import { contextOf, givenBy } from './call/context.ts'
 import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
 import { createDenials } from './call/denials.ts'
 import { draftAt, readingAt, type Draft } from './call/unit-of-work.ts'
-import { isAway, kernelCodes, Refusal, type Fault } from './declare/errors.ts'
+import { isAway, kernelCodes, Refusal, StoreUnavailable, type Fault } from './declare/errors.ts'
 import { createEffects } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
 import { authorize, SYSTEM, type Actor } from './declare/access.ts'
@@ -96,7 +96,7 @@ export function createKernel(options: KernelOptions): Kernel {
     } catch (error) {
       if (!isDone || !isAway(error)) throw error
       const words = 'the answer cannot be read now, though the call may have been carried out: repeat it with the same key'
-      throw new Refusal('UNAVAILABLE', words, { retry_after: 1, outcome: 'unknown' })
+      throw new StoreUnavailable(words, { retry_after: 1, outcome: 'unknown' })
     }
   }
 

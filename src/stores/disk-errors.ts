@@ -1,7 +1,7 @@
 // Classes of disk errors: no room or no right at the moment, which callers are told, or pages in an unknown state, which end the process.
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 
 /** Node has no name for an exceeded quota, only its number. */
 const isQuota = (error: unknown): boolean => (error as NodeJS.ErrnoException).errno === -constants.errno.EDQUOT
@@ -25,7 +25,7 @@ const reasons: Readonly<Record<string, string>> = {
 export function refusalOf(error: unknown): unknown {
   const words = isOutOfRoom(error) ? 'the disk has no room for these bytes' : reasons[codeOf(error)]
   if (words === undefined || error instanceof Refusal) return error
-  return Object.assign(new Refusal('UNAVAILABLE', words, { retry_after: codeOf(error) === 'EMFILE' ? 1 : 60 }), { cause: error })
+  return Object.assign(new StoreUnavailable(words, { retry_after: codeOf(error) === 'EMFILE' ? 1 : 60 }), { cause: error })
 }
 
 /**

@@ -3,7 +3,7 @@
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Backend } from '#kernel/log/backend.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { AtRest } from '#kernel/log/sealed-documents.ts'
@@ -164,7 +164,7 @@ async function answered<T>(link: Link, name: string, text: string, values: unkno
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => undefined)
   const timer = setTimeout(
-    () => reject(new Refusal('UNAVAILABLE', 'the database cannot be reached', { retry_after: 1 })),
+    () => reject(new StoreUnavailable('the database cannot be reached', { retry_after: 1 })),
     Math.max(1, until - performance.now()),
   )
   try {

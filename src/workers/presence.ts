@@ -1,5 +1,6 @@
 // Presence of agents: the time of their last call, in memory for every call, and now and then in a file, so that a restart does not forget
 // it.
+import { limits } from '#kernel/limits.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Presence } from '#kernel/ports/presence.ts'
 import { runLoop } from './loop.ts'
@@ -36,15 +37,21 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
     for (const agent_id of listening.keys()) heard(agent_id)
     return seen
   }
-  return { presence, all }
+  const connected = (): number => [...all().values()].filter((at) => now() - at <= limits.connectedMs).length
+  return { presence, all, connected }
 }
 
-export type KeptPresence = { readonly presence: Presence; readonly worker: Worker }
+export type KeptPresence = {
+  readonly presence: Presence
+  /** How many agents called or listened lately. */
+  connected(): number
+  readonly worker: Worker
+}
 
 /** One writing of a small file in some minutes, however many calls there are; none where no agent was there. */
 export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog): Promise<KeptPresence> {
   const known = await file.read()
-  const { presence, all } = createPresence(clock.now, known)
+  const { presence, all, connected } = createPresence(clock.now, known)
   let written = sumOf(known)
 
   async function save(): Promise<void> {
@@ -67,6 +74,7 @@ export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog)
   })
   return {
     presence,
+    connected,
     worker: {
       ...loop,
       async stop() {

@@ -32,6 +32,7 @@ import { jwksOf } from '#workers/keys/key-ring.ts'
 import { createNotary } from '#workers/keys/notary.ts'
 import type { NoticeOptions } from '#workers/notices/channel.ts'
 import { keepPresence } from '#workers/presence.ts'
+import { keepWorkFigures } from '#workers/upkeep/work-figures.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import { sharesUser } from '#workers/programs/marker.ts'
@@ -204,12 +205,22 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   workers.push(capabilities)
   await capabilities.start(kernel)
   workers.push(watchKeys(keys, clock, log, recordKeys))
-  const notices = { ...noticeOptions(config, () => self.issuer), pushKeys }
-  workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks: webhookOptions(config), notices, trim: storage.trim }))
+  const figures = keepWorkFigures(kernel, kept.connected)
+  undo.push(figures.stop)
+  const notices = { ...noticeOptions(config, () => self.issuer), pushKeys, failed: figures.failed }
+  const webhooks = { ...webhookOptions(config), failed: figures.failed }
+  workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
   const harness = runHarness(config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
   const sessions = await sessionsOf(kernel, config, log)
-  const metrics = createMetrics(() => [...nodeLines(node, leases), ...storage.figures()])
+  const metrics = createMetrics(async () => [
+    '# HELP countersign_info The release that these figures are of.',
+    '# TYPE countersign_info gauge',
+    `countersign_info{version="${version}",store="${storage.kind}"} 1`,
+    ...nodeLines(node, leases),
+    ...storage.figures(),
+    ...(await figures.lines()),
+  ])
   const record = (): RecordState => verifier?.record() ?? 'changed'
   const parts = {
     kernel,

@@ -1,8 +1,9 @@
 // The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries. A request goes
 // through one pipeline: pages of other origins, bridges, host and stop, route, body, answer.
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Server as NetServer, Socket } from 'node:net'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { isAway, Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Hub } from '../live/hub.ts'
 import { createMetrics, type Metrics } from '../shared/call-metrics.ts'
@@ -13,6 +14,7 @@ import { createGuard } from './browser/browser-guard.ts'
 import { withCors, type CorsOptions } from './browser/cors.ts'
 import { loginRoutes, type Logins } from './browser/login.ts'
 import { createPage, type PageFiles } from './browser/page.ts'
+import { addressOf } from './browser/user-agent.ts'
 import type { ByteStore } from './bytes/shared.ts'
 import { boundArrival, hostFailure, watchArrivals } from './connections/body-deadline.ts'
 import { usualBounds, type HttpBounds } from './connections/bounds.ts'
@@ -257,16 +259,25 @@ function refusalOf(request: IncomingMessage, { guard, stopping, unmet }: State):
   return unmet.has(request) ? transportFailure(417, 'INVALID_REQUEST', 'the Expect header may only say 100-continue') : null
 }
 
-function meterOf(name: string, changes: boolean, state: State): Done {
+function meterOf(name: string, changes: boolean, state: State): Done<{ readonly request: IncomingMessage }> {
   const { log, metrics } = state
   const meter = metrics.of(name)
-  return (code, began) => {
+  return (code, began, { request: { request }, actor = null, error }) => {
     const ms = performance.now() - began
     meter.count(code, ms)
-    if (code === 'UNAVAILABLE') noteUnwritable(state, began)
+    if (isAway(error)) noteUnwritable(state, began)
     else if (changes && code === 'OK') state.unwritableAt = 0
-    if (log.level === 'debug') log.debug({ operation: name, code, ms: Math.round(ms) }, 'call')
+    if (log.level !== 'debug') return
+    const address = addressOf(request, state.proxied)
+    log.debug({ operation: name, code, ms: Math.round(ms), request: requestIdOf(request.headers), actor, address }, 'call')
   }
+}
+
+const REQUEST_ID = /^[\w.:/=+-]{1,128}$/
+/** The id that the client or the proxy gave the request, so that its lines can be found; otherwise one of ours. */
+function requestIdOf(headers: IncomingMessage['headers']): string {
+  const id = headers['x-request-id']
+  return typeof id === 'string' && REQUEST_ID.test(id) ? id : randomUUID()
 }
 
 function noteUnwritable(state: State, at: number): void {

@@ -33,7 +33,7 @@ export type BridgeHost = {
   /** Whatever was thrown, as an answer; what is not expected is logged. */
   failed(error: unknown, path: string): Failure
   /** Counts every answer to an operation. */
-  meter(operation: string, changes: boolean): Done
+  meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
   bug(error: unknown): void
   /** Answers that nobody has read yet. */
   readonly unsent: Unsent

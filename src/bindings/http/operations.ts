@@ -1,4 +1,5 @@
 // Routes of the operations: every command and query is a POST with a JSON body.
+import type { IncomingMessage } from 'node:http'
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Operation } from '#kernel/declare/operation.ts'
@@ -19,7 +20,7 @@ export type Serving = {
   /** Whatever was thrown at a path, as an answer. */
   failing(path: string): (error: unknown) => Failed<Reply>
   /** Told of every answer to the operation. */
-  meter(operation: string, changes: boolean): Done
+  meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
   /** After this long in silence a connection is let go, except while something is done for it. */
   readonly stuckMs: number
 }

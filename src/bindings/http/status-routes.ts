@@ -76,7 +76,7 @@ export function statusRoutes(state: Figures, streams: () => number, giveDocument
           if (!administrator.is(actor, null) && !installationOwner.is(actor, null))
             return replyOf(transportFailure(403, 'UNAUTHORIZED', 'only an administrator or an owner can read the metrics'))
         }
-        const body = metrics.text(kernel, state.sockets.size, streams())
+        const body = await metrics.text(kernel, state.sockets.size, streams())
         return { status: 200, headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }, body }
       },
     },

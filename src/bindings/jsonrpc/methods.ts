@@ -59,11 +59,11 @@ function ownMethod(name: string, run: Run, done: Done): Method {
     const began = performance.now()
     try {
       const line = lineOf(called, JSON.stringify(await run(called.session, called.params)))
-      done('OK', began)
+      done('OK', began, { request: called })
       return line
     } catch (error) {
       const { code, answer } = failureAnswer(error, called, name)
-      done(code, began)
+      done(code, began, { request: called, error })
       return answer
     }
   }

@@ -8,14 +8,14 @@ export type CallMeter = { count(code: string, ms: number): void }
 export type Metrics = {
   /** `binding` is the way that the calls come in. */
   of(operation: string, binding?: string): CallMeter
-  text(kernel: Kernel, connections: number, streams: number): string
+  text(kernel: Kernel, connections: number, streams: number): Promise<string>
   close(): void
 }
 
 type Counted = { ok: number; readonly others: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
 
 /** `more`: further lines, in the same format. */
-export function createMetrics(more: () => readonly string[] = () => []): Metrics {
+export function createMetrics(more: () => readonly string[] | Promise<readonly string[]> = () => []): Metrics {
   const calls = new Map<string, Counted>()
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
@@ -37,7 +37,8 @@ export function createMetrics(more: () => readonly string[] = () => []): Metrics
     }
   }
 
-  function text(kernel: Kernel, connections: number, streams: number): string {
+  async function text(kernel: Kernel, connections: number, streams: number): Promise<string> {
+    const others = await more()
     const store = kernel.store.stats()
     const { conflicts, denials, waiting } = kernel.stats()
     const lines = [
@@ -64,7 +65,7 @@ export function createMetrics(more: () => readonly string[] = () => []): Metrics
         'Longest delay of the event loop since the last look.',
         delay.max / 1e9,
       ),
-      ...more(),
+      ...others,
     ]
     delay.reset()
     return `${lines.join('\n')}\n`

@@ -15,8 +15,10 @@ export type Ask<Input = unknown> = {
   readonly caller: Caller
 }
 
+/** One answered call, for the figures and the log. */
+export type Answered<Request> = { readonly request: Request; readonly actor?: string | undefined; readonly error?: unknown }
 /** Told of every answer: its code, and when its call began. */
-export type Done = (code: string, began: number) => void
+export type Done<Request = unknown> = (code: string, began: number, call: Answered<Request>) => void
 
 /** A failure as its wire says it; `code` is for the figures. */
 export type Failed<Answer> = { readonly code: string; readonly answer: Answer }
@@ -34,7 +36,7 @@ export type Steps<Request, Answer, Input = unknown> = {
   call(ask: Ask<Input>, request: Request): Promise<Answer>
   /** 7. Whatever was thrown, as an answer; what is not expected is logged. */
   failed(error: unknown, request: Request): Failed<Answer>
-  readonly done: Done
+  readonly done: Done<Request>
   /** The store's barriers so far. A wire that says so has one for a call, instead of one for its credential and one for its operation. */
   since?(): number
 }
@@ -43,21 +45,23 @@ export type Steps<Request, Answer, Input = unknown> = {
 export function handlerOf<Request, Answer, Input>(steps: Steps<Request, Answer, Input>): (request: Request) => Promise<Answer> {
   return async (request) => {
     const began = performance.now()
+    let actorId: string | undefined
     try {
       const since = steps.since?.()
       const shown = steps.credential(request)
       const credential = shown instanceof Promise ? await shown : shown
       const asked = steps.authenticate(credential, request, since)
       const actor = asked instanceof Promise ? await asked : asked
+      actorId = actor.id
       const input = steps.input(request, actor)
       const options = since === undefined ? steps.options(request) : { ...steps.options(request), since }
       const caller = callerOf(() => steps.authenticate(credential, request, since), actor)
       const answer = await steps.call({ credential, actor, input, options, caller }, request)
-      steps.done('OK', began)
+      steps.done('OK', began, { request, actor: actorId })
       return answer
     } catch (error) {
       const { code, answer } = steps.failed(error, request)
-      steps.done(code, began)
+      steps.done(code, began, { request, actor: actorId, error })
       return answer
     }
   }

@@ -71,8 +71,15 @@ export const recode =
     return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, [field]: refusal.code })
   }
 
-/** The store cannot answer at present. It is no fault of the caller, which asks again. */
-export const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE'
+/** The store cannot read or write at present. UNAVAILABLE of any other part says nothing about the store. */
+export class StoreUnavailable extends Refusal {
+  override name = 'StoreUnavailable'
+  constructor(message: string, details: Readonly<Record<string, unknown>>) {
+    super('UNAVAILABLE', message, details)
+  }
+}
+/** It is no fault of the caller, which asks again. */
+export const isAway = (error: unknown): boolean => error instanceof StoreUnavailable
 
 /** Nobody knows whether it was committed: whatever the call was to leave may be there. */
 export const isUnknown = (error: unknown): error is Refusal => error instanceof Refusal && error.details?.['outcome'] === 'unknown'

@@ -59,6 +59,8 @@ export type Doc<S extends TSchema = TSchema> = {
   due(value: Static<S>): Due | null
   /** How it is found by the words in it; null: it is not. */
   readonly text: Searched<Static<S>> | null
+  /** The part of it that an agent is shown, also in the record. */
+  forAgents(value: Static<S>): object
 }
 /**
  * `of`: the text that is searched, null where it is not searched for; `group`: what documents with further words in common belong to, such as who wrote them;
@@ -82,6 +84,7 @@ type DocOptions<S extends TSchema> = {
   /** Everything that is done with it at a time when nothing else happens first; `at` null: not now. */
   readonly due?: (value: Static<S>) => readonly Times[]
   readonly text?: Searched<Static<S>>
+  readonly forAgents?: (value: Static<S>) => object
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -103,6 +106,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     wakes: options.wakes ?? nothing,
     due: options.due === undefined ? nothing : (value) => firstOf(options.due!(value)),
     text: options.text ?? null,
+    forAgents: options.forAgents ?? ((value) => value as object),
   }
   kinds.set(kind, made)
   return made

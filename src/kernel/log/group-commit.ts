@@ -3,7 +3,7 @@
 import type { Backend, State, WriteFailure } from './backend.ts'
 import { createDocumentCache } from './document-cache.ts'
 import { GENESIS, sha256, type Head } from './hash-chain.ts'
-import { Damaged, Refusal } from '../declare/errors.ts'
+import { Damaged, Refusal, StoreUnavailable } from '../declare/errors.ts'
 import { examinerOf } from './examination.ts'
 import { limits } from '../limits.ts'
 import { isSound, soundOr, type AtRest, type Tag } from './sealed-documents.ts'
@@ -31,12 +31,11 @@ const failureOf = (error: unknown): WriteFailure['failure'] | undefined => (erro
 function unavailable(error: unknown): Refusal {
   const { failure, words } = error as Partial<WriteFailure>
   if (failure === 'unknown')
-    return new Refusal(
-      'UNAVAILABLE',
+    return new StoreUnavailable(
       words ?? 'the way to the database was lost while it wrote, and whether it did is not known yet: repeat the call with the same key',
       { retry_after: 5, outcome: 'unknown' },
     )
-  return new Refusal('UNAVAILABLE', `${words ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
+  return new StoreUnavailable(`${words ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
     retry_after: 5,
   })
 }

@@ -149,6 +149,64 @@ const RequestSchema = t.Object({
 })
 export type Request = Static<typeof RequestSchema>
 
+/** The fields of a request that an agent sees, in every answer and in the record. A new field is hidden from agents until it is listed here. */
+export const agentFields = [
+  'id',
+  'kind',
+  'action',
+  'role',
+  'priority',
+  'timeout_seconds',
+  'fallback',
+  'agent_id',
+  'requester',
+  'project_id',
+  'label',
+  'metadata',
+  'tags',
+  'payload',
+  'created_at',
+  'expires_at',
+  'status',
+  'assigned_to',
+  'assigned_at',
+  'overdue',
+  'no_decider',
+  'risk',
+  'quorum',
+  'escalation',
+  'escalated_at',
+  'remind_seconds',
+  'reminders',
+  'reminded_at',
+  'asked_until',
+  'thread',
+  'callback',
+  'task_id',
+  'root_task_id',
+  'session_id',
+  'checkpoint_id',
+  'artifact',
+  'asked_by',
+  'on_expiry',
+  'notice',
+] as const satisfies readonly (keyof Request)[]
+export type AgentRequest = Pick<Request, (typeof agentFields)[number]> & { voted?: number }
+
+/** A request as an agent sees it: what became of its question, and of the people only what it needs to know. */
+export function forAgents(request: Request): AgentRequest {
+  const shown: Partial<Record<string, unknown>> = {}
+  for (const field of agentFields) if (request[field] !== undefined) shown[field] = request[field]
+  const { votes, role, thread } = request
+  if (votes) shown['voted'] = votes.length
+  // In a pool nobody is known by name (X21).
+  if (role === 'pool') {
+    shown['assigned_to'] = null
+    if (thread) shown['thread'] = thread.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
+  }
+  return shown as unknown as AgentRequest
+}
+
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
 /** The reason in the receipt of what ended by its deadline. */
 export const TIMEOUT = 'timeout'
@@ -278,6 +336,7 @@ function claimedRows(request: Request): Part[][] {
 
 export const Request = doc('execution.request', RequestSchema, {
   noun: 'request',
+  forAgents,
   scopeOf: (request) => request.project_id,
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,

@@ -1,7 +1,7 @@
 // One connection to PostgreSQL that is made again when it is lost. Queries are pipelined: several statements, one round trip. It never
 // repeats anything by itself: what was on its way when a connection ended is its caller's to judge.
 import pg, { type Client, type QueryResult } from 'pg'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 
 /** Where everything of Countersign stands in a database. */
 export const SCHEMA = 'countersign'
@@ -190,7 +190,7 @@ export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(erro
 export function unavailableFor(error: unknown): Refusal | null {
   if (error instanceof Refusal) return error
   const words = isLost(error) ? 'the database cannot be reached' : WORDS[codeOf(error)]
-  return words === undefined ? null : new Refusal('UNAVAILABLE', `${words}: nothing was changed`, { retry_after: 1 })
+  return words === undefined ? null : new StoreUnavailable(`${words}: nothing was changed`, { retry_after: 1 })
 }
 
 /** For people who start a server or a command: what is the case, and what to do. */

@@ -94,6 +94,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     const items = [{ place, data }, ...along].toSorted((a, b) => (a.place < b.place ? -1 : 1)).map((one) => one.data)
     const { status, error, durationMs } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
     if (options.signal?.aborted && error !== null) throw new Error(error)
+    if (error !== null) options.failed?.(kind)
     // An address that is gone for good says so; anything else may pass.
     const isGone = status === 410 || (kind === 'push' && status === 404)
     const isLast = error !== null && (tries + 1 >= options.attemptsMax || isGone)

@@ -20,6 +20,8 @@ export type WebhookOptions = PostOptions & {
   readonly attemptsMax: number
   /** From 0 up to 1, so that what failed together does not come again together. */
   random(): number
+  /** Counts a failed attempt, by the kind of address. */
+  failed?(kind: string): void
   /** How it is posted; a test may bring its own. */
   readonly post?: typeof post
 }
@@ -103,6 +105,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       const { status, error, durationMs } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)
       // An address that is gone for good says so (410); anything else may pass.
+      if (error !== null) options.failed?.('agent')
       const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
       const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
       // First the run, then the log that settles the message: who stops in between begins here again.

@@ -130,7 +130,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
     })
     assert.ok(names.includes('countersign_lease{name="timers"}') && names.includes('countersign_lease{name="groups"}'))
     const text = (await get(a, '/metrics')).text
-    for (const name of ['commit_seconds_count', 'barrier_seconds_count', 'foreign_groups', 'unknown_outcomes'])
+    for (const name of ['commit_seconds_count', 'barrier_seconds_count', 'foreign_groups_total', 'unknown_outcomes_total'])
       assert.match(text, new RegExp(`^countersign_${name} \\d+$`, 'm'))
 
     const taken = await runToEnd(t, ['--port', '0', '--data', dataFolder(t)], {

@@ -26,8 +26,8 @@ export function createDatabaseFigures(): DatabaseFigures {
         'countersign_barrier_seconds',
         'Time of a read barrier: the question to the database what other servers have committed.',
       ),
-      ...counter('countersign_foreign_groups', 'Groups of other servers that this one was told of.', foreign),
-      ...counter('countersign_unknown_outcomes', 'Commits whose connection was lost before their answer.', unknown),
+      ...counter('countersign_foreign_groups_total', 'Groups of other servers that this one was told of.', foreign),
+      ...counter('countersign_unknown_outcomes_total', 'Commits whose connection was lost before their answer.', unknown),
     ],
   }
 }

@@ -8,7 +8,7 @@ import { cursorOf, nextCursor, pageInput, placeOf } from '#kernel/declare/paging
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Found, StoredFact } from '#kernel/log/store.ts'
 import { chainOf, numberIn, PORTION, recordKeeper } from '../record/readers.ts'
-import { AuditEvent, withNames, namesBy, subjectIn } from '../record/audit-view.ts'
+import { audienceOf, AuditEvent, withNames, namesBy, subjectIn } from '../record/audit-view.ts'
 import { againstStored, createFolding, createPage } from '../record/replay.ts'
 import { Id, Task } from '../schema.ts'
 
@@ -43,10 +43,10 @@ const replay = query({
     }
     return null
   },
-  async view(_, input, __, read) {
+  async view(_, input, { actor }, read) {
     const { task_id } = input
     const folding = createFolding(task_id)
-    const shownPage = createPage(numberIn(placeOf('audit.replay', input) ?? '0'))
+    const shownPage = createPage(numberIn(placeOf('audit.replay', input) ?? '0'), audienceOf(actor))
     let after: number | null = null
     for (let replayed = 0; replayed < REPLAYED_MAX; replayed += PORTION) {
       const page: StoredFact[] = await read.facts({ by: 'task', task: task_id }, { after, limit: PORTION, asStored: true })

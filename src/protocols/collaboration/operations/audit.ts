@@ -9,7 +9,18 @@ import { either, idOf, t, type Static } from '#kernel/declare/schema.ts'
 import { parseTimestamp } from '#kernel/codec/timestamps.ts'
 import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
 import { numberIn, PORTION, recordKeeper, refuseForeignProject, taskReader } from '../record/readers.ts'
-import { actionIn, AuditEvent, bytesOf, eventOf, lineIn, withNames, namesBy, subjectIn } from '../record/audit-view.ts'
+import {
+  actionIn,
+  audienceOf,
+  AuditEvent,
+  bytesOf,
+  eventOf,
+  lineIn,
+  withNames,
+  namesBy,
+  subjectIn,
+  type Audience,
+} from '../record/audit-view.ts'
 import { Id, Task, Timestamp } from '../schema.ts'
 
 const QueryInput = t.Object({
@@ -41,7 +52,7 @@ const auditQuery = query({
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
     return { project_id: tasks.length === 0 ? project_id : null }
   },
-  async view({ project_id }, input, _, read) {
+  async view({ project_id }, input, { actor }, read) {
     const of = factsOf(project_id, input)
     const { from, to } = { from: timeIn(input, 'from'), to: timeIn(input, 'to') }
     const reverse = input.order === 'newest'
@@ -58,7 +69,7 @@ const auditQuery = query({
         const line = lineIn(stored)
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
         if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task))))
-          items.push(await withNames(eventOf(stored), nameOf))
+          items.push(await withNames(eventOf(stored, audienceOf(actor)), nameOf))
         // Images may be large: a page also ends when it has enough of them.
         if (items.at(-1)?.seq === stored.seq) bytes += bytesOf(stored)
         if (items.length === pageSize(input) || bytes > limits.pageBytesMax)
@@ -158,7 +169,8 @@ const follow = stream({
     return isBelow(line, root_task_id) && (action === undefined || actionIn(line) === action)
   },
   sees: ({ of, mayRead }) => (of.by === 'root' ? (stored) => mayRead(lineIn(stored).task) : null),
-  view: (stored) => ({ event: eventOf(stored) }),
+  audience: audienceOf,
+  view: (stored, audience) => ({ event: eventOf(stored, audience as Audience) }),
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

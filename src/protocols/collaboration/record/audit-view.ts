@@ -1,7 +1,8 @@
 // Audit events as the draft shows them, with their documents before and after.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import type { Actor } from '#kernel/declare/access.ts'
+import { kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { Id, Timestamp } from '../schema.ts'
 
@@ -44,17 +45,24 @@ export function subjectIn(key: string): Static<typeof Subject> {
   return kind === 'entry' ? { kind: 'ledger', id: id.slice(0, id.indexOf('/')) } : { kind, id }
 }
 
-const parsed = (text: string | null): Record<string, unknown> | null =>
-  text === null ? null : (JSON.parse(text) as Record<string, unknown>)
+/** Readers of the record: agents see of each document what its kind shows them. */
+export type Audience = 'agent' | 'keeper'
+export const audienceOf = ({ kind }: Actor): Audience => (kind === 'agent' ? 'agent' : 'keeper')
 
-export function eventOf(stored: StoredFact): AuditEvent {
+function imageFor(audience: Audience, key: string, text: string | null): Record<string, unknown> | null {
+  if (text === null) return null
+  const value = JSON.parse(text) as Record<string, unknown>
+  return audience === 'agent' ? (kindOf(key).forAgents(value) as Record<string, unknown>) : value
+}
+
+export function eventOf(stored: StoredFact, audience: Audience): AuditEvent {
   const line = lineIn(stored)
   const { id, seq, at, actor, behalf, detail, subject } = line
   const changes = stored.images.map((image) => ({
     ...subjectIn(image.key),
     version: image.version,
-    before: parsed(image.before),
-    after: parsed(image.text),
+    before: imageFor(audience, image.key, image.before),
+    after: imageFor(audience, image.key, image.text),
   }))
   return {
     id,

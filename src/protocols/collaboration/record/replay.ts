@@ -5,7 +5,7 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { idOf, kindOf } from '#kernel/declare/schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
-import { bytesOf, eventOf, type AuditEvent } from './audit-view.ts'
+import { bytesOf, eventOf, type Audience, type AuditEvent } from './audit-view.ts'
 import { Task } from '../schema.ts'
 
 type Folded = { readonly version: number; readonly digest: string | null; readonly scope: string; readonly seq: number }
@@ -53,7 +53,7 @@ export async function againstStored(read: Read, images: ReadonlyMap<string, Fold
 }
 
 /** Events with their documents, from a position on, until there are enough bytes of them: the task is rebuilt from all of them anyway. */
-export function createPage(after: number) {
+export function createPage(after: number, audience: Audience) {
   const events: AuditEvent[] = []
   let bytes = 0
   let last = after
@@ -64,7 +64,7 @@ export function createPage(after: number) {
       if (stored.position <= after) return
       isMore ||= bytes > limits.pageBytesMax
       if (isMore) return
-      events.push(eventOf(stored))
+      events.push(eventOf(stored, audience))
       bytes += bytesOf(stored)
       last = stored.position
     },

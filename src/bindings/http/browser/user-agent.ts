@@ -1,0 +1,39 @@
+// The device behind a request, in a few words for its own person: which browser, on which system, from which address. Nothing is decided by it.
+import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+
+const browsers: readonly (readonly [RegExp, string])[] = [
+  [/\bEdgA?\//, 'Edge'],
+  [/\bOPR\//, 'Opera'],
+  [/\bSamsungBrowser\//, 'Samsung Internet'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/\b(?:Headless)?Chrome\/|\bCriOS\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+  [/^curl\//, 'curl'],
+]
+const systems: readonly (readonly [RegExp, string])[] = [
+  [/\bAndroid\b/, 'Android'],
+  [/\biPhone\b/, 'iPhone'],
+  [/\biPad\b/, 'iPad'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bLinux\b/, 'Linux'],
+]
+const USER_AGENT_CHARS_MAX = 500
+
+/** Such as `Firefox on Android`: words of ours alone, whatever the header says. */
+export function browserOf(userAgent: string | undefined): string {
+  const text = (userAgent ?? '').slice(0, USER_AGENT_CHARS_MAX)
+  const found = (known: typeof browsers): string | undefined => known.find(([pattern]) => pattern.test(text))?.[1]
+  const [browser = 'Unknown browser', system] = [found(browsers), found(systems)]
+  return system === undefined ? browser : `${browser} on ${system}`
+}
+
+/** The address that a request came from: behind a trusted proxy the one that the proxy saw. */
+export function addressOf({ headers, socket }: IncomingMessage, proxied: boolean): string {
+  const forwarded = proxied ? String(headers['x-forwarded-for'] ?? '') : ''
+  // The proxy appends what it saw; everything before it is the word of the client.
+  const last = forwarded.split(',').at(-1)!.trim()
+  return isIP(last) === 0 ? (socket.remoteAddress ?? '') : last
+}

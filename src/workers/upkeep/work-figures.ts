@@ -1,0 +1,180 @@
+// Figures of the work for /metrics: open items, time to a decision, answers, tasks, runs and failed deliveries. Facts of this and of other servers
+// keep them up to date; documents that were there before are read once, when the figures are first asked for.
+import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import type { Key, Sealed, Value } from '#kernel/log/store.ts'
+import { isTerminal } from '#protocols/collaboration/states.ts'
+import { Task } from '#protocols/collaboration/schema.ts'
+import { Run } from '#protocols/delegation/schema.ts'
+import { isActive } from '#protocols/delegation/states.ts'
+import { isOpen, outcomeOf, Request } from '#protocols/execution/schema.ts'
+import { readSound } from './sound-documents.ts'
+
+/** From a minute to a week: people answer, not machines. */
+const DECISION_SECONDS = [5, 15, 60, 300, 900, 3_600, 14_400, 86_400, 604_800]
+const PAGE = 500
+
+const ENDS = /^execution\/request\.(completed|declined|failed|cancelled)$/
+
+type Family = 'items' | 'tasks' | 'runs'
+const kinds: readonly (readonly [string, Family])[] = [
+  [keyOf(Request, ''), 'items'],
+  [keyOf(Task, ''), 'tasks'],
+  [keyOf(Run, ''), 'runs'],
+]
+const familyOf = (key: Key): Family | null => kinds.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null
+
+/** `[project, state]` and the id: what has ended is told by its entry, without reading it. */
+const stateIn = (entry: string): string => entry.split('\0').at(-2)!
+const sources = [
+  { kind: Request, family: 'items', index: 'open', counts: () => true },
+  { kind: Task, family: 'tasks', index: 'state', counts: (entry: string) => !isTerminal(stateIn(entry) as Task['state']) },
+  { kind: Run, family: 'runs', index: 'project', counts: (entry: string) => isActive(stateIn(entry) as Run['state']) },
+] as const
+
+type Open = { readonly labels: string; readonly since: number | null }
+
+export type WorkFigures = {
+  lines(): Promise<string[]>
+  /** Counts a failed attempt to deliver something. */
+  failed(kind: string): void
+  stop(): void
+}
+
+export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: () => number): WorkFigures {
+  const families = { items: new Map<Key, Open>(), tasks: new Map<Key, Open>(), runs: new Map<Key, Open>() }
+  /** Keys that a fact has told of while older documents are still being read. */
+  const told = new Set<Key>()
+  const answers = new Map<string, number>()
+  const failures = new Map<string, number>()
+  const buckets = DECISION_SECONDS.map(() => 0)
+  let [sum, count] = [0, 0]
+  let loading: Promise<void> | null = null
+  let isLoaded = false
+
+  function take(key: Key, value: Value): void {
+    const family = familyOf(key)
+    if (family === null || loading === null) return
+    const open = openOf(family, value)
+    if (open === null) families[family].delete(key)
+    else families[family].set(key, open)
+    if (!isLoaded) told.add(key)
+  }
+
+  function decided({ receipt, ...request }: Request): void {
+    if (receipt === undefined) return
+    const result = resultOf({ ...request, receipt })
+    answers.set(result, (answers.get(result) ?? 0) + 1)
+    if (receipt.basis.kind !== 'role') return
+    sum += receipt.duration_seconds
+    count++
+    const at = DECISION_SECONDS.findIndex((bound) => receipt.duration_seconds <= bound)
+    if (at !== -1) buckets[at]!++
+  }
+
+  const leave = tail.follow(
+    (facts: readonly Sealed[]) => {
+      for (const { fact } of facts)
+        for (const { key, value } of fact.images) {
+          take(key, value)
+          if (familyOf(key) === 'items' && ENDS.test(fact.action)) decided(value as Request)
+        }
+    },
+    (hint) => hint.keys === 'all' || hint.keys.some((key) => familyOf(key) !== null),
+  )
+
+  async function load(): Promise<void> {
+    for (const { kind, family, index, counts } of sources)
+      for (let after = prefixOf(kind, index, []); ;) {
+        const entries = await store.scan(after, prefixOf(kind, index, []) + END, PAGE)
+        const keys = [...new Set(entries.filter(counts).map((entry) => keyOf(kind, idIn(entry))))]
+        for (const { value } of await readSound(store, keys)) {
+          const key = keyOf(kind, (value as { id: string }).id)
+          const open = told.has(key) ? null : openOf(family, value)
+          if (open !== null) families[family].set(key, open)
+        }
+        if (entries.length < PAGE) break
+        after = entries.at(-1)!
+      }
+    isLoaded = true
+    told.clear()
+  }
+
+  async function lines(): Promise<string[]> {
+    await (loading ??= load().catch((error: unknown) => {
+      loading = null
+      throw error
+    }))
+    const oldest = Math.min(now(), ...[...families.items.values()].map(({ since }) => since ?? now()))
+    return [
+      ...gauge('countersign_items_open', 'Open items of all inboxes.', talliedIn(families.items)),
+      ...gauge('countersign_item_oldest_seconds', 'Age of the oldest open item.', [['', (now() - oldest) / 1_000]]),
+      ...gauge('countersign_tasks', 'Tasks that have not ended, by state.', talliedIn(families.tasks)),
+      ...gauge('countersign_runs', 'Runs that have not ended, by state.', talliedIn(families.runs)),
+      ...gauge('countersign_agents_connected', 'Agents that called or listened within the last moments.', [['', agentsConnected()]]),
+      ...counter('countersign_answers_total', 'Items that ended, by result.', 'result', answers),
+      ...counter('countersign_deliveries_failed_total', 'Failed attempts to deliver, by kind.', 'kind', failures),
+      ...histogram(),
+    ]
+  }
+
+  function histogram(): string[] {
+    const name = 'countersign_decision_seconds'
+    let below = 0
+    return [
+      ...head(name, 'histogram', 'Time from a question to the answer of a person.'),
+      ...buckets.map((n, i) => `${name}_bucket{le="${DECISION_SECONDS[i]}"} ${(below += n)}`),
+      `${name}_bucket{le="+Inf"} ${count}`,
+      `${name}_sum ${sum}`,
+      `${name}_count ${count}`,
+    ]
+  }
+
+  return { lines, failed: (kind) => void failures.set(kind, (failures.get(kind) ?? 0) + 1), stop: leave }
+}
+
+const ASKS = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
+
+/** The labels that a document counts under now; null: it has ended. */
+function openOf(family: Family, value: Value): Open | null {
+  if (family === 'items') {
+    const request = value as Request
+    if (!isOpen(request)) return null
+    const kind = request.kind === 'request' ? ASKS[request.action] : request.kind
+    const labels = labelsOf({ kind, risk: request.risk ?? 'none', project: request.project_id })
+    return { labels, since: Date.parse(request.created_at) }
+  }
+  const { state, project_id } = value as Task | Run
+  const counts = family === 'tasks' ? !isTerminal(state as Task['state']) : isActive(state as Run['state'])
+  return counts ? { labels: labelsOf({ state, project: project_id }), since: null } : null
+}
+
+function resultOf(request: Request): string {
+  const outcome = outcomeOf(request)
+  if (outcome !== 'completed') return outcome
+  if (request.action !== 'APPROVE') return request.action === 'DECIDE' ? 'chosen' : 'provided'
+  const result = request.receipt!.result
+  return typeof result === 'string' && /^(approved|rejected|changes_requested)$/.test(result) ? result : 'answered'
+}
+
+const quoted = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const labelsOf = (labels: Readonly<Record<string, string>>): string =>
+  `{${Object.entries(labels)
+    .map(([name, text]) => `${name}="${quoted(text)}"`)
+    .join(',')}}`
+
+function talliedIn(family: ReadonlyMap<Key, Open>): [string, number][] {
+  const tally = new Map<string, number>()
+  for (const { labels } of family.values()) tally.set(labels, (tally.get(labels) ?? 0) + 1)
+  return [...tally].sort(([one], [other]) => (one < other ? -1 : 1))
+}
+
+const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+const gauge = (name: string, help: string, rows: readonly (readonly [string, number])[]): string[] => [
+  ...head(name, 'gauge', help),
+  ...rows.map(([labels, value]) => `${name}${labels} ${value}`),
+]
+const counter = (name: string, help: string, label: string, rows: ReadonlyMap<string, number>): string[] => [
+  ...head(name, 'counter', help),
+  ...[...rows].map(([value, count]) => `${name}${labelsOf({ [label]: value })} ${count}`),
+]
