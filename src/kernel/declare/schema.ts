@@ -106,7 +106,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     wakes: options.wakes ?? nothing,
     due: options.due === undefined ? nothing : (value) => firstOf(options.due!(value)),
     text: options.text ?? null,
-    forAgents: options.forAgents ?? ((value) => value as object),
+    forAgents: options.forAgents ?? ((value) => value),
   }
   kinds.set(kind, made)
   return made

@@ -173,6 +173,7 @@ export const agentFields = [
   'overdue',
   'no_decider',
   'risk',
+  'option_risks',
   'quorum',
   'escalation',
   'escalated_at',

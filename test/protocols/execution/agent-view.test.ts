@@ -8,7 +8,7 @@ import type { Stream } from '#kernel/declare/operation.ts'
 import { stage } from '../../support/in-process/stage.ts'
 
 const seen =
-  'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status assigned_to assigned_at overdue no_decider risk quorum escalation escalated_at remind_seconds reminders reminded_at asked_until thread callback task_id root_task_id session_id checkpoint_id artifact asked_by on_expiry notice'.split(
+  'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status assigned_to assigned_at overdue no_decider risk option_risks quorum escalation escalated_at remind_seconds reminders reminded_at asked_until thread callback task_id root_task_id session_id checkpoint_id artifact asked_by on_expiry notice'.split(
     ' ',
   )
 const hidden = 'owner people gone asked_with floor votes claimed_until escalated_to called snoozed approvers receipt'.split(' ')
@@ -25,7 +25,7 @@ test('every field of a request is either shown to agents or hidden from them', (
 })
 
 test('agents read in the record what their view shows, and people read the whole', async () => {
-  const on = await stage(execution.scenes['task_in_progress']!)
+  const on = await stage(execution.scenes['task_in_progress'])
   const task_id = on.refs['task'].id as string
   const question = { action: 'DECIDE', payload: { question: 'Which colour?', options: ['Red', 'Blue'] }, metadata: { task_id } }
   const { request } = await on.call('devin', 'execution/request.create', question)
