@@ -361,6 +361,8 @@ export const limits = {
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
   cachedCountsMax: 100_000,
+  /** Positions of facts whose seal was found valid: a document that is loaded again needs no second check. */
+  sealedPositionsMax: 20_000,
   /** The look of labels to people, for those labels that come again and again. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */

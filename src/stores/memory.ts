@@ -5,6 +5,7 @@ import type { Backend, Group, State } from '#kernel/log/backend.ts'
 import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { ImageAtRest } from '#kernel/log/sealed-documents.ts'
+import { SEALS_MAX, type Onward, type Seal } from '#kernel/log/seals/seals.ts'
 import type { FactsOf, FactsPage, Hint, Store, StoredFact } from '#kernel/log/store.ts'
 
 type FactRow = Group['facts'][number]
@@ -12,6 +13,7 @@ type ImageRow = Group['images'][number]
 
 export type MemoryDisk = {
   readonly facts: FactRow[]
+  readonly seals: Seal[]
   readonly images: ImageRow[]
   /** `text` is there for an examination of the disk; what a fact describes is read from its image. */
   readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
@@ -24,6 +26,7 @@ export type MemoryDisk = {
 }
 export const memoryDisk = (): MemoryDisk => ({
   facts: [],
+  seals: [],
   images: [],
   docs: new Map(),
   entries: new Set(),
@@ -121,6 +124,9 @@ export function memoryReads(disk: MemoryDisk): MemoryReads {
           .sort()
           .slice(0, limit),
       ),
+    onward: (sealed) => Promise.resolve(onwardIn(disk, sealed)),
+    seals: (after, limit) => Promise.resolve(disk.seals.filter(({ last }) => last > after).slice(0, limit)),
+    sealsAt: (positions) => Promise.resolve([...new Set(positions.flatMap((at) => disk.seals.find(({ last }) => last >= at) ?? []))]),
     facts: (of, page) => Promise.resolve(pageOf(facts, of, page).map((row) => storedOf(row, disk))),
     place(key) {
       const image = images[(docs.get(key)?.image ?? 0) - 1]
@@ -132,6 +138,12 @@ export function memoryReads(disk: MemoryDisk): MemoryReads {
       return Promise.resolve(chain.find((fact) => fact.at >= at)?.seq ?? chain.length + 1)
     },
   }
+}
+
+export function onwardIn({ facts, seals }: MemoryDisk, sealed: number): Onward {
+  const from = seals.findLastIndex(({ last }) => last <= sealed)
+  const at = sealed === 0 ? '' : seals[from]?.last === sealed ? seals[from].tag : null
+  return { position: facts.length, at, since: seals.slice(from + 1).slice(-SEALS_MAX) }
 }
 
 export function headIn({ facts }: MemoryDisk, scope: string): Head | undefined {
@@ -150,8 +162,9 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     const listed = (what: 'keys' | 'wakes') => [...new Set(others.flatMap(({ hint }) => hint[what] as readonly string[]))]
     return { position: facts.length, keys: listed('keys'), wakes: listed('wakes') }
   }
-  const stateNow = (): State => ({
+  const stateNow = (sealed: number): State => ({
     news: newsNow(),
+    onward: onwardIn(disk, sealed),
     position: facts.length,
     image: images.length,
     docOf: (key) => docs.get(key),
@@ -159,9 +172,9 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     countOf: (prefix) => counts.get(prefix) ?? 0,
     isCacheTrue: !isShared,
   })
-  async function transact(stage: (state: State) => Group | null): Promise<void> {
+  const transact: Backend['transact'] = async (wanted, stage) => {
     for (let isDone = false; !isDone;) {
-      const group = stage(stateNow())
+      const group = stage(stateNow(wanted().sealed))
       if (group === null) return
       for (const { key } of group.create) if (docs.has(key)) throw Object.assign(new Error(`${key} exists`), { failure: 'refused' })
       const at = groups.length
@@ -178,10 +191,10 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
   }
   return {
     openedAt: facts.length,
-    transact: (_, stage) => transact(stage),
+    transact,
     ...(isShared
       ? {
-          news: () => Promise.resolve(newsNow()),
+          news: (sealed: number) => Promise.resolve({ hint: newsNow(), onward: onwardIn(disk, sealed) }),
           watch(ring: () => void) {
             watching.add(ring)
           },
@@ -192,8 +205,9 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
   }
 }
 
-export function applyGroup({ facts, images, docs, entries, counts }: MemoryDisk, group: Group): void {
+export function applyGroup({ facts, seals, images, docs, entries, counts }: MemoryDisk, group: Group): void {
   facts.push(...group.facts)
+  if (group.seal) seals.push(group.seal)
   images.push(...group.images)
   for (const { key, version, image, text, tag } of [...group.create, ...group.update]) {
     docs.set(key, { version, image, text: text ?? images[image! - 1]!.text, tag })
@@ -236,9 +250,9 @@ function pageOf(facts: readonly FactRow[], of: FactsOf, { after, limit, reverse 
 
 function atRest(facts: readonly FactRow[], { id, version, salt, text, position }: ImageRow): ImageAtRest {
   const row = facts[position - 1]
-  if (!row) return { id, version, salt, text, scope: null, seq: null, line: null, hash: null, after: null }
+  if (!row) return { id, version, salt, text, position: null, scope: null, seq: null, line: null, hash: null, after: null }
   const { scope, seq, line, hash } = row
-  return { id, version, salt, text, scope, seq, line, hash, after: null }
+  return { id, version, salt, text, position, scope, seq, line, hash, after: null }
 }
 
 function storedOf(row: FactRow, { facts, images }: MemoryDisk): StoredFact {

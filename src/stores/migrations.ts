@@ -7,17 +7,20 @@ import { errand } from '#kernel/log/errand.ts'
 import type { Change } from '#kernel/declare/operation.ts'
 import { duePrefix, END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
 import { soundOr, tagInput, type Tag } from '#kernel/log/sealed-documents.ts'
-import type { Found } from '#kernel/log/store.ts'
+import { createBaseline, type Seal } from '#kernel/log/seals/seals.ts'
+import type { Found, StoredFact } from '#kernel/log/store.ts'
 import { atRestIn } from './stored-document.ts'
 
 export type MigrationOptions = {
   readonly tag?: Tag
   found?(difference: Found): void
+  /** This installation has sealed its record before: a database without seals is not sealed again. */
+  readonly wasSealed?: boolean
   /** Goes on where something differs from the record; that stays as it is, and is not acted on. */
   readonly isForced?: boolean
 }
 
-type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag): Found[] }
+type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag, wasSealed: boolean): Found[] }
 
 /** Each brings the format before it to `to`, in one transaction. They are not changed once they were released; step 4 builds an
  * index from the present declarations, so a later change of that index brings a step of its own. */
@@ -84,17 +87,33 @@ const steps: readonly Step[] = [
     words: 'open requests are listed in one order: critical, late or escalated, high, normal, low',
     run: (db, tag) => reindexed(db, 'execution.request', tag).found,
   },
+  {
+    to: 10,
+    words: 'groups of facts carry a seal under a key that is not in the database',
+    run(db, tag, wasSealed) {
+      db.exec(
+        `CREATE TABLE IF NOT EXISTS seals (
+           last INTEGER PRIMARY KEY, first INTEGER NOT NULL, before TEXT NOT NULL, hashes TEXT NOT NULL, tag TEXT NOT NULL) STRICT`,
+      )
+      if (wasSealed) return [{ what: 'seals', how: 'they are gone, and this installation has sealed its record before' }]
+      return sealAll(db, tag)
+    },
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to
 /** As many as somebody reads. */
 const NAMED_MAX = 20
 
-export function migrate(db: DatabaseSync, from: number, { tag = sha256, found, isForced = false }: MigrationOptions): void {
+export function migrate(
+  db: DatabaseSync,
+  from: number,
+  { tag = sha256, found, wasSealed = false, isForced = false }: MigrationOptions,
+): void {
   for (const { to, words, run } of steps.filter((step) => step.to > from)) {
     db.exec('BEGIN IMMEDIATE')
     try {
-      const differences = run(db, tag)
+      const differences = run(db, tag, wasSealed)
       if (differences.length > 0 && !isForced) throw new Error(refusalOf(to, words, differences))
       for (const difference of differences) found?.(difference)
       db.exec(`PRAGMA user_version = ${to}; COMMIT`)
@@ -293,11 +312,25 @@ function setErrand(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void
   if (changes === 1) for (const { entry } of entriesOf(doc, id, value)) add.run(entry)
 }
 
+/** Facts of a time without seals are taken as they are, once their chains are checked. */
+function sealAll(db: DatabaseSync, tag: Tag): Found[] {
+  db.exec('DELETE FROM seals')
+  const insert = db.prepare('INSERT INTO seals (last, first, before, hashes, tag) VALUES (?, ?, ?, ?, ?)')
+  const baseline = createBaseline(tag)
+  const put = (seals: readonly Seal[]): void => {
+    for (const { last, first, before, hashes, tag: made } of seals) insert.run(last, first, before, hashes, made)
+  }
+  const facts = db.prepare('SELECT position, scope, seq, at, actor, task, root, hash, line FROM facts ORDER BY position').iterate()
+  for (const fact of facts as Iterable<unknown> as Iterable<Omit<StoredFact, 'images'>>) put(baseline.take([fact]))
+  put(baseline.end())
+  return [...baseline.found()]
+}
+
 /** After the key was lost and made anew by the operator. */
 export function retag(db: DatabaseSync, { tag = sha256, found }: MigrationOptions): void {
   db.exec('BEGIN IMMEDIATE')
   try {
-    for (const difference of tagAll(db, tag)) found?.(difference)
+    for (const difference of [...tagAll(db, tag), ...sealAll(db, tag)]) found?.(difference)
     db.exec('COMMIT')
   } catch (error) {
     if (db.isTransaction) db.exec('ROLLBACK')

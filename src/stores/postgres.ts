@@ -8,10 +8,22 @@ import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { AtRest } from '#kernel/log/sealed-documents.ts'
 import type { Key, Store } from '#kernel/log/store.ts'
-import { createFeed, FEED, type FeedRow } from './postgres/feed.ts'
+import { createFeed, FEED, feedIn, RECORD, type FeedRow } from './postgres/feed.ts'
 import { createHints } from './postgres/hints.ts'
 import { ask, createLink, isLost, letsNobodyIn, unavailableFor, type Link } from './postgres/link.ts'
-import { documentsIn, entriesIn, factsIn, inspectionIn, keysIn, placeIn, seekIn, walksIn, type Query } from './postgres/reads.ts'
+import {
+  documentsIn,
+  entriesIn,
+  factsIn,
+  inspectionIn,
+  keysIn,
+  placeIn,
+  sealsAt,
+  sealsIn,
+  seekIn,
+  walksIn,
+  type Query,
+} from './postgres/reads.ts'
 import { migrate } from './postgres/schema.ts'
 import { inDb } from './postgres/text.ts'
 import { createWriting } from './postgres/writing.ts'
@@ -104,12 +116,12 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     ...readingOf(query),
     transact: writing.transact,
     heldUp: writing.heldUp,
-    async news() {
+    async news(sealed) {
       const began = performance.now()
       const since = feed.since()
-      const rows = await query<FeedRow>('feed', FEED, [since])
+      const { groups, onward } = feedIn(await query<FeedRow>('feed', FEED, [since, sealed]))
       asked?.((performance.now() - began) / 1_000)
-      return feed.take(rows, since)
+      return { hint: feed.take(groups, since), onward }
     },
     watch: hints.watch,
     async close() {
@@ -131,7 +143,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     isReachable: () => isReachable,
     query,
     async trim(seconds: number) {
-      const text = `WITH gone AS (DELETE FROM groups WHERE n = ANY(ARRAY(SELECT n FROM groups ORDER BY n LIMIT 10000)) AND at < now() - make_interval(secs => $1) RETURNING n)
+      const text = `WITH gone AS (DELETE FROM sealed_groups WHERE n = ANY(ARRAY(SELECT n FROM sealed_groups ORDER BY n LIMIT 10000)) AND at < now() - make_interval(secs => $1) RETURNING n)
       SELECT count(*) AS n FROM gone`
       return (await query<{ n: number }>('trim', text, [seconds]))[0]!.n
     },
@@ -198,6 +210,9 @@ function readingOf(query: Query): Reads {
     scan: (after, end, limit, reverse = false) => entriesIn(query, after, end, limit, reverse),
     keys: (after, end, limit) => keysIn(query, after, end, limit),
     facts: (of, page) => factsIn(query, of, page),
+    onward: async (sealed) => feedIn(await query<FeedRow>('record', RECORD, [sealed])).onward,
+    seals: (after, limit) => sealsIn(query, after, limit),
+    sealsAt: (positions) => sealsAt(query, positions),
     seek: (scope, at) => seekIn(query, scope, at),
     place: (key) => placeIn(query, key),
   }

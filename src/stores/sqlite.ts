@@ -4,6 +4,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Backend, DocRow, DocState, Group, State, WriteFailure } from '#kernel/log/backend.ts'
 import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
+import { SEALS_MAX, type Onward, type Seal } from '#kernel/log/seals/seals.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/log/store.ts'
 import { walksIn } from './stored-document.ts'
 import { cannotGrow } from './disk-errors.ts'
@@ -30,6 +31,8 @@ CREATE UNIQUE INDEX facts_scope ON facts (scope, seq);
 CREATE INDEX facts_actor ON facts (scope, actor, seq);
 CREATE INDEX facts_task ON facts (task, position) WHERE task IS NOT NULL;
 CREATE INDEX facts_root ON facts (root, position) WHERE root <> task;
+CREATE TABLE seals (
+  last INTEGER PRIMARY KEY, first INTEGER NOT NULL, before TEXT NOT NULL, hashes TEXT NOT NULL, tag TEXT NOT NULL) STRICT;
 CREATE TABLE images (
   id INTEGER PRIMARY KEY, position INTEGER NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, previous INTEGER,
   salt TEXT NOT NULL, text TEXT) STRICT;
@@ -41,11 +44,13 @@ CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WI
 PRAGMA user_version = ${CURRENT_FORMAT};`
 
 export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
-  const { readOnly = false, pagesMax, isForced = false, retags = false, amiss = () => null, ...sequencer } = options
-  const db = open(path, readOnly, { ...sequencer, isForced })
+  const { readOnly = false, pagesMax, isForced = false, wasSealed = false, retags = false, amiss = () => null, ...sequencer } = options
+  const db = open(path, readOnly, { ...sequencer, isForced, wasSealed })
   if (retags) retag(db, options)
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
-  return createSequencer(sqliteBackend(db, readOnly ? null : writerOf(db, `${path}-wal`, amiss)), {
+  const behind = onwardFrom(db)
+  const writer = readOnly ? {} : { transact: writerOf(db, `${path}-wal`, behind, amiss), wasWritten: outsideOf(db) }
+  return createSequencer(sqliteBackend(db, behind, writer), {
     defer: setImmediate,
     salt,
     fatal: (error) => {
@@ -88,12 +93,14 @@ function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
     throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): work could be lost, or what was erased be found`)
 }
 
-function sqliteBackend(db: DatabaseSync, transact: Backend['transact'] | null): Backend {
+function sqliteBackend(db: DatabaseSync, behind: Behind, writer: Partial<Pick<Backend, 'transact' | 'wasWritten'>>): Backend {
   const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
   const atOf = db.prepare('SELECT at FROM facts WHERE scope = ? AND seq = ?')
   const scan = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry LIMIT ?')
   const scanBack = db.prepare('SELECT entry FROM entries WHERE entry > ? AND entry < ? ORDER BY entry DESC LIMIT ?')
   const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ? ORDER BY key LIMIT ?')
+  const sealsAfter = db.prepare(`SELECT ${SEAL} FROM seals WHERE last > ? ORDER BY last LIMIT ?`)
+  const sealAt = db.prepare(`SELECT ${SEAL} FROM seals WHERE last >= ? ORDER BY last LIMIT 1`)
   const place = db.prepare(
     `SELECT f.scope, f.seq, f.position, f.hash FROM docs d JOIN images i ON i.id = d.image JOIN facts f ON f.position = i.position
      WHERE d.key = ?`,
@@ -101,7 +108,12 @@ function sqliteBackend(db: DatabaseSync, transact: Backend['transact'] | null): 
   return {
     ...walksIn(db),
     openedAt: lastIn(db, 'facts', 'position'),
-    transact: transact ?? (() => Promise.reject(new Error('this store was opened for reading'))),
+    transact: () => Promise.reject(new Error('this store was opened for reading')),
+    ...writer,
+    onward: (sealed) => Promise.resolve(behind(sealed)),
+    seals: (after, limit) => Promise.resolve(sealsAfter.all(after, limit) as Seal[]),
+    sealsAt: (positions) =>
+      Promise.resolve([...new Map(positions.flatMap((at) => (sealAt.all(at) as Seal[]).map((seal) => [seal.last, seal]))).values()]),
     head: (scope) => Promise.resolve(head.get(scope) as Head | undefined),
     position: () => Promise.resolve(lastIn(db, 'facts', 'position')),
     scan(after, end, limit, reverse = false) {
@@ -119,6 +131,31 @@ function sqliteBackend(db: DatabaseSync, transact: Backend['transact'] | null): 
       db.close()
       return Promise.resolve()
     },
+  }
+}
+
+const SEAL = 'first, last, before, hashes, tag'
+type Behind = (sealed: number) => Onward
+
+function onwardFrom(db: DatabaseSync): Behind {
+  const at = db.prepare('SELECT tag FROM seals WHERE last = ?')
+  const since = db.prepare(`SELECT ${SEAL} FROM (SELECT * FROM seals WHERE last > ? ORDER BY last DESC LIMIT ${SEALS_MAX}) ORDER BY last`)
+  return (sealed) => ({
+    position: lastIn(db, 'facts', 'position'),
+    at: sealed === 0 ? '' : ((at.get(sealed) as { tag: string } | undefined)?.tag ?? null),
+    since: since.all(sealed) as Seal[],
+  })
+}
+
+/** Whether another connection has written since it was asked last. */
+function outsideOf(db: DatabaseSync): () => boolean {
+  const version = db.prepare('PRAGMA data_version')
+  const now = (): number => (version.get() as { data_version: number }).data_version
+  let known = now()
+  return () => {
+    const before = known
+    known = now()
+    return known !== before
   }
 }
 
@@ -185,42 +222,43 @@ function argumentsOf(of: FactsOf): Record<string, string> {
 /**
  * The state as the transaction that has just begun sees it. The last state is remembered for as long as no other connection has written.
  */
-function stateIn(db: DatabaseSync): { now(): State; wrote(group: Group): void } {
-  const version = db.prepare('PRAGMA data_version')
+function stateIn(db: DatabaseSync, behind: Behind): { now(sealed: () => number): State; wrote(group: Group): void } {
+  const wasWritten = outsideOf(db)
   const doc = db.prepare('SELECT version, image FROM docs WHERE key = ?')
   const head = db.prepare('SELECT seq, hash, at FROM facts WHERE scope = ? ORDER BY seq DESC LIMIT 1')
   const count = db.prepare('SELECT count AS n FROM counts WHERE prefix = ?')
-  const versionNow = (): number => (version.get() as { data_version: number }).data_version
   const look = {
     docOf: (key: string) => doc.get(key) as DocState | undefined,
     headOf: (scope: string) => head.get(scope) as Head | undefined,
     countOf: (prefix: string) => (count.get(prefix) as { n: number } | undefined)?.n ?? 0,
     isCacheTrue: true,
   }
-  let known = versionNow()
+  /** The record behind the known seal was not found in order yet. */
+  let isUnsettled = true
   let position = lastIn(db, 'facts', 'position')
   let image = lastIn(db, 'images', 'id')
   return {
-    now() {
-      const found = versionNow()
-      if (found === known) return { ...look, news: null, position, image }
-      known = found
+    now(sealed) {
+      if (!wasWritten()) return { ...look, news: null, onward: isUnsettled ? behind(sealed()) : null, position, image }
+      isUnsettled = true
       position = lastIn(db, 'facts', 'position')
       image = lastIn(db, 'images', 'id')
-      return { ...look, news: { position, keys: 'all', wakes: 'all' }, position, image }
+      return { ...look, news: { position, keys: 'all', wakes: 'all' }, onward: behind(sealed()), position, image }
     },
     wrote({ facts, images }) {
+      isUnsettled = false
       position += facts.length
       image += images.length
     },
   }
 }
 
-function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): Backend['transact'] {
+function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => string | null): Backend['transact'] {
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const rollback = db.prepare('ROLLBACK')
   const fact = db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)')
+  const seal = db.prepare('INSERT INTO seals VALUES (?, ?, ?, ?, ?)')
   const image = db.prepare('INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, ?)')
   const create = db.prepare('INSERT INTO docs VALUES (?, ?, ?, ?, ?)')
   const update = db.prepare('UPDATE docs SET version = ?, image = ?, text = ?, tag = ? WHERE key = ?')
@@ -228,10 +266,11 @@ function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): Ba
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
   const drop = db.prepare('DELETE FROM entries WHERE entry = ?')
   const count = db.prepare('INSERT OR REPLACE INTO counts VALUES (?, ?)')
-  const state = stateIn(db)
+  const state = stateIn(db, behind)
 
   function writeRows(group: Group): void {
     for (const f of group.facts) fact.run(f.position, f.scope, f.seq, f.at, f.actor, f.task, f.root, f.hash, f.line)
+    if (group.seal) seal.run(group.seal.last, group.seal.first, group.seal.before, group.seal.hashes, group.seal.tag)
     for (const i of group.images) image.run(i.id, i.position, i.key, i.version, i.previous, i.salt, i.text)
     for (const d of group.create) create.run(d.key, d.version, d.image, d.text, d.tag)
     for (const d of group.update) changeOne(update, d)
@@ -255,12 +294,12 @@ function writerOf(db: DatabaseSync, log: string, amiss: () => string | null): Ba
     }
   }
   // A rejection, not an exception, says that nothing was written. No `await` between BEGIN and COMMIT: nothing gets in between.
-  return async (_, stage) => {
+  return async (wanted, stage) => {
     let group: Group | null = null
     let isStaged = false
     try {
       begin.run()
-      group = stage(state.now())
+      group = stage(state.now(() => wanted().sealed))
       isStaged = true
       if (group === null) return void rollback.run()
       writeRows(group)

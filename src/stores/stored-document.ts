@@ -15,7 +15,7 @@ type Row = ImageAtRest & {
 export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined {
   const get = db.prepare(
     `SELECT d.version AS docVersion, d.image AS docImage, d.text AS docText, d.tag AS docTag,
-       i.id, i.version, i.salt, i.text, f.scope, f.seq, f.line, f.hash, n.line AS after
+       i.id, i.version, i.salt, i.text, f.position, f.scope, f.seq, f.line, f.hash, n.line AS after
      FROM (SELECT ? AS key) k LEFT JOIN docs d ON d.key = k.key
      LEFT JOIN images i ON i.key = k.key AND i.version = (SELECT max(version) FROM images WHERE key = k.key)
      LEFT JOIN facts f ON f.position = i.position

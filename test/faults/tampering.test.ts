@@ -135,6 +135,48 @@ const kinds: readonly Kind[] = [
       ).run(middle(db))
     },
   },
+  // Seals
+  sql(
+    'the tag of a seal',
+    /the seal of its group was changed/,
+    "UPDATE seals SET tag = 'other' WHERE last = (SELECT min(last) FROM seals)",
+  ),
+  sql(
+    'the seal before a seal',
+    /the seal of its group was changed/,
+    "UPDATE seals SET before = 'other' WHERE last = (SELECT max(last) FROM seals)",
+  ),
+  sql(
+    'a seal is deleted',
+    /does not follow the one before it/,
+    'DELETE FROM seals WHERE last = (SELECT min(last) FROM seals WHERE last > 5)',
+  ),
+  sql('the last seal is deleted', /it has no seal/, 'DELETE FROM seals WHERE last = (SELECT max(last) FROM seals)'),
+  sql(
+    'a seal is added behind the last',
+    /the seal of positions \d+ to \d+ was changed/,
+    "INSERT INTO seals SELECT last + 1, last + 1, tag, substr(hashes, 1, 43), 'other' FROM seals ORDER BY last DESC LIMIT 1",
+  ),
+  sql(
+    'a fact stands before the first',
+    /it stands at position 0, before the first/,
+    "INSERT INTO facts SELECT 0, 'system', 9999, at, actor, task, root, hash, line FROM facts WHERE position = 1",
+  ),
+  {
+    name: 'a line with its hash and everything behind it',
+    named: /it is not the fact that was sealed at its position/,
+    apply(db) {
+      const chain = rows(db, "SELECT position FROM facts WHERE scope = 'project_default' AND seq >= 8 ORDER BY seq")
+      let [before, after] = ['', '']
+      for (const { position } of chain) {
+        const old = factAt(db, position).hash
+        rewritten(db, position, (line) =>
+          before === '' ? line.replace('"behalf":"agent_devin"', '"behalf":"user_rob"') : line.replace(before, after),
+        )
+        ;[before, after] = [old, factAt(db, position).hash]
+      }
+    },
+  },
   {
     name: 'two facts are exchanged',
     named: /belongs to another place/,

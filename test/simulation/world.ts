@@ -131,8 +131,9 @@ async function beginWork(call: Call, isConfirmed: boolean): Promise<void> {
   }
 }
 
-export const copyOf = ({ facts, images, docs, entries, counts, groups }: MemoryDisk): MemoryDisk => ({
+export const copyOf = ({ facts, seals, images, docs, entries, counts, groups }: MemoryDisk): MemoryDisk => ({
   facts: [...facts],
+  seals: [...seals],
   images: [...images],
   docs: new Map(docs),
   entries: new Set(entries),

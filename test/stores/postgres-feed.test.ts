@@ -6,7 +6,14 @@ import { createFeed, type FeedRow } from '#stores/postgres/feed.ts'
 const rowsUpTo = (last: number, since: number): FeedRow[] =>
   Array.from({ length: last - since }, (_, i) => {
     const n = since + 1 + i
-    return { groups: last, position: last * 10, image: 0, n, hint: JSON.stringify({ position: n * 10, keys: [`k/${n}`], wakes: [] }) }
+    return {
+      groups: last,
+      position: last * 10,
+      image: 0,
+      n,
+      hash: null,
+      hint: JSON.stringify({ position: n * 10, keys: [`k/${n}`], wakes: [] }),
+    }
   })
 
 test('news are told once, and none that was told is told again', () => {

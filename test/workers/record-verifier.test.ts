@@ -64,7 +64,7 @@ const changes: Record<string, { what: RegExp; change(db: DatabaseSync): void }> 
     change: (db) => db.exec(`UPDATE facts SET line = replace(line, 'note.written', 'note.WRITTEN') WHERE position = 5`),
   },
   'a changed line with a new hash': {
-    what: /does not follow the one before/,
+    what: /not the fact that was sealed at its position/,
     change(db) {
       const line = factAt(db, 5).line.replace('user_alice', 'user_robin')
       db.prepare(`UPDATE facts SET line = ?, hash = ?, actor = 'user_robin' WHERE position = 5`).run(line, hashOf(line))

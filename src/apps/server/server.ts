@@ -29,7 +29,7 @@ import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
 import { jwksOf } from '#workers/keys/key-ring.ts'
-import { createNotary } from '#workers/keys/notary.ts'
+import { createNotary, serverKeyId } from '#workers/keys/notary.ts'
 import type { NoticeOptions } from '#workers/notices/channel.ts'
 import { keepPresence } from '#workers/presence.ts'
 import { keepWorkFigures } from '#workers/upkeep/work-figures.ts'
@@ -49,8 +49,9 @@ import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
-import { namesOf, watchKeys, type Keys } from './folder/key-files.ts'
-import { checkRecord, keysBeside, setUpChecked } from './folder/record-check.ts'
+import { keepAnchor } from './folder/anchor.ts'
+import { namesOf, replacedIn, SERVER_KEY, watchKeys, type Keys } from './folder/key-files.ts'
+import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
 import { createSessions, type Sessions } from './identity/authenticator.ts'
 import { nodeLines } from './database/figures.ts'
 import { openInDatabase } from './database/shared-storage.ts'
@@ -126,15 +127,21 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const findings = await openFindings(folder.findings, log)
   const beside = { folder, config, clock, log, findings, onFatal, signal }
   const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
-  const { keys, pushKeys, store, blobs } = storage
+  const { keys, pushKeys, store, blobs, marker } = storage
   undo.push(() => within(storage.close(), STORE_MS))
   const workers: Worker[] = [...storage.workers]
   const self: Self = { issuer: '', leases: null }
   // After those who work under them.
   undo.push(() => self.leases && within(self.leases.stop(), LEASES_MS))
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
-  const checked = await checkRecord(store, { path: folder.path, marker: storage.marker }, config, clock, log, signal)
-  const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysBeside(store, keys) }) }
+  const serverKey = serverKeyId(keys.server)
+  const anchor = config.database ? folder.sharedAnchor : folder.anchor
+  const beforehand = { path: folder.path, marker, anchor, serverKey, isNewKey: replacedIn(folder.keys).includes(SERVER_KEY) }
+  const starting = { keys, folder, config, findings, log }
+  // Without the right key no seal fits.
+  await checkKeys(store, starting)
+  const checked = await checkRecord(store, beforehand, config, clock, log, signal)
+  const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysAgainst(store, keys, folder) }) }
   const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, storage.marker, clock, log, rounds, verifies, busyLoop)
   if (verifier) workers.push(verifier)
@@ -197,8 +204,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Of a database that others have open as well, what is pending may be under way there.
   if (!isShared) await concludeUnknown(kernel, log)
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
-  const starting = { keys, folder, config, findings, log }
-  await storage.settingUp(() => setUpChecked(store, starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
+  await storage.settingUp(() => setUpChecked(starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
+  if (checked.accepted && !checked.difference)
+    await kernel.call('identity/record.accept', { seen: checked.accepted.position, restored: store.sealed().position }, SYSTEM)
+  if (!checked.difference) workers.push(keepAnchor(store, anchor, serverKey, clock, log))
   const installation = await installationOf(store)
   self.issuer = `${publicOrigin(config, config.port)}#${installation}`
   folder.reserve.keep()
@@ -233,6 +242,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     unsent,
     tls,
     record,
+    anchor: checked.anchor,
     harness,
     storage,
     node,
@@ -336,6 +346,7 @@ type Parts = {
   readonly node: string
   readonly leases: Leases
   record(): RecordState
+  readonly anchor: 'kept' | 'none'
   readonly harness: RunningHarness
   /** Whether it is about to stop. */
   isNear(): boolean
@@ -343,7 +354,7 @@ type Parts = {
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
   const { kernel, log, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases } = parts
-  const { states, isNear } = parts
+  const { states, isNear, anchor } = parts
   const { clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -379,6 +390,7 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
       durability: storage.durability(),
       started_at,
       record: record(),
+      'record.anchor': anchor,
       harness: harness.health(),
       workers: states(),
       ...(config.dev ? { mode: 'development' } : {}),

@@ -12,7 +12,7 @@ import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realEntropy } from './clock.ts'
 import type { DataFolder } from './folder/data-folder.ts'
-import { openKeys, replacedIn, SERVER_KEY, type Keys } from './folder/key-files.ts'
+import { markSealed, openKeys, replacedIn, SERVER_KEY, wasSealed, type Keys } from './folder/key-files.ts'
 import { openPushKeys } from './folder/push-key-file.ts'
 import type { Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
@@ -59,10 +59,13 @@ export type StorageParts = {
 export async function openInFolder({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
-  const tags = { tag: taggerOf(keys.server), retags: replacedIn(folder.keys).includes(SERVER_KEY) }
+  const retags = replacedIn(folder.keys).includes(SERVER_KEY)
+  const isAccepted = retags || (await folder.anchor.read())?.accepted === true
+  const tags = { tag: taggerOf(keys.server), retags, wasSealed: wasSealed(folder.keys) && !isAccepted }
   const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)
   try {
+    await markSealed(folder.keys)
     return {
       kind: 'sqlite',
       keys,
@@ -85,7 +88,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
   }
 }
 
-type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'retags' | 'found' | 'amiss'>>
+type StoreOptions = Required<Pick<SqliteOptions, 'fatal' | 'tag' | 'retags' | 'wasSealed' | 'found' | 'amiss'>>
 
 function openStore(folder: DataFolder, config: StorageParts['config'], options: StoreOptions, log: Logger): Store {
   const { database, reserve } = folder

@@ -104,9 +104,11 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
     try {
       while (spans.length > 0 && !stopped && !rests) {
         const span = spans[0]!
-        const page = await store.facts({ by: 'position' }, { after: span.from - 1, limit: Math.min(PAGE, span.to - span.from + 1) })
-        for (const fact of page) if (fact.position <= span.to) take(fact, routesIn(JSON.parse(fact.line) as Line))
-        span.from = Math.max(span.from, (page.at(-1)?.position ?? span.to) + 1)
+        // It may grow while the page is read.
+        const { to } = span
+        const page = await store.facts({ by: 'position' }, { after: span.from - 1, limit: Math.min(PAGE, to - span.from + 1) })
+        for (const fact of page) if (fact.position <= to) take(fact, routesIn(JSON.parse(fact.line) as Line))
+        span.from = Math.max(span.from, (page.at(-1)?.position ?? to) + 1)
         if (span.from > span.to) spans.shift()
         tell()
         rests = restUntil > performance.now()

@@ -8,6 +8,7 @@ import type { Ports } from '../ports/between-protocols.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
 import type { GroupText, TextIndex } from '../search/text-index.ts'
+import type { SealedFact } from '../log/seals/seals.ts'
 import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '../log/store.ts'
 
 /** Where people, agents and services are registered. */
@@ -47,6 +48,7 @@ export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports
   read.holding = shared.holding
   read.facts = shared.facts
   read.seek = shared.seek
+  read.sealFaults = shared.sealFaults
   read.head = shared.head
   read.place = shared.place
   read.isFull = shared.isFull
@@ -190,6 +192,9 @@ const shared = {
     draft.rows += facts.length
     for (const { images } of facts) for (const { text } of images) draft.chars += text?.length ?? 0
     return facts
+  },
+  sealFaults(this: Reader, facts: readonly SealedFact[]) {
+    return this.at.store.sealFaults(facts)
   },
   seek(this: Reader, scope: string, at: string) {
     return this.at.store.seek(scope, at)

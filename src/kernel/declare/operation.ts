@@ -10,6 +10,7 @@ import type { ByteQuotas } from '../ports/stored-bytes.ts'
 import type { Seen } from '../ports/presence.ts'
 import type { LooksAt } from '../call/due-on-read.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
+import type { SealedFact } from '../log/seals/seals.ts'
 import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } from '../log/store.ts'
 
 /** Knowledge that a decision may have beyond the documents. Clock and chance are given, never taken. */
@@ -92,6 +93,8 @@ export type Read = {
   ): Promise<readonly string[] | null>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
   seek(scope: string, at: string): Promise<number>
+  /** For each fact how it differs from the seal of its group; null: it does not. */
+  sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
   /** Where in the record a document came to be as it is; null: it is not there, or no fact describes it. */
   place(doc: AnyDoc, id: string): Promise<Place | null>

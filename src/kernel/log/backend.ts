@@ -2,11 +2,14 @@
 // others have committed; the queue, the cache, the barrier and the hints stand once, in group-commit.ts.
 import type { Head } from './hash-chain.ts'
 import type { AtRest } from './sealed-documents.ts'
+import type { Onward, Seal } from './seals/seals.ts'
 import type { Hint, Key, Store } from './store.ts'
 
 /** The rows of one transaction. */
 export type Group = {
   readonly facts: FactRow[]
+  /** Of its facts; null: it has none. */
+  readonly seal: Seal | null
   readonly images: ImageRow[]
   readonly create: DocRow[]
   readonly update: DocRow[]
@@ -36,7 +39,13 @@ export type ImageRow = { id: number; position: number; key: Key; version: number
 export type DocRow = { key: Key; version: number; image: number | null; text: string | null; tag: string | null }
 
 /** Everything that staging may ask about. A database that has to be asked reads all of it in one go, behind its lock. */
-export type Wanted = { readonly keys: ReadonlySet<Key>; readonly scopes: ReadonlySet<string>; readonly prefixes: ReadonlySet<string> }
+export type Wanted = {
+  readonly keys: ReadonlySet<Key>
+  readonly scopes: ReadonlySet<string>
+  readonly prefixes: ReadonlySet<string>
+  /** The position up to which the record is known to be sealed. */
+  readonly sealed: number
+}
 
 export type DocState = { readonly version: number; readonly image: number | null }
 
@@ -47,6 +56,8 @@ export type State = {
    * something out is not. A group of its own whose outcome was unknown counts as one of others.
    */
   readonly news: Hint | null
+  /** The record behind `Wanted.sealed`; null: nobody else has written since this backend was asked last. */
+  readonly onward: Onward | null
   /** Numbers of the last fact and the last image that there are: both are given without gaps. */
   readonly position: number
   readonly image: number
@@ -91,15 +102,22 @@ export type Backend = {
   count(prefix: string): Promise<number>
   position(): Promise<number>
   /**
-   * Commits of others, all that were acknowledged anywhere before this was called, as `State.news` says it. A store that one process alone
-   * has open leaves it out: then its cache is always as new as can be.
+   * Commits of others, all that were acknowledged anywhere before this was called, as `State.news` says it, and the record behind the
+   * position up to which it is known to be sealed. A store that one process alone has open leaves it out: then its cache is always as new
+   * as can be.
    */
-  news?(): Promise<Hint | null>
+  news?(sealed: number): Promise<{ readonly hint: Hint | null; readonly onward: Onward }>
+  /** Whether another connection has written to a database that one process alone should have open, since this was asked last. */
+  wasWritten?(): boolean
+  /** The record behind a sealed position, as it is stored now. */
+  onward(sealed: number): Promise<Onward>
+  /** For each position the seal that should cover it: the first that ends there or behind it. */
+  sealsAt(positions: readonly number[]): Promise<readonly Seal[]>
   /** Rings when others may have committed something: a hint, which may come late, twice or never. */
   watch?(ring: () => void): void
   /** Told how to refuse those that wait behind a group whose outcome takes too long to find out. */
   heldUp?(refuse: (words: string) => void): void
-} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seek' | 'place' | 'close'>
+} & Pick<Store, 'scan' | 'keys' | 'facts' | 'seals' | 'seek' | 'place' | 'close'>
 
 /**
  * The database's answer, in terms that group commit acts on. `full`: it cannot be written to at present, and nothing was. `refused`: it

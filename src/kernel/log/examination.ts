@@ -1,12 +1,13 @@
 // The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
 import { DUE, entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../declare/schema.ts'
 import { soundOr, type Tag } from './sealed-documents.ts'
+import type { SealCheck } from './seals/seal-check.ts'
 import type { Backend, Inspection } from './backend.ts'
 import type { AtRestStore, Found, Key, Value } from './store.ts'
 
 export const shownEntry = (entry: string): string => entry.replaceAll('\0', ' ')
 
-export function examinerOf(backend: Backend, tag: Tag): AtRestStore {
+export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRestStore {
   function valueIn({ row, images }: Inspection, key: Key): Value | string | null {
     if (!row) return null
     const sound = soundOr(row, key, tag)
@@ -21,8 +22,9 @@ export function examinerOf(backend: Backend, tag: Tag): AtRestStore {
     for (let seen = await backend.inspect(key, [], []); ;) {
       const value = valueIn(seen, key)
       if (value === null) return []
-      if (typeof value === 'string') return [{ what: key, how: value }]
-      const wanted = entriesOf(kind, idOf(key), value)
+      const fault = typeof value === 'string' ? value : await seals.faultOf(seen.row)
+      if (fault !== null) return [{ what: key, how: fault }]
+      const wanted = entriesOf(kind, idOf(key), value as Value)
       const counted = wanted.flatMap((one) => one.counted ?? [])
       const now = await backend.inspect(
         key,

@@ -6,9 +6,12 @@ import { GENESIS, sha256, type Head } from './hash-chain.ts'
 import { Damaged, Refusal, StoreUnavailable } from '../declare/errors.ts'
 import { examinerOf } from './examination.ts'
 import { limits } from '../limits.ts'
-import { isSound, soundOr, type AtRest, type Tag } from './sealed-documents.ts'
+import { soundOr, type AtRest, type Tag } from './sealed-documents.ts'
+import { createSealCheck } from './seals/seal-check.ts'
+import { isSeal, type Seal, type Tip } from './seals/seals.ts'
+import { soundFacts } from './seals/sound-facts.ts'
 import { groupOf, nothingStaged, refusalOf, stageBatch, wantedBy, type Sources, type StagedDoc, type Staging } from './sealing.ts'
-import type { Batch, FactsOf, FactsPage, Found, Hint, Key, Listener, Place, Sealed, Store, StoredFact, Value, Versioned } from './store.ts'
+import type { Batch, Found, Hint, Key, Listener, Place, Sealed, Store, Value, Versioned } from './store.ts'
 
 export type SequencerOptions = {
   /** Runs later in this turn: lets everything that is ready join the group. */
@@ -83,7 +86,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   let forgotten = 0
   let latest: readonly Sealed[] = []
 
+  /** Another connection has written, and what it left was not found in order yet. */
+  let isSuspect = false
+
   const report = (difference: Found): void => options.found?.(difference)
+  const seals = createSealCheck(backend, tag, report)
 
   async function read(keys: readonly Key[]): Promise<(Versioned | undefined)[]> {
     const found = keys.map((key) => readable(cache.get(key)))
@@ -93,9 +100,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const ticket = {}
     for (const key of missing) underWay.set(key, ticket)
     try {
+      if (backend.wasWritten?.() === true) isSuspect = true
+      if (isSuspect) await lookBehind()
       const rows = await backend.read(missing)
+      const faults = await seals.faultsIn(rows)
       for (const [n, key] of missing.entries()) {
-        const entry = rows[n] && checked(key, rows[n])
+        const entry = rows[n] && checked(key, rows[n], faults?.get(rows[n]) ?? null)
         if (underWay.get(key) === ticket) {
           if (entry) cache.set(key, entry, costOf(entry.size))
           else cache.setAbsent(key)
@@ -108,8 +118,18 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     }
   }
 
-  function checked(key: Key, row: AtRest): Cached {
-    const sound = soundOr(row, key, tag)
+  /** Where another connection wrote: reads must not answer from a record that was put back. */
+  async function lookBehind(): Promise<void> {
+    const from = seals.tip()
+    const onward = await backend.onward(from.position)
+    learn({ position: onward.position, keys: 'all', wakes: 'all' })
+    seals.followForReading(from, onward)
+    isSuspect = false
+  }
+
+  function checked(key: Key, row: AtRest, fault: string | null): Cached {
+    const found = soundOr(row, key, tag)
+    const sound = typeof found === 'string' || fault === null ? found : `its fact differs: ${fault}`
     if (typeof sound === 'string') {
       report({ what: key, how: sound })
       throw new Damaged(key, sound)
@@ -177,6 +197,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
         const why = failureOf(alone)
         if (why === 'fatal') throw alone
         job.error = why === 'full' || why === 'unknown' ? unavailable(alone) : alone
+        if (alone instanceof Damaged) report({ what: alone.key, how: alone.what })
       }
     }
   }
@@ -185,16 +206,29 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     const ticket = {}
     let staging = nothingStaged({ position: durable, image: 0 })
     let hint: Hint | null = null
+    let seal: Seal | null = null
     let since = forgotten
+    let asked = seals.tip()
     try {
       await backend.transact(
-        () => wantedBy(jobs.map(({ batch }) => batch)),
+        () => {
+          asked = seals.tip()
+          return wantedBy(
+            jobs.map(({ batch }) => batch),
+            asked.position,
+          )
+        },
         (state) => {
           // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
           if (state.news) learn(state.news)
           since = forgotten
           staging = nothingStaged(state)
-          const sources = sourcesOf(state, careful)
+          // Nothing is written on top of a record that somebody else changed.
+          const tip = seals.tip()
+          const sealed = state.onward
+            ? seals.follow(asked, state.onward)
+            : seals.follow(tip, { position: state.position, at: tip.tag, since: [] })
+          const sources = sourcesOf(state, sealed, careful)
           for (const job of jobs) {
             job.error = refusalOf(job.batch, staging, sources)
             job.sealed = job.error === undefined ? stageBatch(job.batch, staging, sources) : []
@@ -202,6 +236,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
           for (const key of staging.docs.keys()) underWay.set(key, ticket)
           const group = groupOf(staging, sources)
           hint = group?.hint ?? null
+          seal = group?.seal ?? null
           return group
         },
       )
@@ -211,11 +246,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       throw error
     }
     // Durable. From here on it may be seen.
+    if (seal !== null) seals.wrote(seal)
     if (hint !== null) settle(jobs, staging, hint, ticket, since === forgotten)
   }
 
   /** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
-  function sourcesOf(state: State, careful: boolean): Sources {
+  function sourcesOf(state: State, sealed: Tip, careful: boolean): Sources {
     const { position, image, isCacheTrue } = state
     const docOf: Sources['docOf'] = isCacheTrue
       ? (key) => cache.get(key) ?? (cache.isAbsent(key) ? undefined : state.docOf(key))
@@ -230,6 +266,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       isThere: careful || !isCacheTrue ? (key) => docOf(key) !== undefined : (key) => cache.get(key) !== undefined,
       salt,
       tag,
+      tip: sealed,
     }
   }
 
@@ -291,9 +328,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   function send(): Promise<void> {
     next = null
     const mine = ++sent
-    asking = backend.news!()
-      .then((hint) => {
+    const from = seals.tip()
+    asking = backend.news!(from.position)
+      .then(({ hint, onward }) => {
         if (hint) learn(hint)
+        seals.followForReading(from, onward)
         over = mine
       })
       .finally(() => (asking = null))
@@ -337,7 +376,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     },
     scan: backend.scan,
     keys: backend.keys,
-    facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, of, page, report)),
+    facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, seals, of, page, report)),
+    seals: backend.seals,
+    isSeal: (seal) => isSeal(seal, tag),
+    sealFaults: async (facts) => seals.faults(facts),
+    sealed: seals.tip,
+    recheck: seals.recheck,
     seek: backend.seek,
     place(key) {
       const known = cache.get(key)?.place
@@ -346,10 +390,16 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     async look(key, entry) {
       const { row, entries } = await backend.inspect(key, [entry], [])
       const sound = row && soundOr(row, key, tag)
-      return { value: typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null, isEntered: entries[0]! }
+      const fault = await seals.faultOf(row)
+      return { value: typeof sound === 'object' && fault === null ? (JSON.parse(sound.text) as Value) : null, isEntered: entries[0]! }
+    },
+    async described(key) {
+      const [row] = await backend.read([key])
+      const sound = row && soundOr(row, key, tag)
+      return typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null
     },
     report,
-    atRest: examinerOf(backend, tag),
+    atRest: examinerOf(backend, tag, seals),
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -359,27 +409,6 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       while (writing || queue.length > 0) await new Promise<void>((done) => defer(done))
       await backend.close()
     },
-  }
-}
-
-/** Facts that are left out make room for those that follow: a short page would say that there is nothing more. */
-async function soundFacts(
-  backend: Backend,
-  of: FactsOf,
-  { after, limit, reverse }: FactsPage,
-  report: (difference: Found) => void,
-): Promise<StoredFact[]> {
-  const sound: StoredFact[] = []
-  for (let place = after; ;) {
-    const wanted = limit - sound.length
-    const page = await backend.facts(of, { after: place, limit: wanted, reverse: reverse ?? false })
-    for (const fact of page) {
-      if (isSound(fact)) sound.push(fact)
-      else report({ what: `${fact.scope} ${fact.seq}`, how: 'the event does not match its hash, or an image of it not its digest' })
-    }
-    if (page.length < wanted || sound.length === limit) return sound
-    const last = page.at(-1)!
-    place = of.by === 'scope' || of.by === 'actor' ? last.seq : last.position
   }
 }
 

@@ -17,6 +17,8 @@ export type ImageAtRest = {
   readonly version: number
   readonly salt: string
   readonly text: string | null
+  /** Of its fact. */
+  readonly position: number | null
   readonly scope: string | null
   readonly seq: number | null
   readonly line: string | null

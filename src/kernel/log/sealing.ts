@@ -4,6 +4,7 @@ import type { Group, State, Wanted } from './backend.ts'
 import { digestOf, GENESIS, hashOf, sealedLine, type Head } from './hash-chain.ts'
 import { Conflict, Refusal } from '../declare/errors.ts'
 import { tagInput, type Tag } from './sealed-documents.ts'
+import { sealOf, type Tip } from './seals/seals.ts'
 import type { Batch, Fact, Hint, Key, Place, Sealed, Value } from './store.ts'
 
 /** A document as the group leaves it. `place`: that of the fact that described it last. */
@@ -23,6 +24,8 @@ export type Sources = Pick<State, 'position' | 'image' | 'docOf' | 'headOf' | 'c
   isThere(key: Key): boolean
   salt(): string
   readonly tag: Tag
+  /** The seal that the group follows. */
+  readonly tip: Tip
 }
 
 /** One group on its way. */
@@ -31,7 +34,7 @@ export type Staging = {
   readonly heads: Map<string, Head>
   readonly counts: Map<string, number>
   readonly wakes: Set<string>
-  readonly group: Omit<Group, 'hint'>
+  readonly group: Omit<Group, 'hint' | 'seal'>
   position: number
   image: number
 }
@@ -47,7 +50,7 @@ export const nothingStaged = ({ position, image }: Pick<Sources, 'position' | 'i
 })
 
 /** The state that has to be known to stage these batches. */
-export function wantedBy(batches: readonly Batch[]): Wanted {
+export function wantedBy(batches: readonly Batch[], sealed: number): Wanted {
   const keys = new Set<Key>()
   const scopes = new Set<string>()
   const prefixes = new Set<string>()
@@ -60,7 +63,7 @@ export function wantedBy(batches: readonly Batch[]): Wanted {
     for (const prefix of batch.count.keys()) prefixes.add(prefix)
     for (const { prefix } of batch.atMost) prefixes.add(prefix)
   }
-  return { keys, scopes, prefixes }
+  return { keys, scopes, prefixes, sealed }
 }
 
 function versionOf(key: Key, { docs }: Staging, { docOf }: Sources): number {
@@ -174,7 +177,7 @@ function sealImage(
 }
 
 /** The rows of what was staged, or null where nothing was. */
-export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag }: Sources): Group | null {
+export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag, tip }: Sources): Group | null {
   if (docs.size === 0 && group.facts.length === 0) return null
   for (const [key, { version, value, text, image, fresh }] of docs) {
     if (value === null) {
@@ -187,5 +190,6 @@ export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag
   }
   group.counts.push(...counts)
   const hint: Hint = { position, keys: [...docs.keys()], wakes: [...wakes] }
-  return { ...group, hint }
+  const seal = group.facts.length === 0 ? null : sealOf(group.facts, tip.tag, tag)
+  return { ...group, seal, hint }
 }

@@ -1,4 +1,5 @@
 // The interface of a store: read by key, scan a range of index entries, commit a whole batch or nothing. There are no open transactions.
+import type { Seal, SealedFact, Tip } from './seals/seals.ts'
 
 /** `${protocol}.${noun}/${id}` */
 export type Key = string
@@ -102,7 +103,7 @@ export type FactsPage = {
   readonly after: number | null
   readonly limit: number
   readonly reverse?: boolean
-  /** As they lie there, for the verifier. Otherwise a fact that does not match its hash or its images is left out. */
+  /** As they lie there, for the verifier. Otherwise a fact that does not match its hash, its images or its seal is left out. */
   readonly asStored?: boolean
 }
 
@@ -153,6 +154,16 @@ export interface Store {
    */
   commit(batch: Batch): Promise<readonly Sealed[]>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
+  /** Seals behind a position in order, as they are stored. */
+  seals(after: number, limit: number): Promise<Seal[]>
+  /** Whether a server with the key of this store made it. */
+  isSeal(seal: Seal): boolean
+  /** For each fact how it differs from its seal; null: it does not. */
+  sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
+  /** How far this process knows the record to be sealed. */
+  sealed(): Tip
+  /** How the stored record does not follow from what this process knows to be sealed; null: it does. */
+  recheck(): Promise<string | null>
   /** The first seq of a scope whose time is not before `at`; one past the last when there is none. */
   seek(scope: string, at: string): Promise<number>
   /** The last fact of a scope. */
@@ -161,6 +172,11 @@ export interface Store {
   place(key: Key): Promise<Place | null>
   /** A document and an index entry as they lie on the disk at one moment. Null: the document is not there, or not what the record says. */
   look(key: Key, entry: string): Promise<{ readonly value: Value | null; readonly isEntered: boolean }>
+  /**
+   * A document as its fact describes it, whether or not that is sealed: for the names of the keys, without which no seal can be checked.
+   * Null: it is not there, or not what its fact says.
+   */
+  described(key: Key): Promise<Value | null>
   /** Something that was read is not what the record says: it is told to the process that runs the store. */
   report(difference: Found): void
   readonly atRest: AtRestStore

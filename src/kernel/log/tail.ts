@@ -66,9 +66,11 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
     running = true
     try {
       while (known < wanted && !stopped) {
+        // Facts that are hinted at while these are read may not be among them.
+        const until = wanted
         const page = await store.facts({ by: 'position' }, { after: known, limit: PAGE })
         // The last ones may be left out, because they differ from the record.
-        known = page.length < PAGE ? Math.max(wanted, page.at(-1)?.position ?? 0) : page.at(-1)!.position
+        known = page.length < PAGE ? Math.max(until, page.at(-1)?.position ?? 0) : page.at(-1)!.position
         if (page.length > 0) told(page.map(sealedOf))
       }
     } catch (error) {

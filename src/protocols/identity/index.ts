@@ -4,6 +4,7 @@ import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { keysOperations } from './operations/keys.ts'
+import { recordOperations } from './operations/record.ts'
 import { projectOperations } from './operations/project.ts'
 import { sessionOperations } from './operations/session.ts'
 import { subjectOperations } from './operations/subject.ts'
@@ -23,6 +24,7 @@ const operations = [
   ...subjectOperations,
   ...ticketOperations,
   ...keysOperations,
+  ...recordOperations,
 ]
 export type IdentityOperation = (typeof operations)[number]
 

@@ -130,6 +130,19 @@ export const KeyNames = doc(
 )
 export type KeyNames = Static<typeof KeyNames.schema>
 
+/** A record that was put back on purpose. */
+export const AcceptedRecord = doc(
+  'identity.record',
+  t.Object({
+    id: t.Literal('record'),
+    seen: t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'the last position that a server had seen' }),
+    restored: t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'the last position of the restored record' }),
+    at: Timestamp,
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, visibleTo: (_, actor) => isOwner(actor) },
+)
+export type AcceptedRecord = Static<typeof AcceptedRecord.schema>
+
 /** An API key. The secret itself is shown once and stored nowhere; 256 random bits need no slow hash. */
 export const Key = doc(
   'identity.key',

@@ -1,16 +1,38 @@
 // The feed: each group has a row that says what it changed, so that a server learns what others have committed. `applied` is the group up to
 // which everything was said here; saying something twice is harmless, leaving something out is not.
+import { SEALS_MAX, type Onward, type Seal } from '#kernel/log/seals/seals.ts'
 import type { Hint, Key } from '#kernel/log/store.ts'
 
 export type FeedRow = {
   readonly groups: number
   readonly position: number
   readonly image: number
+  /** `ONWARD`: it is no group, but the record behind the seal that was asked for. */
   readonly n: number | null
+  /** Of a group its hint; of the record the seals behind it, as JSON. */
   readonly hint: string | null
+  /** The tag of the seal that was asked for. */
+  readonly hash: string | null
 }
-/** One statement, so that the head and the rows are of one moment. */
-export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.hint FROM head h LEFT JOIN groups g ON g.n > $1 AND g.n <= h.groups WHERE h.one`
+const ONWARD = 0
+/** `at`: up to which position the record goes. Seals are only read where there are new ones. */
+const onwardOf = (sealed: string, at: string): string => `SELECT h.groups, ${at} AS position, h.image, ${ONWARD}::bigint AS n,
+  CASE WHEN ${at} <> ${sealed} THEN (SELECT json_agg(s ORDER BY s.last)::text FROM (
+    SELECT first, last, before, hashes, tag FROM seals WHERE last > ${sealed} ORDER BY last DESC LIMIT ${SEALS_MAX}) s) END AS hint,
+  CASE WHEN ${sealed} = 0 THEN '' WHEN ${at} = ${sealed} THEN h.seal ELSE (SELECT tag FROM seals WHERE last = ${sealed}) END AS hash
+  FROM head h WHERE h.one`
+/** One statement, so that the head and the rows are of one moment. `$1`: the last group that is known, `$2`: the last seal. */
+export const FEED = `SELECT h.groups, h.position, h.image, g.n, g.hint, NULL::text AS hash
+  FROM head h LEFT JOIN sealed_groups g ON g.n > $1 AND g.n <= h.groups WHERE h.one
+  UNION ALL ${onwardOf('$2::bigint', 'h.position')}`
+/** The record as its facts have it, whatever the head says. */
+export const RECORD = onwardOf('$1::bigint', '(SELECT coalesce(max(position), 0) FROM facts)')
+
+/** Rows of the feed, apart from the record behind a seal. */
+export function feedIn(rows: readonly FeedRow[]): { readonly groups: readonly FeedRow[]; readonly onward: Onward } {
+  const { position, hint, hash } = rows.find(({ n }) => n === ONWARD)!
+  return { groups: rows.filter(({ n }) => n !== ONWARD), onward: { position, at: hash, since: JSON.parse(hint ?? '[]') as Seal[] } }
+}
 
 /** The channel that servers listen to. A message on it is a number and a name. */
 export const CHANNEL = 'countersign'

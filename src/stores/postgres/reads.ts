@@ -1,6 +1,7 @@
 // The questions that a store puts to its tables. Each is one statement, so each is about one moment.
 import type { Backend, Inspection } from '#kernel/log/backend.ts'
 import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'
+import type { Seal } from '#kernel/log/seals/seals.ts'
 import type { FactsOf, FactsPage, Key, Place, StoredFact, StoredImage } from '#kernel/log/store.ts'
 import { END } from '#kernel/declare/schema.ts'
 import { fromDb, inDb } from './text.ts'
@@ -16,7 +17,7 @@ type DocumentRow = ImageAtRest & {
 }
 /** A document's row, the newest image of its key, the fact of that and the line after it. */
 const COLUMNS = `k.key, d.version AS "docVersion", d.image AS "docImage", d.text AS "docText", d.tag AS "docTag",
-  i.id, i.version, i.salt, i.text, f.scope, f.seq, f.line, f.hash, n.line AS after`
+  i.id, i.version, i.salt, i.text, f.position, f.scope, f.seq, f.line, f.hash, n.line AS after`
 const TABLES = `unnest($1::text[]) AS k (key) LEFT JOIN docs d ON d.key = k.key
   LEFT JOIN LATERAL (SELECT * FROM images WHERE images.key = k.key ORDER BY version DESC LIMIT 1) i ON TRUE
   LEFT JOIN facts f ON f.position = i.position LEFT JOIN facts n ON n.scope = f.scope AND n.seq = f.seq + 1`
@@ -100,6 +101,17 @@ export async function factsIn(query: Query, of: FactsOf, { after, limit, reverse
   }
   return facts
 }
+
+export const sealsIn = (query: Query, after: number, limit: number): Promise<Seal[]> =>
+  query('seals', 'SELECT first, last, before, hashes, tag FROM seals WHERE last > $1 ORDER BY last LIMIT $2', [after, limit])
+
+export const sealsAt = (query: Query, positions: readonly number[]): Promise<Seal[]> =>
+  query(
+    'seals at',
+    `SELECT DISTINCT s.* FROM unnest($1::bigint[]) AS p (position),
+     LATERAL (SELECT first, last, before, hashes, tag FROM seals WHERE last >= p.position ORDER BY last LIMIT 1) s`,
+    [positions],
+  )
 
 export const placeIn = async (query: Query, key: Key): Promise<Place | null> => {
   const text = `SELECT f.scope, f.seq, f.position, f.hash FROM docs d JOIN images i ON i.id = d.image JOIN facts f ON f.position = i.position

@@ -1,5 +1,5 @@
-// The tables of a database, as a numbered list of steps. A step that was released is never changed, and steps only add: servers of the
-// release before go on working on what they know. `COLLATE "C"`: texts are compared by their bytes, whatever the locale of the database.
+// The tables of a database, as a numbered list of steps. A step that was released is never changed, and steps only add, so that servers
+// of the release before go on working on what they know; step 5 alone shuts them out. `COLLATE "C"`: texts are compared by their bytes, whatever the locale of the database.
 import type pg from 'pg'
 import { connectAlone, SCHEMA } from './link.ts'
 
@@ -63,6 +63,13 @@ export const steps: readonly string[] = [
      ('execution.request.open', 'execution.request.twice', 'execution.request.claimed') AND split_part(prefix, E'\\x01\\x01', 3) <> '9';
    INSERT INTO counts SELECT array_to_string((string_to_array(next, E'\\x01\\x01'))[1:3], E'\\x01\\x01') || E'\\x01\\x01', count(*) FROM moved
      WHERE split_part(next, E'\\x01\\x01', 1) NOT IN ('execution.request.urgent', 'execution.request.called') GROUP BY 1`,
+  // A seal for each group of facts. Servers of the release before write facts without one, so they must not write any more: they do not find
+  // their table, and answer 503 until they are restarted.
+  `CREATE TABLE seals (
+     last bigint PRIMARY KEY, first bigint NOT NULL, before text NOT NULL, hashes text COLLATE "C" NOT NULL, tag text NOT NULL);
+   ALTER TABLE seals ALTER COLUMN hashes SET STORAGE EXTERNAL;
+   ALTER TABLE head ADD COLUMN seal text NOT NULL DEFAULT '';
+   ALTER TABLE groups RENAME TO sealed_groups`,
 ]
 
 /** One server migrates, the others wait for it; a step may take its time. */

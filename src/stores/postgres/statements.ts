@@ -53,7 +53,7 @@ const textColumn = <T, K extends keyof T>(rows: readonly T[], name: K): Column =
 const numberColumn = <T, K extends keyof T>(rows: readonly T[], name: K): Column =>
   numbers(rows.map((row) => row[name]) as (number | null)[])
 
-function recordOf({ facts, images }: Group): Part[] {
+function recordOf({ facts, seal, images }: Group): Part[] {
   const all: Part[] = []
   if (facts.length > 0)
     all.push({
@@ -69,6 +69,13 @@ function recordOf({ facts, images }: Group): Part[] {
       ],
     })
   if (facts.length > 0) all.push(chainsOf(facts))
+  if (seal)
+    all.push({
+      name: 'seals',
+      table: 'seals',
+      text: 'INSERT INTO seals (last, first, before, hashes, tag) VALUES ($1, $2, $3, $4, $5)',
+      values: [seal.last, seal.first, seal.before, seal.hashes, seal.tag],
+    })
   if (images.length > 0)
     all.push({
       name: 'images',
@@ -159,17 +166,17 @@ function indexOf({ entries, present, counts }: Group): Part[] {
   return all
 }
 
-const ownOf = ({ hint, images }: Group, { n, id, node, image }: Own): Part[] => [
+const ownOf = ({ hint, images, seal }: Group, { n, id, node, image }: Own): Part[] => [
   {
     name: 'group',
-    table: 'groups',
-    text: 'INSERT INTO groups (n, id, node, hint) VALUES ($1, $2, $3, $4)',
+    table: 'sealed_groups',
+    text: 'INSERT INTO sealed_groups (n, id, node, hint) VALUES ($1, $2, $3, $4)',
     values: [n, id, node, JSON.stringify(hint)],
   },
   {
     name: 'head',
     table: 'head',
-    text: 'UPDATE head SET groups = $1, position = $2, image = $3 WHERE one RETURNING pg_notify($4, $5)',
-    values: [n, hint.position, images.at(-1)?.id ?? image, CHANNEL, `${n} ${node}`],
+    text: 'UPDATE head SET groups = $1, position = $2, image = $3, seal = coalesce($4, seal) WHERE one RETURNING pg_notify($5, $6)',
+    values: [n, hint.position, images.at(-1)?.id ?? image, seal?.tag ?? null, CHANNEL, `${n} ${node}`],
   },
 ]

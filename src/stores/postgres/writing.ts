@@ -7,9 +7,9 @@ import type { Client, QueryResult } from 'pg'
 import type { Backend, DocState, Group, State, Wanted, WriteFailure } from '#kernel/log/backend.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { Key } from '#kernel/log/store.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { Damaged, Refusal } from '#kernel/declare/errors.ts'
 import { texts } from './columns.ts'
-import { FEED, type Feed, type FeedRow } from './feed.ts'
+import { FEED, feedIn, type Feed, type FeedRow } from './feed.ts'
 import { ask, asksAgain, inOneTrip, isLost, Lost, together, unavailableFor, type Link, type Row } from './link.ts'
 import { statementsOf } from './statements.ts'
 import { fromDb, inDb, isTooLong } from './text.ts'
@@ -165,7 +165,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
         const trip = inOneTrip(client, () => [
           ask(client, 'begin', 'BEGIN'),
           ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
-          ask<{ n: number }>(client, 'find', 'SELECT n FROM groups WHERE id = $1', [group.id]),
+          ask<{ n: number }>(client, 'find', 'SELECT n FROM sealed_groups WHERE id = $1', [group.id]),
           // A change: without a warning it proves that everything before it is replicated as well.
           ask(client, 'touch', 'UPDATE head SET touched = touched + 1 WHERE one'),
           ask(client, 'commit', 'COMMIT'),
@@ -210,7 +210,18 @@ function failureFor(error: unknown): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const refusal = unavailableFor(error)
   if (refusal) return failing('full', refusal.message.replace(/: nothing was changed$/, ''))
+  const foreign = foreignRow(error)
+  if (foreign !== null) return Object.assign(new Damaged('record', foreign), { failure: 'refused' } as const)
   return Object.assign(error as Error, { failure: 'refused' } as const)
+}
+
+/** Behind the lock every position, number and image is given once: a row that is there already was not written by a server. */
+function foreignRow(error: unknown): string | null {
+  const { code, table, detail } = error as { readonly code?: string; readonly table?: string; readonly detail?: string }
+  const isForeign = code === '23505' && ['facts', 'images', 'seals'].includes(table ?? '')
+  return isForeign
+    ? `a row stands in ${table} that no server of this installation wrote (${detail ?? 'its key was to be given next'})`
+    : null
 }
 
 function refuseTooLong({ entries, create, counts }: Group): void {
@@ -233,34 +244,37 @@ type StateRow =
   | (Omit<DocState, 'version'> & { readonly of: 'docs'; readonly name: string; readonly number: number })
   | (Omit<Head, 'seq'> & { readonly of: 'chains'; readonly name: string; readonly number: number })
   | { readonly of: 'counts'; readonly name: string; readonly number: number }
-const STATE = `SELECT 'feed' AS of, NULL AS name, position AS number, image, NULL AS hash, NULL AS at, groups, n, hint FROM (${FEED}) f
-  UNION ALL SELECT 'docs', key, version, image, NULL, NULL, NULL, NULL, NULL FROM docs WHERE key = ANY($2::text[])
-  UNION ALL SELECT 'chains', scope, seq, NULL, hash, at, NULL, NULL, NULL FROM chains WHERE scope = ANY($3::text[])
-  UNION ALL SELECT 'counts', prefix, count, NULL, NULL, NULL, NULL, NULL, NULL FROM counts WHERE prefix = ANY($4::text[])`
+const STATE = `SELECT 'feed' AS of, NULL AS name, position AS number, image, hash, NULL AS at, groups, n, hint FROM (${FEED}) f
+  UNION ALL SELECT 'docs', key, version, image, NULL, NULL, NULL, NULL, NULL FROM docs WHERE key = ANY($3::text[])
+  UNION ALL SELECT 'chains', scope, seq, NULL, hash, at, NULL, NULL, NULL FROM chains WHERE scope = ANY($4::text[])
+  UNION ALL SELECT 'counts', prefix, count, NULL, NULL, NULL, NULL, NULL, NULL FROM counts WHERE prefix = ANY($5::text[])`
 
 /** One round trip. Each statement sees all that was committed before the lock came: READ COMMITTED takes a snapshot for each. */
-async function lockAndRead(client: Client, { keys, scopes, prefixes }: Wanted, since: number): Promise<Read> {
+async function lockAndRead(client: Client, { keys, scopes, prefixes, sealed }: Wanted, since: number): Promise<Read> {
   const wanted = [texts([...keys].map(inDb)), texts([...scopes]), texts([...prefixes].map(inDb))]
   const trip = inOneTrip(client, () => [
     ask(client, 'begin', 'BEGIN'),
     ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
-    ask(client, 'state', STATE, [since, ...wanted]),
+    ask(client, 'state', STATE, [since, sealed, ...wanted]),
   ])
   const rows = (await together(trip))[2]!.rows as unknown as StateRow[]
-  const news: FeedRow[] = []
+  const feed: FeedRow[] = []
   const found = new Map<Key, DocState>()
   const heads = new Map<string, Head>()
   const sums = new Map<string, number>()
   for (const row of rows) {
-    if (row.of === 'feed') news.push({ groups: row.groups, position: row.number, image: row.image, n: row.n, hint: row.hint })
+    if (row.of === 'feed')
+      feed.push({ groups: row.groups, position: row.number, image: row.image, n: row.n, hint: row.hint, hash: row.hash })
     else if (row.of === 'docs') found.set(fromDb(row.name), { version: row.number, image: row.image })
     else if (row.of === 'chains') heads.set(row.name, { seq: row.number, hash: row.hash, at: row.at })
     else sums.set(fromDb(row.name), row.number)
   }
+  const { groups: news, onward } = feedIn(feed)
   const { position, image } = news[0]!
   return {
     news,
     state: {
+      onward,
       position,
       image,
       docOf: (key) => found.get(key),

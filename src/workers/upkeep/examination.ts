@@ -82,6 +82,11 @@ async function* stepsOf({ store, blobs, beside }: Examined, taking: Taking) {
 
 /** Every fact from the first; behind one that differs it goes on with the next. */
 async function* factsIn(store: Store, { take, say, learn }: Taking) {
+  const how = await store.recheck()
+  if (how !== null) take([{ what: 'record', how }])
+  const [first] = await store.facts({ by: 'position' }, { after: -Number.MAX_SAFE_INTEGER, limit: 1, asStored: true })
+  if (first && first.position < 1)
+    take([{ what: `project ${first.scope}, number ${first.seq}`, how: `it stands at position ${first.position}, before the first` }])
   let verification = createVerification(store, NOTHING_VERIFIED)
   for (;;) {
     const { marker, difference, facts, stoppedAt } = await verification.next()

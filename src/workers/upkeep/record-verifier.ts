@@ -2,6 +2,7 @@
 // the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
 import { differenceIn, GENESIS, type Difference } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
+import { faultUnder, SEAL_CHANGED, UNSEALED, type Seal } from '#kernel/log/seals/seals.ts'
 import type { Store, StoredFact } from '#kernel/log/store.ts'
 import type { Examination } from './examination.ts'
 import type { Findings } from './findings.ts'
@@ -48,7 +49,7 @@ export type Verification = {
 }
 
 /**
- * Facts in the order of their positions, each against its own hash, its images and the one before it in its chain. Without a
+ * Facts in the order of their positions, each against its own hash, its images, its seal and the one before it in its chain. Without a
  * marker it begins at the first fact; what was verified before is only compared with the marker.
  */
 export function createVerification(store: Store, from: Marker): Verification {
@@ -82,11 +83,32 @@ export function createVerification(store: Store, from: Marker): Verification {
     if (tip === null || tip.seq !== fact.seq - 1) return wrong(`it does not follow number ${fact.seq - 1} of its project`)
     if (tips.size >= TIPS_MAX) tips.clear()
     tips.set(fact.scope, { seq: fact.seq, hash: fact.hash })
+    let difference: Difference | null
     try {
-      return differenceIn(fact, tip.hash)
+      difference = differenceIn(fact, tip.hash)
     } catch {
       return wrong('the line cannot be read')
     }
+    const fault = difference ? null : await sealFault(fact)
+    return fault === null ? difference : wrong(fault)
+  }
+
+  /** The seal of the last fact, and those that were read behind it. */
+  let seal: Seal | undefined
+  let ahead: Seal[] = []
+  async function sealFault(fact: StoredFact): Promise<string | null> {
+    while (!seal || seal.last < fact.position) {
+      if (ahead.length === 0) ahead = await store.seals(seal?.last ?? marker.position, SLICE)
+      const next = ahead.shift()
+      if (!next) return UNSEALED
+      if (!store.isSeal(next)) return SEAL_CHANGED
+      // Behind a marker in the midst of the record there is no seal yet that it must follow.
+      const before = seal ?? (marker.position === 0 ? { last: 0, tag: '' } : null)
+      if (before && (next.before !== before.tag || next.first !== before.last + 1))
+        return 'the seal of its group does not follow the one before it'
+      seal = next
+    }
+    return faultUnder(seal, fact)
   }
 
   return {
@@ -140,7 +162,13 @@ export async function verifyNow(
   const verification = createVerification(store, skipped ?? from)
   const found = await advance(verification, { factsMax, msMax }, clock, () => signal.aborted)
   const marker = skipped || !found ? from : { ...found.marker, chains: verification.chains() }
-  return { marker, difference: found?.difference ?? null }
+  return { marker, difference: found?.difference ?? (await putBack(store)) }
+}
+
+/** Whether the record still follows from what this process knows to be sealed. */
+async function putBack(store: Store): Promise<Difference | null> {
+  const what = await store.recheck()
+  return what === null ? null : { scope: 'all', seq: store.sealed().position, what }
 }
 
 /** Slice after slice, until there is nothing left, or something wrong, or enough; null: not even one. */
@@ -217,8 +245,8 @@ export function runVerifier(
   async function step(count: number): Promise<number> {
     const began = clock.now()
     const slice = await verification.next()
-    note(slice)
     const caughtUp = slice.facts < SLICE
+    note(caughtUp && !slice.difference ? { ...slice, difference: await putBack(store) } : slice)
     if (caughtUp || count % SLICES_PER_MARKER === 0) await save()
     return caughtUp ? CAUGHT_UP_MS : restAfterFacts(began)
   }

@@ -2,7 +2,7 @@
 // late, never, or as ROLLBACK, connections that break on either way, and notifications that are late, lost or come twice. The code of the
 // PostgreSQL store that writes runs on it as it is.
 import type { Group } from '#kernel/log/backend.ts'
-import { applyGroup, headIn, memoryReads, type MemoryDisk, type MemoryReads } from '#stores/memory.ts'
+import { applyGroup, headIn, memoryReads, onwardIn, type MemoryDisk, type MemoryReads } from '#stores/memory.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { FeedRow } from '#stores/postgres/feed.ts'
 import type { Link } from '#stores/postgres/link.ts'
@@ -25,7 +25,7 @@ export type Database = {
   readonly disk: MemoryDisk
   /** Reads as a server makes them: answered late at times, and not at all while it is cut off. */
   readsFor(life: Life): MemoryReads
-  feed(life: Life, since: number): Promise<FeedRow[]>
+  feed(life: Life, since: number, sealed: number): Promise<FeedRow[]>
   linkFor(life: Life): Link
   /** Rung when others may have committed. */
   watch(life: Life, ring: () => void): void
@@ -70,11 +70,13 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
     waiting.shift()?.resume()
   }
 
-  function feedRows(since: number): FeedRow[] {
+  function feedRows(since: number, sealed: number): FeedRow[] {
     const head = { groups: rows.length, position: disk.facts.length, image: disk.images.length }
+    const { at, since: seals } = onwardIn(disk, sealed)
+    const onward = { ...head, n: 0, hint: JSON.stringify(seals), hash: at }
     const news = rows.filter(({ n }) => n > since)
-    if (news.length === 0) return [{ ...head, n: null, hint: null }]
-    return news.map(({ n, hint }) => ({ ...head, n, hint }))
+    if (news.length === 0) return [{ ...head, n: null, hint: null, hash: null }, onward]
+    return [...news.map(({ n, hint }) => ({ ...head, n, hint, hash: null })), onward]
   }
 
   function apply(writes: readonly Statement[]): void {
@@ -96,9 +98,9 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
   function said({ name, values }: Statement): object[] {
     if (name === 'find') return rows.filter(({ id }) => id === values[0])
     if (name !== 'state') return []
-    const [keys, scopes, prefixes] = values.slice(1).map(columnOf) as [string[], string[], string[]]
+    const [keys, scopes, prefixes] = values.slice(2).map(columnOf) as [string[], string[], string[]]
     return [
-      ...feedRows(values[0] as number).map(({ position: number, ...row }) => ({ of: 'feed', number, ...row })),
+      ...feedRows(values[0] as number, values[1] as number).map(({ position: number, ...row }) => ({ of: 'feed', number, ...row })),
       ...keys.flatMap((name) => {
         const doc = disk.docs.get(fromDb(name))
         return doc ? [{ of: 'docs', name, number: doc.version, image: doc.image }] : []
@@ -297,7 +299,7 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
   return {
     disk,
     readsFor,
-    feed: (life, since) => asked(life, () => Promise.resolve(feedRows(since)), 0.7),
+    feed: (life, since, sealed) => asked(life, () => Promise.resolve(feedRows(since, sealed)), 0.7),
     linkFor,
     watch: (life, ring) => void watching.set(life, ring),
     groups: () => rows.length,
@@ -312,6 +314,7 @@ export function createDatabase({ disk, random, scheduler, isFaulty, happened, on
 const PARAMETERS: Readonly<Record<string, number>> = {
   facts: 9,
   chains: 4,
+  seals: 5,
   images: 7,
   remove: 1,
   update: 5,
@@ -320,7 +323,7 @@ const PARAMETERS: Readonly<Record<string, number>> = {
   add: 1,
   counts: 2,
   group: 4,
-  head: 5,
+  head: 6,
 }
 
 const columnOf = (given: unknown): any[] => (given as { values: any[] } | undefined)?.values ?? []
@@ -347,7 +350,9 @@ function groupIn(writes: readonly Statement[]): Omit<Group, 'hint'> {
   const texts = (name: string): string[] => ((columns(name)[0] ?? []) as string[]).map(fromDb)
   const docs = (name: string): any[] => keyed(rowsOf(name, 'key', 'version', 'image', 'text', 'tag'))
   const [dropped, added] = [texts('drop'), texts('add')]
+  const [last, first, before, hashes, tag] = (parts.get('seals') ?? []) as [number, number, string, string, string]
   return {
+    seal: parts.has('seals') ? { last, first, before, hashes, tag } : null,
     facts: rowsOf('facts', 'position', 'scope', 'seq', 'at', 'actor', 'task', 'root', 'hash', 'line'),
     images: keyed(rowsOf('images', 'id', 'position', 'key', 'version', 'previous', 'salt', 'text')),
     remove: texts('remove'),

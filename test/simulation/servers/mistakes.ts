@@ -8,6 +8,7 @@ const one = (name: string, file: string, find: string, replace: string): Mistake
 })
 
 export const serverMistakes: readonly Mistake[] = [
+  one('a-seal-follows-nothing', 'kernel/log/sealing.ts', 'sealOf(group.facts, tip.tag, tag)', "sealOf(group.facts, '', tag)"),
   one(
     'no-barrier-before-a-read',
     'kernel/call/query.ts',

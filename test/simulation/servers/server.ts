@@ -5,7 +5,7 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import { createSequencer } from '#kernel/log/group-commit.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
-import { createFeed } from '#stores/postgres/feed.ts'
+import { createFeed, feedIn } from '#stores/postgres/feed.ts'
 import { createWriting } from '#stores/postgres/writing.ts'
 import { createEffects, runConcluder } from '#workers/effect-runner.ts'
 import { openLeases, type Leases } from '#workers/leases.ts'
@@ -64,9 +64,10 @@ function backendOn(database: Database, scheduler: Scheduler, random: Random, lif
     ...database.readsFor(life),
     transact: writing.transact,
     heldUp: writing.heldUp,
-    async news() {
+    async news(sealed) {
       const since = feed.since()
-      return feed.take(await database.feed(life, since), since)
+      const { groups, onward } = feedIn(await database.feed(life, since, sealed))
+      return { hint: feed.take(groups, since), onward }
     },
     watch(ring) {
       database.watch(life, ring)

@@ -32,8 +32,8 @@ export function postgresMaker(): PostgresMaker {
         client = new pg.Client({ connectionString: database.url, options: '-c search_path=countersign' })
         await client.connect()
       }
-      await client!.query('TRUNCATE facts, images, docs, entries, counts, chains, groups')
-      await client!.query('UPDATE head SET groups = 0, position = 0, image = 0')
+      await client!.query('TRUNCATE facts, images, docs, entries, counts, chains, seals, sealed_groups')
+      await client!.query(`UPDATE head SET groups = 0, position = 0, image = 0, seal = ''`)
       if (disk) await fill(client!, disk)
       store = await postgresStore(database.url)
       return store
@@ -46,9 +46,10 @@ export function postgresMaker(): PostgresMaker {
   }
 }
 
-async function fill(client: pg.Client, { facts, images, docs, entries, counts }: MemoryDisk): Promise<void> {
+async function fill(client: pg.Client, { facts, seals, images, docs, entries, counts }: MemoryDisk): Promise<void> {
   const group: Group = {
     facts,
+    seal: null,
     images,
     create: [...docs].map(([key, { version, image, text, tag }]) => ({ key, version, image, text: image === null ? text : null, tag })),
     update: [],
@@ -59,7 +60,15 @@ async function fill(client: pg.Client, { facts, images, docs, entries, counts }:
     hint: { position: facts.length, keys: [], wakes: [] },
   }
   for (const [, text, values] of rowsOf(group)) await client.query(text, values)
-  await client.query('UPDATE head SET position = $1, image = $2', [facts.length, images.length])
+  for (const { last, first, before, hashes, tag } of seals)
+    await client.query('INSERT INTO seals (last, first, before, hashes, tag) VALUES ($1, $2, $3, $4, $5)', [
+      last,
+      first,
+      before,
+      hashes,
+      tag,
+    ])
+  await client.query('UPDATE head SET position = $1, image = $2, seal = $3', [facts.length, images.length, seals.at(-1)?.tag ?? ''])
 }
 
 /** So many of them, chosen anew by each run; all of them in `npm run test:long`. */

@@ -207,6 +207,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/agent.update': '             y      y     y     y    u   u     n      u     u    n    u      u',
   'identity/agent.seal_key': '           y      y     y     y    u   u     n      y     u    n    u      u',
   'identity/keys.record': '              y      u     u     u    u   u     u      u     u    u    u      u',
+  'identity/record.accept': '            y      u     u     u    u   u     u      u     u    u    u      u',
   'identity/project.add': '              y      y     y     u    u   u     u      u     u    u    u      u',
   'identity/project.get': '              y      y     y     y    y   y     n      y     y    n    y      y',
   'identity/project.list': '             y      y     y     y    y   y     y      y     y    y    y      y',

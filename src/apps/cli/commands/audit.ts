@@ -1,14 +1,17 @@
 // The record: checked to its end, page by page, and rebuilt for one task. A record that is not in order ends with exit code 1.
+import { rmSync } from 'node:fs'
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Found } from '#kernel/log/store.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
-import { exits, type Exit } from '../exit-codes.ts'
+import { StartError } from '../../server/start-error.ts'
+import { CliError, exits, type Exit } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
+import { dataFolder } from '../remote/credentials.ts'
 import { recordAt } from '../remote/http.ts'
 import { listings } from '../derive/columns.ts'
 import type { Remote } from '../remote/remote.ts'
 import { tableFor, writeJson } from '../output/render.ts'
-import type { Context, Spec } from '../derive/command.ts'
+import { spec, type Context, type Spec } from '../derive/command.ts'
 import { startProgress } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
@@ -216,4 +219,53 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
     },
   }
   return made
+}
+
+/** After a backup was restored on purpose: the next start of this data folder takes the record as it is. */
+export const acceptSpec = spec(
+  'audit accept',
+  'After restoring a backup: let the next start take the record as it is, although this data folder has seen a later one.',
+  {
+    flags: [],
+    examples: ['countersign audit accept --data /var/lib/countersign'],
+    async run(context) {
+      const { io, globals, paint } = context
+      const folder = dataFolder(io, globals)
+      const { anchorFile } = await import('../../server/folder/anchor.ts')
+      const { anchorIn, markerIn, sharedAnchorIn } = await import('../../server/folder/data-folder.ts')
+      const { lockFolder } = await import('../../server/folder/folder-lock.ts')
+      const free = orRefused(() => lockFolder(folder, `a server uses ${folder}: stop it first`))
+      try {
+        const files = [anchorIn(folder), sharedAnchorIn(folder)].map(anchorFile)
+        const anchors = await Promise.all(files.map(async (file) => ({ file, anchor: await file.read() })))
+        const found = anchors.flatMap(({ file, anchor }) => (anchor ? [{ file, anchor }] : []))
+        if (found.length === 0)
+          throw new CliError(
+            exits.refused,
+            'NO_ANCHOR',
+            `there is no anchor in ${folder}, so there is nothing to accept`,
+            '--data names the folder that the server uses; without an anchor it starts',
+          )
+        for (const { file, anchor } of found) await file.write({ ...anchor, accepted: true })
+        // It names facts that the restored record may not have. Without it everything is verified again.
+        rmSync(markerIn(folder), { force: true })
+        const seen = Math.max(...found.map(({ anchor }) => anchor.position))
+        if (context.json) return writeJson(context, { data: folder, seen })
+        io.out.write(
+          `${paint('green', '✔')} the next start takes the record as it is, and writes on it that position ${seen} had been seen\n`,
+        )
+      } finally {
+        free()
+      }
+    },
+  },
+)
+
+function orRefused<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error
+    throw new CliError(exits.refused, 'IN_USE', error.message)
+  }
 }

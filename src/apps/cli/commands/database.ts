@@ -89,11 +89,12 @@ const adminKey = spec('admin-key', 'Make a new admin key of a shared database an
       const { directory, people } = await import('#protocols/identity/directory.ts')
       const { protocols } = await import('#protocols/index.ts')
       const { createNotary, taggerOf } = await import('#workers/keys/notary.ts')
-      const { openSharedKeys } = await import('../../server/database/shared-keys.ts')
+      const { openSharedKeys, sealShared } = await import('../../server/database/shared-keys.ts')
       const { issueAdminKey, revokeAdminKeys } = await import('../../server/folder/first-start.ts')
       const { makeFolder } = await import('../../server/folder/data-folder.ts')
       const keys = await openSharedKeys(values, settings.secret.name, { now: realClock.now, entropy: realEntropy })
       useTag(taggerOf(keys.server))
+      await sealShared(settings.url, values)
       const notary = createNotary(keys.server, keys.ring, () => '')
       const clock = { now: realClock.now, entropy: realEntropy }
       const kernel = createKernel({ store, protocols, contracts, directory, people, notary, ...clock, asksPerMinute: null })

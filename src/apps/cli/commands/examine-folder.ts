@@ -4,10 +4,12 @@ import type { Difference } from '#kernel/log/hash-chain.ts'
 import type { Found, Store } from '#kernel/log/store.ts'
 import { checksOf } from '#stores/blob-reading.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
+import { serverKeyId } from '#workers/keys/notary.ts'
 import { differenceAt } from '#workers/upkeep/record-verifier.ts'
 import { keysBeside } from '../../server/folder/record-check.ts'
 import { realClock } from '../../server/clock.ts'
-import { markerFile, markerIn } from '../../server/folder/data-folder.ts'
+import { anchorFile, differenceFromAnchor } from '../../server/folder/anchor.ts'
+import { anchorIn, markerFile, markerIn } from '../../server/folder/data-folder.ts'
 import { keysIn, readRing, serverKeyOrNull } from '../../server/folder/key-files.ts'
 import { openStore } from '../remote/folder.ts'
 
@@ -16,6 +18,12 @@ const PORTION_MS = 200
 async function againstMarker(store: Store, folder: string): Promise<Difference | null> {
   const marker = await markerFile(markerIn(folder)).read()
   return marker && marker.position > 0 ? differenceAt(store, marker) : null
+}
+
+/** Null also where the folder has no anchor, or one that the operator set aside. */
+async function againstAnchor(store: Store, folder: string, server: Uint8Array | null): Promise<Difference | null> {
+  const anchor = await anchorFile(anchorIn(folder)).read()
+  return anchor && !anchor.accepted && server ? differenceFromAnchor(store, anchor, serverKeyId(server)) : null
 }
 
 /** How the record differs from what was verified before. */
@@ -28,19 +36,23 @@ export async function markerDifference(folder: string): Promise<Difference | nul
   }
 }
 
+const namedIn = ({ scope, seq, what }: Difference): Found => ({
+  what: scope === 'all' ? 'record' : `project ${scope}, number ${seq}`,
+  how: what,
+})
+
 export async function examineFolder(
   folder: string,
   say: (words: string) => void,
 ): Promise<{ readonly facts: number; readonly found: readonly Found[] }> {
   const store = openStore(folder)
   async function beside(): Promise<Found[]> {
-    const difference = await againstMarker(store, folder)
     const ring = await readRing(keysIn(folder)).catch(() => null)
     const server = serverKeyOrNull(keysIn(folder))
     // Whether there are keys at all is said elsewhere.
     const keys = ring && server ? await keysBeside(store, { server, ring: () => ring }) : []
-    const { scope = '', seq = 0, what = '' } = difference ?? {}
-    return difference ? [{ what: `project ${scope}, number ${seq}`, how: what }, ...keys] : keys
+    const differences = [await againstMarker(store, folder), await againstAnchor(store, folder, server)]
+    return [...differences.flatMap((difference) => (difference ? [namedIn(difference)] : [])), ...keys]
   }
   try {
     const examination = createExamination({ store, blobs: checksOf(join(folder, 'blobs')), beside })

@@ -2,7 +2,7 @@
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { agentRun } from '../commands/agent-run.ts'
 import { askSpecs } from '../commands/ask.ts'
-import { exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
+import { acceptSpec, exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
 import { completionSpec } from './completion.ts'
 import { derivedSpec } from './from-operation.ts'
@@ -99,6 +99,7 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...inboxAnswers,
     ...reviewSpecs,
     ...receiptSpecs,
+    acceptSpec,
     ...databaseSpecs,
     ...deviceSpecs,
     permissionsSpec,

@@ -13,16 +13,17 @@ import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { postgresStore, type PostgresStore } from '#stores/postgres.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
-import { taggerOf } from '#workers/keys/notary.ts'
+import { serverKeyId, taggerOf } from '#workers/keys/notary.ts'
 import { createVerification, NOTHING_VERIFIED } from '#workers/upkeep/record-verifier.ts'
 import { lockFolder } from '../folder/folder-lock.ts'
-import { makeFolder } from '../folder/data-folder.ts'
-import { keysIn, ringFile, serverFile } from '../folder/key-files.ts'
+import { anchorFile } from '../folder/anchor.ts'
+import { anchorIn, makeFolder } from '../folder/data-folder.ts'
+import { keysIn, markSealed, ringFile, serverFile } from '../folder/key-files.ts'
 import { pushFile } from '../folder/push-key-file.ts'
 import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
 import { secretFrom } from './secret.ts'
-import { MOVE_NAME, orOther, PUSH_NAME, RING_NAME, SERVER_KEY_NAME } from './shared-keys.ts'
+import { MOVE_NAME, orOther, PUSH_NAME, RING_NAME, sealedKeyText, sealShared, SERVER_KEY_NAME, serverKeyIn } from './shared-keys.ts'
 
 type Row = Readonly<Record<string, string | number | null>>
 type Table = { readonly name: string; readonly key: string; readonly columns: readonly string[]; readonly encoded: string | null }
@@ -34,11 +35,14 @@ const tables: readonly Table[] = [
     columns: ['position', 'scope', 'seq', 'at', 'actor', 'task', 'root', 'hash', 'line'],
     encoded: null,
   },
+  { name: 'seals', key: 'last', columns: ['last', 'first', 'before', 'hashes', 'tag'], encoded: null },
   { name: 'images', key: 'id', columns: ['id', 'position', 'key', 'version', 'previous', 'salt', 'text'], encoded: 'key' },
   { name: 'docs', key: 'key', columns: ['key', 'version', 'image', 'text', 'tag'], encoded: 'key' },
   { name: 'entries', key: 'entry', columns: ['entry'], encoded: 'entry' },
   { name: 'counts', key: 'prefix', columns: ['prefix', 'count'], encoded: 'prefix' },
 ]
+const seals = tables.find(({ name }) => name === 'seals')!
+const documents = tables.find(({ name }) => name === 'docs')!
 const PAGE = 500
 const BYTES_MAX = 100 * 2 ** 30
 
@@ -82,7 +86,7 @@ function folderSide(db: DatabaseSync): Side {
 }
 
 function databaseSide({ query }: PostgresStore): Side {
-  const numeric = new Set(['position', 'seq', 'id', 'version', 'previous', 'image', 'count'])
+  const numeric = new Set(['position', 'seq', 'last', 'first', 'id', 'version', 'previous', 'image', 'count'])
   const out = ({ encoded }: Table, row: Row): Row => (encoded === null ? row : { ...row, [encoded]: fromDb(String(row[encoded])) })
   return {
     async page(table, after) {
@@ -205,7 +209,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const facts = await verify(source, data)
         await copy(folderSide(db), databaseSide(store), say)
         const blobCount = await copyBytes(await openBlobs(join(data, 'blobs'), { fatal }), blobs, say)
-        if ((await values.read(SERVER_KEY_NAME)) === null) await values.write(SERVER_KEY_NAME, server, 0)
+        if ((await values.read(SERVER_KEY_NAME)) === null) await values.write(SERVER_KEY_NAME, sealedKeyText(server), 0)
         if ((await values.read(RING_NAME)) === null) await values.write(RING_NAME, ring, 0)
         const pushes = pushFile(keysIn(data))
         if (existsSync(pushes) && (await values.read(PUSH_NAME)) === null) await values.write(PUSH_NAME, await readFile(pushes, 'utf8'), 0)
@@ -214,7 +218,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         await store.query('move chains', CHAINS, [])
         // In one statement: from here on it is an installation, and no move any more.
         await store.query('move ends', ENDS, [MOVE_NAME])
-        return { facts, documents: await databaseSide(store).count(tables[2]!), blobs: blobCount }
+        return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
       } finally {
         await source.close()
       }
@@ -230,7 +234,8 @@ const CHAINS = `INSERT INTO chains (scope, seq, hash, at)
   ON CONFLICT (scope) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, at = excluded.at`
 const ENDS = `WITH gone AS (DELETE FROM wrapped WHERE name = $1 RETURNING name)
   UPDATE head SET groups = groups + 1, position = (SELECT coalesce(max(position), 0) FROM facts),
-    image = (SELECT coalesce(max(id), 0) FROM images) FROM gone`
+    image = (SELECT coalesce(max(id), 0) FROM images),
+    seal = coalesce((SELECT tag FROM seals ORDER BY last DESC LIMIT 1), '') FROM gone`
 
 /** Back: a database whose servers are stopped into a folder that is new, or holds the unfinished move of the same database. */
 export async function moveToFolder(settings: DatabaseSettings, data: string, say: Say): Promise<Moved> {
@@ -247,7 +252,9 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       ])
       if (!server || !ring) throw new StartError('there is no installation in the database')
       if (await values.read(MOVE_NAME)) throw new StartError('a move into this database is not finished')
-      const tag = taggerOf(Buffer.from(server.text, 'base64url'))
+      await sealShared(settings.url, values)
+      const key = serverKeyIn(server.text)
+      const tag = taggerOf(Buffer.from(key, 'base64url'))
       useTag(tag)
       const facts = await verify(store, 'the database')
       await writeFile(note, '', { mode: 0o600 })
@@ -260,7 +267,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       }
       const blobCount = await copyBytes(blobs, await openBlobs(join(data, 'blobs'), { fatal }), say)
       await mkdir(keysIn(data), { recursive: true, mode: 0o700 })
-      await writeFile(serverFile(keysIn(data)), `${server.text}\n`, { mode: 0o600 })
+      await writeFile(serverFile(keysIn(data)), `${key}\n`, { mode: 0o600 })
       await writeFile(ringFile(keysIn(data)), ring.text, { mode: 0o600 })
       const pushes = await values.read(PUSH_NAME)
       if (pushes) await writeFile(pushFile(keysIn(data)), pushes.text, { mode: 0o600 })
@@ -268,9 +275,14 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       const there = await verify(moved, data)
       await moved.close()
       if (there !== facts) throw new StartError(`${facts} events were to be moved, ${there} are there`)
+      await markSealed(keysIn(data))
+      const last = (await databaseSide(store).last(seals)) as number | null
+      const [seal] = last === null ? [] : await store.seals(last - 1, 1)
+      if (seal)
+        await anchorFile(anchorIn(data)).write({ key: serverKeyId(Buffer.from(key, 'base64url')), position: seal.last, tag: seal.tag })
       const { rm } = await import('node:fs/promises')
       await rm(note)
-      return { facts, documents: await databaseSide(store).count(tables[2]!), blobs: blobCount }
+      return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
     })
   } finally {
     free()

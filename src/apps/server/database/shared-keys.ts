@@ -1,7 +1,10 @@
 // The keys of an installation whose servers share a database: they stand in it, wrapped under the secret, and the first server makes them.
+import type { Found } from '#kernel/log/store.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
+import { sealDatabase } from '#stores/postgres/baseline.ts'
 import { OtherSecret, type WrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { newRing, ringFrom, rotateRing, type KeyRing } from '#workers/keys/key-ring.ts'
+import { taggerOf } from '#workers/keys/notary.ts'
 import { newPushRing, pushRingFrom, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
 import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
 import { markerFrom, textOfMarker } from '../folder/data-folder.ts'
@@ -17,15 +20,53 @@ const MARKER_NAME = 'verified'
 /** There while a move into the database is under way. */
 export const MOVE_NAME = 'move'
 
+/** Behind the server key since the record is sealed: a database without seals lost them. */
+const SEALED = ' sealed'
+export const sealedKeyText = (key: string): string => (key.endsWith(SEALED) ? key : key + SEALED)
+export const serverKeyIn = (text: string): string => text.replace(SEALED, '')
+
+/** The operator's wish: to seal although something differs, or although this installation has sealed its record before. */
+export type SealWish = { readonly isForced: boolean; readonly isAccepted: boolean }
+
+/**
+ * Seals a record that was written before there were seals. To be called before anything is read from the record or written to it.
+ * Answers with what differs, where it was forced.
+ */
+export async function sealShared(
+  url: string,
+  values: WrappedValues,
+  wish: () => Promise<SealWish> = () => Promise.resolve({ isForced: false, isAccepted: false }),
+  signal?: AbortSignal,
+): Promise<readonly Found[]> {
+  const found = await values.read(SERVER_KEY_NAME)
+  if (!found) throw new StartError('there are no keys in the database: start a server first')
+  const tag = taggerOf(Buffer.from(serverKeyIn(found.text), 'base64url'))
+  const wasSealed = found.text.endsWith(SEALED)
+  let isForced = false
+  const differences = await sealDatabase(url, signal, async () => {
+    const wished = await wish()
+    isForced = wished.isForced
+    return { tag, isForced, wasSealed: wasSealed && !wished.isAccepted }
+  })
+  const [first] = differences
+  if (first && !isForced)
+    throw new StartError(
+      `RECORD_CHANGED: the record in the database was not sealed: ${first.what}: ${first.how}. Restore a backup, or look at it with --skip-verify`,
+    )
+  // Another server may have been faster.
+  if (!wasSealed) await values.write(SERVER_KEY_NAME, sealedKeyText(found.text), found.version)
+  return differences
+}
+
 /** `secretName`: how the secret was given, for what is said about another one. */
 export async function openSharedKeys(values: WrappedValues, secretName: string, { now, entropy }: KeyMaker): Promise<Keys> {
   if (await orOther(secretName, () => values.read(MOVE_NAME)))
     throw new StartError('a move into this database is not finished: run `countersign migrate` again, it goes on where it ended')
   const made = await orOther(secretName, async () => ({
-    server: await readOrMake(values, SERVER_KEY_NAME, () => Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url')),
+    server: await readOrMake(values, SERVER_KEY_NAME, () => sealedKeyText(Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url'))),
     ring: await readOrMake(values, RING_NAME, () => JSON.stringify(newRing(timestampOf(now())))),
   }))
-  const server = Buffer.from(made.server.text, 'base64url')
+  const server = Buffer.from(serverKeyIn(made.server.text), 'base64url')
   if (server.length !== SERVER_KEY_BYTES) throw new StartError('the server key in the database is broken: restore a backup')
   let { version } = made.ring
   let ring = ringFrom(made.ring.text)

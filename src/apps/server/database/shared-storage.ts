@@ -14,7 +14,7 @@ import { StartError } from '../start-error.ts'
 import type { Storage, StorageParts } from '../storage.ts'
 import { createDatabaseFigures } from './figures.ts'
 import { secretFrom } from './secret.ts'
-import { openSharedKeys, openSharedPushKeys, sharedMarker } from './shared-keys.ts'
+import { openSharedKeys, openSharedPushKeys, sealShared, sharedMarker, type SealWish } from './shared-keys.ts'
 
 export type Durability = 'single' | 'replicated'
 
@@ -57,6 +57,11 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
     const values = wrappedValues(store.query, secret)
     const keys = await openSharedKeys(values, settings.secret.name, { now: clock.now, entropy: realEntropy })
     tag = taggerOf(keys.server)
+    const wish = async (): Promise<SealWish> => ({
+      isForced: parts.config.skipVerify,
+      isAccepted: (await parts.folder.sharedAnchor.read())?.accepted === true,
+    })
+    for (const difference of await orStartError(() => sealShared(settings.url, values, wish, signal))) findings.add(difference)
     const pins = createPins(pool)
     const clocks = compareClocks(store, clock.now, log)
     await clocks()

@@ -52,6 +52,11 @@ export const replacedIn = (keys: string): string[] =>
 export const SERVER_KEY = 'server.key'
 export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
 
+/** There since the record of this installation is sealed: a database without seals beside it lost them. */
+const sealedMark = (keys: string): string => join(keys, 'sealed')
+export const wasSealed = (keys: string): boolean => existsSync(sealedMark(keys))
+export const markSealed = (keys: string): Promise<void> => (wasSealed(keys) ? Promise.resolve() : write(sealedMark(keys), ''))
+
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
 
 /** `isFirst`: there is no database yet, so nothing can have been sealed or signed, and what is missing is made. */

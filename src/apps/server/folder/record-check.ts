@@ -1,24 +1,24 @@
 // Checks at the start, before anybody is answered: the newest facts, the ends of the chains, the key files, and the documents that it needs. A
 // difference refuses the start, unless the operator wants to look at it.
 import { basename } from 'node:path'
+import type { Difference } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Damaged } from '#kernel/declare/errors.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import type { Found, Store } from '#kernel/log/store.ts'
 import { KeyNames } from '#protocols/identity/schema.ts'
 import type { Findings } from '#workers/upkeep/findings.ts'
-import { readSound } from '#workers/upkeep/sound-documents.ts'
 import { NOTHING_VERIFIED, verifyNow, type Checked } from '#workers/upkeep/record-verifier.ts'
 import type { Config } from '../settings/config.ts'
+import { differenceFromAnchor, type Anchor, type AnchorFile } from './anchor.ts'
 import type { DataFolder } from './data-folder.ts'
 import { keyDifferences, namesOf, replacedIn, settleReplaced, type Keys } from './key-files.ts'
 import { StartError } from '../start-error.ts'
 import type { Logger } from '../log.ts'
 
 /** Another valid key file in the place of one that the record names is no start, unless the keys were lost and made anew by the operator. */
-async function checkKeys(store: Store, keys: Keys, folder: DataFolder, { skipVerify }: Config, findings: Findings): Promise<void> {
-  const replaced = replacedIn(folder.keys)
-  const differences = (await keysBeside(store, keys)).filter(({ what }) => !replaced.includes(basename(what)))
+export async function checkKeys(store: Store, { keys, folder, config: { skipVerify }, findings }: Omit<Starting, 'log'>): Promise<void> {
+  const differences = await keysAgainst(store, keys, folder)
   const [first] = differences
   if (first && !skipVerify)
     throw new StartError(
@@ -27,9 +27,15 @@ async function checkKeys(store: Store, keys: Keys, folder: DataFolder, { skipVer
   for (const difference of differences) findings.add(difference)
 }
 
+/** Without those that the operator made anew, until they are on the record. */
+export async function keysAgainst(store: Store, keys: Pick<Keys, 'server' | 'ring'>, folder: Pick<DataFolder, 'keys'>): Promise<Found[]> {
+  const replaced = replacedIn(folder.keys)
+  return (await keysBeside(store, keys)).filter(({ what }) => !replaced.includes(basename(what)))
+}
+
 export async function keysBeside(store: Store, keys: Pick<Keys, 'server' | 'ring'>): Promise<Found[]> {
-  const [recorded] = await readSound(store, [keyOf(KeyNames, 'keys')])
-  return recorded ? keyDifferences(namesOf(keys.server, keys.ring()), recorded.value as KeyNames) : []
+  const recorded = await store.described(keyOf(KeyNames, 'keys'))
+  return recorded ? keyDifferences(namesOf(keys.server, keys.ring()), recorded as KeyNames) : []
 }
 
 /** A document that the start needs may be the one that was changed: then there is a start to look at it only. */
@@ -54,33 +60,56 @@ type Starting = {
 
 /** Sets up once the keys are known to be those of the record, and records their names. */
 export async function setUpChecked(
-  store: Store,
-  { keys, folder, config, findings, log }: Starting,
+  { folder, config, findings, log }: Starting,
   setsUp: () => Promise<void>,
   recordsKeys: () => Promise<unknown>,
 ): Promise<void> {
-  await checkKeys(store, keys, folder, config, findings)
   await orDamaged(config, log, setsUp)
   if (findings.all().every(({ what }) => !what.startsWith('keys/'))) await orDamaged(config, log, recordsKeys)
   settleReplaced(folder.keys)
 }
 
+export type CheckedRecord = Checked & {
+  /** `none`: there was nothing outside of the database to compare it with. */
+  readonly anchor: 'kept' | 'none'
+  /** An anchor that the operator set aside. */
+  readonly accepted: Anchor | null
+}
+
+/** `serverKey`: its name. `isNewKey`: it was lost and made anew, so what was sealed before was sealed with another. */
+type Checking = Pick<DataFolder, 'path' | 'marker'> & {
+  readonly anchor: AnchorFile
+  readonly serverKey: string
+  readonly isNewKey: boolean
+}
+
 export async function checkRecord(
   store: Store,
-  folder: Pick<DataFolder, 'path' | 'marker'>,
+  folder: Checking,
   config: Config,
   clock: Clock,
   log: Logger,
   signal: AbortSignal,
-): Promise<Checked> {
+): Promise<CheckedRecord> {
   const from = (await folder.marker.read()) ?? NOTHING_VERIFIED
-  const { marker, difference } = await verifyNow(store, from, clock, signal)
+  const found = await folder.anchor.read()
+  const known = found === null || found.accepted || folder.isNewKey ? null : found
+  const isFirst = (await store.position()) === 0 && from.position === 0
+  const anchor = found !== null || isFirst || (!store.isShared && from.position > 0) ? 'kept' : 'none'
+  const checked = await verifyNow(store, from, clock, signal)
+  const { marker } = checked
+  const putBack = known && (await differenceFromAnchor(store, known, folder.serverKey))
+  const difference = putBack ?? checked.difference
+  const rest = { marker, difference, anchor, accepted: found?.accepted ? found : null } as const
   // Without it the same facts are verified again at the next start, and that is all.
   const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
   if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
-  if (!difference) return { marker, difference }
-  const words = `the record in ${folder.path} was changed: project ${difference.scope}, number ${difference.seq}: ${difference.what}`
-  if (!config.skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
+  if (!difference) return rest
+  const words = `the record in ${folder.path} was changed: ${placeOf(difference)}${difference.what}`
+  const wasRestored = putBack ? `. If you restored a backup, run \`countersign audit accept\` with this data folder, and start again` : ''
+  if (!config.skipVerify) throw new StartError(`RECORD_CHANGED: ${words}. Restore a backup, or look at it with --skip-verify${wasRestored}`)
   log.error({ project: difference.scope, seq: difference.seq }, `${words}; started all the same, because of --skip-verify`)
-  return { marker, difference }
+  return rest
 }
+
+const placeOf = ({ scope, seq }: Difference): string => (scope === 'all' ? '' : `project ${scope}, number ${seq}: `)

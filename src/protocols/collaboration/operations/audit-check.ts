@@ -50,8 +50,9 @@ const replay = query({
     let after: number | null = null
     for (let replayed = 0; replayed < REPLAYED_MAX; replayed += PORTION) {
       const page: StoredFact[] = await read.facts({ by: 'task', task: task_id }, { after, limit: PORTION, asStored: true })
-      for (const stored of page) {
-        folding.take(stored)
+      const faults = await read.sealFaults(page)
+      for (const [i, stored] of page.entries()) {
+        folding.take(stored, faults[i]!)
         shownPage.take(stored)
       }
       if (page.length < PORTION) break
@@ -118,9 +119,11 @@ const verify = query({
     while (!difference && seq < head.seq && seq - start < limits.verifiedMax) {
       const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION, asStored: true })
       if (page.length === 0) difference = { scope: project_id, seq: seq + 1, what: 'the record ends before its head' }
-      for (const stored of page) {
+      const faults = await read.sealFaults(page)
+      for (const [i, stored] of page.entries()) {
         if (stored.seq !== seq + 1) difference = { scope: project_id, seq: seq + 1, what: 'an event is missing' }
         difference ??= differenceIn(stored, previous)
+        if (faults[i]) difference ??= { scope: project_id, seq: stored.seq, what: faults[i] }
         if (difference) break
         previous = stored.hash
         seq = stored.seq

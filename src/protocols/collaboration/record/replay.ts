@@ -19,9 +19,11 @@ export function createFolding(task_id: string) {
   let difference: Difference | null = null
   let newest: string | null = null
   let taken = 0
-  function take(stored: StoredFact): void {
+  /** `fault`: how it differs from its seal. */
+  function take(stored: StoredFact, fault: string | null): void {
     taken++
     difference ??= differenceIn(stored, null)
+    if (fault !== null) difference ??= { scope: stored.scope, seq: stored.seq, what: fault }
     for (const { key, version, text } of stored.images) {
       // A document that is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
       if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue

@@ -1,0 +1,29 @@
+// Facts to be shown: those that match their hash, their images and their seal. Any other is left out and reported.
+import type { Backend } from '../backend.ts'
+import type { SealCheck } from './seal-check.ts'
+import { isSound } from '../sealed-documents.ts'
+import type { FactsOf, FactsPage, Found, StoredFact } from '../store.ts'
+
+/** Facts that are left out make room for those that follow: a short page would say that there is nothing more. */
+export async function soundFacts(
+  backend: Backend,
+  seals: SealCheck,
+  of: FactsOf,
+  { after, limit, reverse }: FactsPage,
+  report: (difference: Found) => void,
+): Promise<StoredFact[]> {
+  const sound: StoredFact[] = []
+  for (let place = after; ;) {
+    const wanted = limit - sound.length
+    const page = await backend.facts(of, { after: place, limit: wanted, reverse: reverse ?? false })
+    const faults = await seals.faults(page)
+    for (const [i, fact] of page.entries()) {
+      const how = isSound(fact) ? faults[i]! : 'the event does not match its hash, or an image of it not its digest'
+      if (how === null) sound.push(fact)
+      else report({ what: `${fact.scope} ${fact.seq}`, how })
+    }
+    if (page.length < wanted || sound.length === limit) return sound
+    const last = page.at(-1)!
+    place = of.by === 'scope' || of.by === 'actor' ? last.seq : last.position
+  }
+}
