@@ -219,6 +219,8 @@ export const limits = {
   webhookSecretMs: 24 * 3_600_000,
   /** Where one person, or one agent, is told things. */
   hooksPerSubjectMax: 10,
+  /** Of all agents of one person together. */
+  hooksPerOwnerMax: 1_000,
   /** Notices that are put down at once, and those that may wait for it before the record is read instead. */
   noticesPlannedMax: 64,
   noticesWaitingMax: 5_000,

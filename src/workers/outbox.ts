@@ -7,6 +7,7 @@ import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import { readSound } from './upkeep/sound-documents.ts'
+import { createLaneShares, UNANSWERED, Unanswered, type Share } from './lane-shares.ts'
 import { ALONE, type Duty } from './leases.ts'
 import { isPassing, runLoop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
@@ -21,9 +22,14 @@ export type Channel = {
   /** Sent in one lane before the first is confirmed: 1 where only the answer keeps the order. */
   readonly window: number
   readonly lanesMax: number
+  /** The owner of each lane; without it each lane is its own owner. */
+  sharesOf?(lanes: readonly string[]): Promise<readonly Share[]>
   backoffMs(attempt: number): number
-  /** Resolves when the other side has it, throws to try again, and ends by itself. It may run twice for one delivery. */
-  send(delivery: Delivery, as: Caller): Promise<void>
+  /**
+   * Resolves when the other side has it, throws to try again, and ends by itself. It may run twice for one delivery. A receiver that did not
+   * answer in time is told by throwing Unanswered, or by resolving with UNANSWERED where it is not tried again.
+   */
+  send(delivery: Delivery, as: Caller): Promise<void | typeof UNANSWERED>
 }
 
 type Outcome = { id: string; taken: string; ok: boolean; due?: string; error?: string }
@@ -43,11 +49,15 @@ const prefixIn = (channel: Channel): string => prefixOf(Delivery, 'due', [channe
 /** After every entry that is due at this time, before every later one. */
 const endOf = (prefix: string, now: string): string => `${prefix}${now}\u{1}`
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
+const isUnanswered = (result: PromiseSettledResult<unknown>): boolean =>
+  result.status === 'rejected' ? result.reason instanceof Unanswered : result.value === UNANSWERED
+
 export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const { store } = kernel
   const prefix = prefixIn(channel)
   const inChannel = keyOf(Delivery, `${channel.name}/`)
   const lanes = new Map<string, Promise<void>>()
+  const shares = createLaneShares(channel.lanesMax)
   /** Of lanes at work: what was committed since their work began, by key. It need not be looked for. */
   const news = new Map<string, string[]>()
   /** Of lanes that wait for an outcome to be recorded: what wakes them. */
@@ -63,6 +73,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   async function send(lane: string, deliveries: readonly Delivery[]): Promise<{ settled: Promise<unknown>; isWell: boolean }> {
     const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
     const failed = done.findIndex(({ status }) => status === 'rejected')
+    if (done.length > 0) shares.note(lane, done.some(isUnanswered))
     // Messages after a failure in their lane are sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
     if (failed !== -1)
@@ -80,7 +91,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     }
   }
 
-  function outcomeOf({ id, attempt, due: taken }: Delivery, result: PromiseSettledResult<void>): Outcome {
+  function outcomeOf({ id, attempt, due: taken }: Delivery, result: PromiseSettledResult<unknown>): Outcome {
     if (result.status === 'fulfilled') return { id, taken, ok: true }
     const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
     return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
@@ -166,6 +177,8 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
         rows.filter(({ due }) => due <= now),
       )
       await ends
+      // It gives its lane back: others may be waiting for one.
+      if (shares.isSilent(lane)) return
     }
   }
 
@@ -173,8 +186,9 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return (await readSound(store, keys)).map(({ value }) => value as Delivery)
   }
 
-  function start(lane: string, ids: readonly string[]): void {
+  function start(lane: string, share: Share, ids: readonly string[]): void {
     held.delete(lane)
+    shares.begin(lane, share)
     news.set(lane, [])
     const work = (channel.ordered ? workInOrder(lane) : workAsDue(lane, ids))
       .then(
@@ -186,12 +200,13 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       )
       .then((isWell) => {
         lanes.delete(lane)
+        shares.end(lane)
         bells.delete(lane)
         const isLate = news.get(lane)!.length > 0
         news.delete(lane)
         // Messages that came at the last moment are taken up at once; another lane may wait for the place; and the index knows what is due
         // later.
-        if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, [])
+        if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, share, [])
         else loop.wake()
       })
     lanes.set(lane, work)
@@ -207,31 +222,58 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       const delivery = store.peek?.(key)?.value as Delivery | undefined
       if (delivery === undefined && leaving.has(key)) continue
       if (!channel.ordered || delivery === undefined || delivery.due > now) isMore = true
-      else if (lanes.has(delivery.lane)) {
-        news.get(delivery.lane)!.push(key)
-        bells.get(delivery.lane)?.()
-      } else if ((held.get(delivery.lane) ?? '') <= now) {
-        if (lanes.size >= channel.lanesMax || !isOnDuty()) isMore = true
-        else start(delivery.lane, [])
-      }
+      else if (channel.sharesOf === undefined || lanes.has(delivery.lane))
+        isMore = !isTaken(delivery.lane, key, ownShare(delivery.lane)) || isMore
+      else void offer(delivery.lane, key)
     }
     return isMore
   }
+  /** Hands a new delivery to its lane, which begins where there is room. Answers false where the index has to be looked at. */
+  function isTaken(lane: string, key: string, share: Share): boolean {
+    if (lanes.has(lane)) {
+      news.get(lane)!.push(key)
+      bells.get(lane)?.()
+    } else if ((held.get(lane) ?? '') <= nowText()) {
+      if (!shares.hasRoomFor(share) || !isOnDuty()) return false
+      start(lane, share, [])
+    }
+    return true
+  }
+  async function offer(lane: string, key: string): Promise<void> {
+    try {
+      const [share] = await sharesOf([lane])
+      if (!isTaken(lane, key, share!)) loop.wake()
+    } catch {
+      // The index knows it too.
+      loop.wake()
+    }
+  }
+  const ownShare = (lane: string): Share => ({ owner: lane, address: lane, yields: false })
+  const sharesOf = async (some: readonly string[]): Promise<readonly Share[]> =>
+    some.length === 0 ? [] : ((await channel.sharesOf?.(some)) ?? some.map(ownShare))
 
   const laneOf = (id: string): string => id.slice(channel.name.length + 1, id.lastIndexOf('/'))
   /** A channel that works in order reads for itself, and holds a lane whose next one cannot be read. */
   const soundIn = async (ids: readonly string[]): Promise<readonly string[]> =>
     channel.ordered ? ids : (await readAll(ids.map((id) => keyOf(Delivery, id)))).map(({ id }) => id)
 
+  async function startableIn(ids: readonly string[], now: string): Promise<{ lane: string; share: Share; ids: readonly string[] }[]> {
+    const idle = [...Map.groupBy(ids, laneOf)].filter(([lane]) => !lanes.has(lane) && (held.get(lane) ?? '') <= now)
+    const owned = await sharesOf(idle.map(([lane]) => lane))
+    const startable = new Map(idle.flatMap(([lane], i) => (shares.hasRoomFor(owned[i]!) ? [[lane, owned[i]!] as const] : [])))
+    const sound = await soundIn(idle.flatMap(([lane, its]) => (startable.has(lane) ? its : [])))
+    return [...Map.groupBy(sound, laneOf)].map(([lane, its]) => ({ lane, share: startable.get(lane)!, ids: its }))
+  }
+
   /** Starts what is due, as far as there are lanes. Answers whether there may be more. */
   async function look(now: string): Promise<boolean> {
     const fromStart = place === prefix
     for (let page = 0; page < PAGES_MAX; page++) {
       const entries = await store.scan(place, endOf(prefix, now), PAGE)
-      for (const [lane, ids] of Map.groupBy(await soundIn(entries.map(idIn)), laneOf)) {
+      for (const { lane, share, ids } of shares.inTurns(await startableIn(entries.map(idIn), now))) {
         if (lanes.has(lane) || (held.get(lane) ?? '') > now) continue
         if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
-        start(lane, ids)
+        if (shares.hasRoomFor(share)) start(lane, share, ids)
       }
       if (entries.length < PAGE) {
         place = prefix

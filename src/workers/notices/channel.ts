@@ -5,15 +5,25 @@ import type { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import { keyOf } from '#kernel/declare/schema.ts'
-import { Channel as Told, Hook, linkToken, Notice, NOTICE_CHANNEL, noticeId, type Event } from '#protocols/execution/notices/notice.ts'
+import { keyOf, type AnyDoc } from '#kernel/declare/schema.ts'
+import {
+  AgentChannel,
+  Channel as Told,
+  Hook,
+  linkToken,
+  Notice,
+  NOTICE_CHANNEL,
+  noticeId,
+  type Event,
+} from '#protocols/execution/notices/notice.ts'
 import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
 import { createMailer, type Mailer, type MailOptions } from './mail.ts'
 import { digestOf, mailFor, type Item } from './message-words.ts'
 import { encryptPush, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
 import { watchRequests } from './planner.ts'
+import { UNANSWERED, Unanswered, type Share } from '../lane-shares.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
-import { signedHeaders, webhookBackoffMs, type WebhookOptions } from '../webhooks/agents.ts'
+import { addressOf, ownersOf, signedHeaders, webhookBackoffMs, type WebhookOptions } from '../webhooks/agents.ts'
 import { post, type Posted } from '../webhooks/post.ts'
 import { ALONE, type Duty } from '../leases.ts'
 import { workersAsOne, type Worker, type WorkerLog } from '../worker.ts'
@@ -48,7 +58,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
   const { origin = () => '', mail, pushKeys } = options
   const mailer = options.mailer ?? (mail ? createMailer(mail) : null)
   /** Of one channel, one message at a time: it takes along what else waits. */
-  const turns = new Map<string, Promise<void>>()
+  const turns = new Map<string, Promise<void | typeof UNANSWERED>>()
 
   const senders = {
     webhook(hook: Hook, { target, order, event }: Body, items: readonly Item[]): Promise<Posted> {
@@ -80,7 +90,26 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     return channel !== undefined && (channel.value['kind'] !== 'webhook' || notice?.value['held'] !== undefined)
   }
 
-  async function told(what: Body, tries: number, as: Caller): Promise<void> {
+  /** A lane is a channel. People and owners of agents take turns; receipts and mails leave lanes to webhooks and pushes of people. */
+  async function sharesOf(targets: readonly string[]): Promise<Share[]> {
+    const read = async <T>(doc: AnyDoc): Promise<(T | undefined)[]> =>
+      (await kernel.store.read(targets.map((id) => keyOf(doc, id)))).map((row) => row?.value as T | undefined)
+    const [ofPeople, ofAgents, hooks] = [await read<Told>(Told), await read<AgentChannel>(AgentChannel), await read<Hook>(Hook)]
+    const owners = await ownersOf(
+      kernel,
+      targets.map((id, i) => ofAgents[i]?.agent_id ?? ofPeople[i]?.person ?? id),
+    )
+    return owners.map((owner, i) => {
+      const isMail = ofPeople[i]?.kind === 'email'
+      return {
+        owner,
+        address: isMail ? `${owner} mail` : addressOf(owner, hooks[i]?.endpoint),
+        yields: isMail || ofPeople[i] === undefined,
+      }
+    })
+  }
+
+  async function told(what: Body, tries: number, as: Caller): Promise<void | typeof UNANSWERED> {
     const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, as)
     const { target, order } = what
     const { data, until, why, is_held, kind, state, place, along, gone } = (await call('compose', what)) as Composed
@@ -92,7 +121,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     if (data === null) return void (await call('record', { ...none, order, state: 'dropped', error: why }))
     const [hook] = await kernel.store.read([keyOf(Hook, target)])
     const items = [{ place, data }, ...along].toSorted((a, b) => (a.place < b.place ? -1 : 1)).map((one) => one.data)
-    const { status, error, durationMs } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
+    const { status, error, durationMs, isLate } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
     if (options.signal?.aborted && error !== null) throw new Error(error)
     if (error !== null) options.failed?.(kind)
     // An address that is gone for good says so; anything else may pass.
@@ -103,7 +132,8 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     if (next === 'accepted')
       for (const one of along)
         await call('record', { target, order: one.order, state: next, status, duration_ms: durationMs, error, along: order })
-    if (next === 'waiting') throw new Error(error!)
+    if (next === 'waiting') throw isLate ? new Unanswered(error!) : new Error(error!)
+    return isLate ? UNANSWERED : undefined
   }
 
   return {
@@ -111,6 +141,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     ordered: false,
     window: WINDOW,
     lanesMax: limits.webhooksMax,
+    sharesOf,
     backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery, as) {
       const what = body as Body
@@ -120,7 +151,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const turn = (before ?? Promise.resolve()).catch(() => undefined).then(() => told(what, tries, as))
       turns.set(what.target, turn)
       try {
-        await turn
+        return await turn
       } finally {
         if (turns.get(what.target) === turn) turns.delete(what.target)
       }

@@ -59,9 +59,9 @@ export function createMailer({ smtp, from }: MailOptions): Mailer {
         await Promise.race([transport.sendMail({ to: { name: '', address: to }, from, subject, text, headers }), late])
         return { status: 250, error: null, durationMs: durationMs() }
       } catch (error) {
-        const { message, responseCode = null } = error as Error & { responseCode?: number }
+        const { message, code, responseCode = null } = error as Error & { code?: string; responseCode?: number }
         const told = isTls(message) ? words['ETLS']! : wordsFor(error as { code?: string; responseCode?: number })
-        return { status: responseCode, error: told, durationMs: durationMs() }
+        return { status: responseCode, error: told, durationMs: durationMs(), ...(code === 'ETIMEDOUT' ? { isLate: true } : {}) }
       }
     },
     close: () => void opened?.then((transport) => transport.close()),

@@ -9,7 +9,9 @@ import type { Caller } from '#kernel/log/streams.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
-import { Card, Endpoint, Signing, type Message, type Request, type Run } from '#protocols/delegation/schema.ts'
+import { Card, Endpoint, Run, Signing, type Message, type Request } from '#protocols/delegation/schema.ts'
+import { Agent } from '#protocols/identity/schema.ts'
+import { UNANSWERED, Unanswered, type Share } from '../lane-shares.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { post, type Posted, type PostOptions } from './post.ts'
 import { ALONE, type Duty } from '../leases.ts'
@@ -68,6 +70,14 @@ function signed(item: Item, signing: Signing, nowMs: number) {
 export const webhookBackoffMs = (count: number, random: () => number): number =>
   backoffMs(500, limits.webhookBackoffMsMax, count) * (0.5 + random() / 2)
 
+/** The person who answers for each agent; the agent itself, where it is not registered any more. */
+export async function ownersOf(kernel: Kernel, agents: readonly string[]): Promise<string[]> {
+  const found = await kernel.store.read(agents.map((id) => keyOf(Agent, id)))
+  return found.map((row, i) => (row?.value as Agent | undefined)?.owner ?? agents[i]!)
+}
+/** The part of an endpoint that names its server: an owner's receivers there are silent together. */
+export const addressOf = (owner: string, endpoint: string | undefined): string => `${owner} ${URL.parse(endpoint ?? '')?.origin ?? ''}`
+
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
   async function attempt(item: Item): Promise<Posted> {
     const { agent_id } = item.run
@@ -80,6 +90,19 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
     const { headers, body } = signed(item, signing.value as Signing, kernel.now())
     return (options.post ?? post)((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
+  }
+
+  /** A lane is a run. Owners of agents take turns. */
+  async function sharesOf(runs: readonly string[]): Promise<Share[]> {
+    const agents = (await kernel.store.read(runs.map((id) => keyOf(Run, id)))).map(
+      (row, i) => (row?.value as Run | undefined)?.agent_id ?? runs[i]!,
+    )
+    const [owners, endpoints] = [await ownersOf(kernel, agents), await kernel.store.read(agents.map((id) => keyOf(Endpoint, id)))]
+    return owners.map((owner, i) => ({
+      owner,
+      address: addressOf(owner, (endpoints[i]?.value as { endpoint: string } | undefined)?.endpoint),
+      yields: false,
+    }))
   }
 
   /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
@@ -97,12 +120,13 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     ordered: true,
     window: 1,
     lanesMax: limits.webhooksMax,
+    sharesOf,
     backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery, as) {
       const { run_id, number } = body as { run_id: string; number: number }
       const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, as)) as { item: Item | null }
-      if (item === null) return
-      const { status, error, durationMs } = await attempt(item)
+      if (item === null) return undefined
+      const { status, error, durationMs, isLate } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)
       // An address that is gone for good says so (410); anything else may pass.
       if (error !== null) options.failed?.('agent')
@@ -112,7 +136,8 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`, as)
       const outcome = { run_id, number, attempt: item.attempt, state, status, duration_ms: durationMs, error }
       await kernel.call('delegation/delivery.record', outcome, as)
-      if (state === 'waiting') throw new Error(error!)
+      if (state === 'waiting') throw isLate ? new Unanswered(error!) : new Error(error!)
+      return isLate ? UNANSWERED : undefined
     },
   }
 }

@@ -10,7 +10,13 @@ import { isPublic } from './address.ts'
 // Not imported: see src/bindings/http/connections/node-http.ts.
 const { request: requestHttp } = process.getBuiltinModule('node:http')
 
-export type Posted = { readonly status: number | null; readonly error: string | null; readonly durationMs: number }
+export type Posted = {
+  readonly status: number | null
+  readonly error: string | null
+  readonly durationMs: number
+  /** The other side did not answer in time. */
+  readonly isLate?: boolean
+}
 export type PostOptions = {
   /** Loopback, private and link-local addresses too, and plain HTTP. */
   readonly allowsPrivate: boolean
@@ -52,8 +58,8 @@ export function post(endpoint: string, headers: Record<string, string>, body: st
   const { allowsPrivate, timeoutMs = limits.webhookMsMax } = options
   const began = performance.now()
   const { promise, resolve: done } = Promise.withResolvers<Posted>()
-  const end = (status: number | null, error: string | null): void =>
-    done({ status, error, durationMs: Math.round(performance.now() - began) })
+  const end: End = (status, error, isLate = false): void =>
+    done({ status, error, durationMs: Math.round(performance.now() - began), ...(isLate ? { isLate } : {}) })
   const url = URL.parse(endpoint)
   const host = url?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (!url || !['http:', 'https:'].includes(url.protocol)) end(null, 'its endpoint is no http or https address')
@@ -76,15 +82,15 @@ export function post(endpoint: string, headers: Record<string, string>, body: st
   return promise
 }
 
-type End = (status: number | null, error: string | null) => void
+type End = (status: number | null, error: string | null, isLate?: boolean) => void
 
 function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | undefined, end: End): void {
   // The whole exchange, not the silence in it: who answers a byte a second is slow all the same.
-  const timer = setTimeout(() => finish(null, `there was no whole answer within ${timeoutMs / 1_000} s`), timeoutMs)
-  const finish = (status: number | null, error: string | null): void => {
+  const timer = setTimeout(() => finish(null, `there was no whole answer within ${timeoutMs / 1_000} s`, true), timeoutMs)
+  const finish: End = (status, error, isLate): void => {
     clearTimeout(timer)
     signal?.removeEventListener('abort', leave)
-    end(status, error)
+    end(status, error, isLate)
     sent.destroy()
   }
   const leave = (): void => finish(null, 'the server was stopped')

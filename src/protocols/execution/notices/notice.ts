@@ -51,6 +51,7 @@ export const AgentChannel = doc(
   t.Object({
     id: Id,
     agent_id: Id,
+    owner: t.Optional(Id), // who answered for the agent when it was added; absent in old ones
     kind: t.Optional(either('webhook')), // absent in old ones, which are webhooks
     label: Label,
     disabled: t.Boolean(),
@@ -60,7 +61,11 @@ export const AgentChannel = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (channel, actor) => isOf(actor, channel.agent_id),
-    indexes: { agent: index((channel) => (channel.removed_at === null ? [[channel.agent_id]] : []), 1) },
+    forAgents: ({ owner: _, ...channel }) => channel,
+    indexes: {
+      agent: index((channel) => (channel.removed_at === null ? [[channel.agent_id]] : []), 1),
+      owner: index((channel) => (channel.removed_at === null && channel.owner !== undefined ? [[channel.owner]] : []), 1),
+    },
   },
 )
 export type AgentChannel = Static<typeof AgentChannel.schema>

@@ -42,7 +42,11 @@ const Secret = nullable(t.String({ description: 'shown once' }))
 type Either = Channel | AgentChannel
 const isPersons = (channel: Either): channel is Channel => 'person' in channel
 const ownerOf = (channel: Either): string => (isPersons(channel) ? channel.person : channel.agent_id)
-const shownAs = (channel: Either): Shown => ({ ...channel, kind: channel.kind ?? 'webhook' })
+function shownAs(channel: Either): Shown {
+  if (isPersons(channel)) return channel
+  const { owner: _, ...shown } = channel
+  return { ...shown, kind: channel.kind ?? 'webhook' }
+}
 const changed = (action: string, channel: Either): Made =>
   fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
 
@@ -145,8 +149,8 @@ const add = command({
   audit: 'channel.added',
   once: ['secret'],
   hides: true, // an address may hold a secret, as many of them do
-  load: () => Promise.resolve({}),
-  decide(_, { kind = 'webhook', endpoint, address, keys, label = '', min_priority = 'low', quiet_hours }, context) {
+  load: async (read, __, { actor }) => ({ owner: actor.kind === 'agent' ? ((await read.subject(actor.id))?.owner ?? null) : null }),
+  decide({ owner }, { kind = 'webhook', endpoint, address, keys, label = '', min_priority = 'low', quiet_hours }, context) {
     const { actor, now, newId, secret, terms } = context
     const common = { label, disabled: false, created_at: now, removed_at: null } as const
     const isPerson = actor.kind === 'human'
@@ -160,7 +164,7 @@ const add = command({
           min_priority,
           ...(quiet_hours ? { quiet_hours } : {}),
         }
-      : { id: newId('cb'), agent_id: actor.id, kind: 'webhook', ...common }
+      : { id: newId('cb'), agent_id: actor.id, ...(owner === null ? {} : { owner }), kind: 'webhook', ...common }
     const hook = newHook(channel.id, (endpoint ?? address)!, secret(), keys && { ...keys, key: terms.pushKey!()! })
     const max = limits.hooksPerSubjectMax
     const bound = { prefix: [actor.id], max, words: `${isPerson ? 'a person' : 'an agent'} has at most ${max} channels` }
@@ -170,6 +174,7 @@ const add = command({
       atMost: [
         isPerson ? { doc: Channel, index: 'person', ...bound } : { doc: AgentChannel, index: 'agent', ...bound },
         ...(kind === 'email' ? [mailBound(actor.id, now)] : []),
+        ...(owner === null ? [] : [ownerBound(owner)]),
       ],
       // Only who receives posts needs it.
       output: { channel: shownAs(channel), secret: kind === 'webhook' ? hook.secret : null },
@@ -181,6 +186,16 @@ const add = command({
 function confirmation(channel: Either, { now, newId }: Pick<Context, 'now' | 'newId'>): Change[] {
   const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'confirm', request_id: null } as const
   return planNotice(said, now)[1]
+}
+function ownerBound(owner: string): Bound {
+  const max = limits.hooksPerOwnerMax
+  return {
+    doc: AgentChannel,
+    index: 'owner',
+    prefix: [owner],
+    max,
+    words: `the agents of one person have at most ${max} channels together: remove some`,
+  }
 }
 /** Nobody has this server write to strangers at will. */
 function mailBound(person: string, now: string): Bound {

@@ -6,9 +6,9 @@ import { test, type TestContext } from 'node:test'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { realClock } from '#apps/server/clock.ts'
 import { runNotices } from '#workers/notices/channel.ts'
-import { until } from '../support/over-sockets/receiver.ts'
-import { silent } from '../support/in-process/worker-world.ts'
-import { createWorld, type World } from '../support/in-process/world.ts'
+import { until } from '../../support/over-sockets/receiver.ts'
+import { silent } from '../../support/in-process/worker-world.ts'
+import { createWorld, type World } from '../../support/in-process/world.ts'
 
 const ORIGIN = 'https://tasks.example.com'
 type Got = { readonly to: string[]; readonly head: string; readonly text: string }

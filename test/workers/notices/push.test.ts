@@ -9,9 +9,9 @@ import { realClock } from '#apps/server/clock.ts'
 import { newPushRing, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
 import { runNotices } from '#workers/notices/channel.ts'
 import { encryptPush } from '#workers/notices/push.ts'
-import { until } from '../support/over-sockets/receiver.ts'
-import { silent } from '../support/in-process/worker-world.ts'
-import { createWorld, type World } from '../support/in-process/world.ts'
+import { until } from '../../support/over-sockets/receiver.ts'
+import { silent } from '../../support/in-process/worker-world.ts'
+import { createWorld, type World } from '../../support/in-process/world.ts'
 
 const bytes = (text: string): Buffer => Buffer.from(text, 'base64url')
 
