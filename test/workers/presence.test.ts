@@ -89,7 +89,7 @@ test('the command line says when agents were last there, and that one is not con
     const created = JSON.parse((await owner.run(['task', 'create', '--goal', 'Fix it', '--json'])).out)
     return owner.run(['task', 'assign', created.task.id, agent, ...more])
   }
-  assert.equal((await assigned('agent_idle')).err, '! agent_idle is not connected; it gets the task when it is.\n')
+  assert.equal((await assigned('agent_idle')).err, '! agent_idle is offline; it receives the task when it connects.\n')
   assert.deepEqual(
     [await assigned('agent_idle', '--pick', 'task.state'), await assigned('agent_robot')].map(({ err }) => err),
     ['', ''],

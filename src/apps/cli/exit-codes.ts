@@ -47,7 +47,6 @@ const hints: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: 'store a key with `countersign login`, or set COUNTERSIGN_KEY',
   UNAUTHORIZED: '`countersign whoami` shows whose key this is',
   CONFLICT: 'it was changed meanwhile: fetch it again and retry',
-  PRECONDITION_FAILED: '`countersign task get <task_id>` shows the state that the task is in',
   CHECKPOINT_EXPIRED: 'a successor may be waiting: `countersign checkpoint list`',
   QUOTA_EXCEEDED: 'wait a minute, then try again',
   TOO_LARGE: 'send large content with `countersign artifact commit --file`',
@@ -80,6 +79,10 @@ function hintFor(code: string, message: string): string | null {
     const list = listedBy[/^there is no (?:\w+ of an )?(\w+)/.exec(message)?.[1] ?? '']
     return `it does not exist, or you have no access${list === undefined ? '' : `; \`countersign ${list}\` shows what you can see`}`
   }
+  if (code === 'PRECONDITION_FAILED' && /\btask\b/.test(message))
+    return '`countersign task get <task_id>` shows the state that the task is in'
+  if (code === 'UNAVAILABLE' && message === 'the server is starting')
+    return 'try again in a moment; `countersign doctor` says when it is ready'
   if (code === 'CONFLICT' && /^there is an? .* already$/.test(message)) return 'this id is taken: choose another, or use the one there is'
   return hints[code] ?? null
 }

@@ -3,7 +3,7 @@ import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 
 import { shownAs } from './derive/from-operation.ts'
 import { CliError, exits, usage, type Exit } from './exit-codes.ts'
 import { fieldOf, valueFrom, type Flag, type Given } from './derive/flags.ts'
-import { FIRST_PAGE, GLOBAL, groupOf, hintFor, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './derive/help.ts'
+import { FIRST_PAGE, GLOBAL, groupOf, hintFor, innerNouns, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './derive/help.ts'
 import { refuseForAgent } from './remote/agent-child.ts'
 import { openRemote, type Remote } from './remote/remote.ts'
 import { withWholeIds } from './output/short-ids.ts'
@@ -69,7 +69,7 @@ export function createCli(options: CliOptions): Cli {
     if (!found) {
       const parent = words.length === 1 ? program : commandFor(words.slice(0, -1), isHidden(words[0]!))
       found = settle(parent.command(words.at(-1)!, { hidden }))
-        .description(words.length === 1 ? (nouns[name] ?? '') : '')
+        .description(nouns[name] ?? innerNouns[name] ?? '')
         .usage(NOUN_USAGE)
       if (words.length === 1) found.helpGroup(groupOf(name))
       commands.set(name, found)

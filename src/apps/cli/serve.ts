@@ -43,10 +43,8 @@ export async function deviceUp(words: readonly string[]): Promise<void> {
 export async function up(words: readonly string[]): Promise<void> {
   tune()
   const { main } = await import('../server/main.ts')
-  // The lines that an operator's log collector wants are noise at a terminal.
-  const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !words.some((word) => /^--log(=|$)/.test(word))
   const client = process.env['npm_command'] === 'exec' ? 'npx countersign' : 'countersign'
-  await main(isQuiet ? [...words, '--log', 'warn'] : words, { server: `${client} up`, client })
+  await main(words, { server: `${client} up`, client })
 }
 
 function tune(): void {

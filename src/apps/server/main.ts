@@ -73,7 +73,9 @@ const inClone: Called = { server: 'npm start --', client: 'bin/countersign' }
 /** The server of this process. */
 export async function main(argv: readonly string[], { server, client }: Called = inClone): Promise<void> {
   await runProcess(async () => {
-    const wish = readConfig(argv, process.env)
+    // The lines that an operator's log collector wants are noise at a terminal.
+    const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !argv.some((word) => /^--log(=|$)/.test(word))
+    const wish = readConfig(isQuiet ? [...argv, '--log', 'warn'] : argv, process.env)
     if (wish.kind === 'help') process.stdout.write(helpText(server))
     else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
     else await run(wish.config, client)

@@ -22,5 +22,5 @@ export function nextSteps({ url, data, hasOwner, hasKey }: Started, client: stri
   else if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
   if (places.length > 0) steps.unshift([`export ${places.join(' ')}`, 'where this server is'])
   const width = Math.max(...steps.map(([command]) => command.length))
-  return `next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`
+  return `Next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`
 }

@@ -123,7 +123,7 @@ export const anyone = role<unknown>('anyone', () => true)
 /** The one gate: the first role that the actor has, or a refusal that names those who may. */
 export function authorize<S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> {
   const found = callers.find((candidate) => candidate.is(actor, state))
-  if (!found) throw new Refusal('UNAUTHORIZED', `${callerOf(actor)} cannot do this (${name}): only ${holdersOf(callers)} can`)
+  if (!found) throw new Refusal('UNAUTHORIZED', `only ${holdersOf(callers)} can do this (${name}); ${callerOf(actor)}`)
   return found
 }
 
@@ -152,8 +152,8 @@ export function holdersOf(callers: readonly Pick<Role<never>, 'name' | 'holder'>
 }
 
 function callerOf(actor: Actor): string {
-  if (administrator.is(actor, null)) return administrator.holder
-  return actor.kind === 'service' ? `the key of ${actor.id}` : actor.id
+  if (administrator.is(actor, null)) return `you use ${administrator.holder}`
+  return actor.kind === 'service' ? `you use the key of ${actor.id}` : `you are ${actor.id}`
 }
 
 /**

@@ -43,12 +43,13 @@ export const executingAgent = heldBy(
 )
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
-export const allows = (event: string) =>
+export const allows = (event: string, name = event) =>
   rule<OfTask>(
     'PRECONDITION_FAILED',
-    `the task's state allows ${event}`,
+    `the task's state allows ${name}`,
     ({ task }) => canMove(taskMoves, task.state, event),
-    `the task's state does not allow ${event}`,
+    `the task's state does not allow ${name}`,
+    ({ task }) => `the task is ${task.outcome === 'cancelled' ? 'cancelled' : task.state}, and that state does not allow ${name}`,
   )
 export const isActive = rule<OfTask>(
   'PRECONDITION_FAILED',

@@ -97,6 +97,28 @@ describe('every operation', () => {
     )
   })
 
+  test('help lists nothing that only the server itself, or an answer to something else, can do', async () => {
+    const listed = specs.filter(({ operation, hidden }) => operation !== null && !hidden).map(({ operation }) => operation)
+    for (const { name, operations } of protocols)
+      for (const op of operations)
+        if (op.callers.every((role) => role.name === 'system') || op.example.refused === 'PRECONDITION_FAILED')
+          assert.ok(!listed.includes(`${name}/${op.name}`), op.name)
+    const { out } = await dry.run(['checkpoint', '--help'])
+    assert.doesNotMatch(out, /settle|overdue|escalate/)
+    assert.match((await dry.run(['inbox', '--help'])).out, /^ {2}get\|show <request_id>/m)
+    assert.match((await dry.run(['device', '--help'])).out, /^ {2}audit +the audit file of a daemon/m)
+    assert.doesNotMatch(
+      specs
+        .map((spec) =>
+          allFlags(spec)
+            .map(({ words }) => words)
+            .join(),
+        )
+        .join(),
+      /repeat for more; repeat for more/,
+    )
+  })
+
   test('two never share a command, and no flag hides a global one', () => {
     const names = specs.map(({ words }) => words.join(' '))
     assert.deepEqual(

@@ -5,7 +5,6 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { guardOf } from '#apps/cli/answer/guard.ts'
 import type { Client } from '#sdk/index.ts'
 import { until } from '../../support/as-processes/agents.ts'
 import { runInTerminal, runPiped, runShellInTerminal, type Press, type Ran } from '../../support/as-processes/cli.ts'
@@ -24,7 +23,7 @@ const asked = async (more: Partial<Asked>): Promise<string> =>
 const approving = (item: string, more: object = {}): Promise<string> => asked({ payload: { item, ...more } })
 const statusOf = async (request_id: string): Promise<string> => (await owner.execution.request.get({ request_id })).request.status
 const receiptOf = async (request_id: string): Promise<any> => (await owner.execution.request.get({ request_id })).receipt
-const phraseOf = async (request_id: string): Promise<string> => guardOf((await owner.execution.inbox.get({ request_id })).item).confirm!
+const phraseOf = async (request_id: string): Promise<string> => (await owner.execution.inbox.get({ request_id })).item.guard.confirm!
 /** Nothing is left for the next test. */
 async function cleared(): Promise<void> {
   for (const { request_id, status } of (await owner.execution.inbox.list({})).items)
@@ -256,7 +255,8 @@ describe('inbox at a terminal', () => {
       'Approve: ',
       'Reject: ',
       'Without an answer: at 20',
-      'a approve  r reject  / filter  m ask agent  enter open  s snooze  ? help  q quit',
+      'Decline: ',
+      'a approve  r reject  d decline  enter open  / filter  s snooze  ? help  q quit',
     ])
       assert.ok(frame.includes(words), `${words}\n${frame}`)
     assert.ok(frame.split('\n').every((line) => line.length <= 80))

@@ -57,6 +57,55 @@ test('the doctor says that there is no page in the browser', async (t) => {
   assert.match(out, /^! page +no page in the browser: .*\n +→ start the server with `npm start`, which builds it$/m)
 })
 
+test('a server that is starting, one that speaks no TLS, and an empty list are called what they are', async (t) => {
+  const folder = home(t)
+  const run = client(folder)
+  const { url } = await serve(t, join(folder, 'data'))
+  const plain = await run(['whoami'], { url: url.replace('http:', 'https:'), data: join(folder, 'nowhere') })
+  assert.deepEqual([plain.code, plain.err], [3, `countersign: cannot connect to ${url.replace('http:', 'https:')}: it answers without TLS [UNREACHABLE]\n  → that port speaks plain HTTP: use ${url}\n`]) // prettier-ignore
+  await run(['login', '--as', 'user_owner'], { url })
+  assert.equal((await run(['task', 'list'])).err, 'no tasks\n')
+  assert.equal((await run(['inbox'])).err, 'nothing waits for you\n')
+  assert.match((await run(['version'])).out, /^\d+\.\d+\.\d+\n$/)
+  for (const name of ['One', 'Two']) {
+    const id = (await run(['project', 'add', name, '--pick', 'project.id'])).out.trim()
+    assert.equal((await run(['project', 'join', id, 'user_owner'])).code, 0)
+    assert.equal((await run(['task', 'create', '--goal', name, '--project-id', id])).code, 0)
+  }
+  assert.equal((await run(['task', 'list'])).err, 'no tasks\n2 more projects: --all-projects\n')
+  assert.match((await run(['task', 'list', '--all-projects'])).out, /One\n.*Two\n|Two\n.*One\n/)
+  const paged = await run(['task', 'list', '--all-projects', '--limit', '1'])
+  assert.equal(paged.err, 'there is more: --all shows everything, --limit a longer page\n')
+  assert.equal(JSON.parse((await run(['task', 'list', '--all-projects', '--limit', '1', '--all', '--json'])).out).items.length, 2)
+  const starting = createServer((_, answer) => answer.writeHead(503).end('{"status":"degraded","reason":"starting"}')).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(starting, 'listening')
+  t.after(() => starting.close())
+  const there = `http://127.0.0.1:${(starting.address() as { port: number }).port}`
+  const doctor = await run(['doctor', '--quick'], { url: there, data: join(folder, 'data') })
+  assert.match(doctor.out, /^! server +http\S+ is starting: .*\n +→ run this again in a moment$/m)
+})
+
+test('hints fit what was refused', async (t) => {
+  const folder = home(t)
+  const run = client(folder)
+  const { url } = await serve(t, join(folder, 'data'))
+  await run(['login', '--as', 'user_owner'], { url })
+  const mail = await run(['channel', 'add', '--kind', 'email', '--address', 'a@example.com'])
+  assert.doesNotMatch(mail.err, /task get/)
+  const missing = await run(['delivery', 'list'])
+  assert.match(missing.err, /--agent-id is required/)
+  const id = (await run(['task', 'create', '--goal', 'Gone', '--pick', 'task.id'])).out.trim()
+  await run(['task', 'cancel', id])
+  const over = await run(['task', 'takeover', id])
+  assert.match(
+    over.err,
+    /the task is cancelled, and that state does not allow task\.takeover \[PRECONDITION_FAILED\]\n {2}→ `countersign task get/,
+  )
+})
+
 test('`login --as` says what is missing: the folder, the server, the person, or that the folder is another server’s', async (t) => {
   const folder = home(t)
   const { url } = await serve(t, join(folder, 'data'))

@@ -5,7 +5,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, re
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
-import { examineFolder } from '#apps/cli/commands/examine-folder.ts'
+import { examineFolder } from '#apps/cli/remote/examine-folder.ts'
 import { readConfig, type Config } from '#apps/server/settings/config.ts'
 import { realClock, realEntropy } from '#apps/server/clock.ts'
 import { openKeys, replaceLost, rotateKeys, watchKeys } from '#apps/server/folder/key-files.ts'

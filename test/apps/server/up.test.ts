@@ -84,7 +84,7 @@ test('the log comes after what is said to people', async (t) => {
 test('what to do next can be copied as it is: places only where they are not the usual ones', () => {
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true, hasKey: true }, 'countersign', '/home/me'),
-    `next, in another terminal:
+    `Next, in another terminal:
   countersign login --as user_owner  # log in as the owner
   countersign doctor                 # check the installation
   countersign --help                 # list the commands
@@ -92,11 +92,11 @@ test('what to do next can be copied as it is: places only where they are not the
   )
   assert.match(
     nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true, hasKey: false }, 'countersign', '/home/me'),
-    /^next, in another terminal:\n {2}countersign admin-key +# make an admin key here, .*\n {2}countersign doctor /,
+    /^Next, in another terminal:\n {2}countersign admin-key +# make an admin key here, .*\n {2}countersign doctor /,
   )
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:8080', data: "/it's here", hasOwner: false, hasKey: true }, 'npx countersign', '/home/me'),
-    `next, in another terminal:
+    `Next, in another terminal:
   export COUNTERSIGN_URL=http://127.0.0.1:8080 COUNTERSIGN_DATA='/it'\\''s here'  # where this server is
   npx countersign doctor                                                         # check the installation
   npx countersign --help                                                         # list the commands

@@ -59,7 +59,7 @@ export async function start(t: Pick<TestContext, 'after'>, args: readonly string
   const { child, closed, ended, stdout, stderr } = launch(t, args.includes('--port') ? args : ['--port', '0', ...args], options)
   let over = false
   void closed.then(() => (over = true))
-  while (!/^next, in another terminal:\n/m.test(stdout())) {
+  while (!/^Next, in another terminal:\n/m.test(stdout())) {
     if (over) throw new Error(`the server ended before it was ready: ${stderr()}`)
     await new Promise((done) => setTimeout(done, 10))
   }

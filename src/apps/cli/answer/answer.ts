@@ -14,7 +14,7 @@ import { writeJson } from '../output/render.ts'
 import { spec, type Context } from '../derive/command.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import { confirmAnswer } from './guard.ts'
-import { asksOf, isJudged, refuseForeignWord, verdictFor } from './words.ts'
+import { isJudged, refuseForeignWord, verdictFor } from './words.ts'
 
 export const requestFlag: Flag = { ...flag('request-id', 'id', 'which item'), path: ['request_id'], required: true }
 
@@ -66,7 +66,7 @@ export const answerSpec = spec('inbox answer', 'Answer one item: approve or reje
       return finish(context, item, 'declined', await remote.call('execution/request.decline', { request_id, digest, ...why }))
     const edited = objectIn(given, 'edited')
     const result = await resultFrom(context, given, item)
-    if (asksOf(item) === 'escalation' && given.get('result') === 'tell' && reason === undefined)
+    if (item.asks === 'escalation' && given.get('result') === 'tell' && reason === undefined)
       throw usage('tell says something to the agent: give it with --reason')
     await confirmAnswer(context.io, item, result, given.get('confirm') as string | undefined)
     const input = { request_id, result, digest, ...why, ...(edited === undefined ? {} : { edited }) }

@@ -8,27 +8,17 @@ import { escapeControl } from '../output/safe-text.ts'
 import type { Io } from '../terminal.ts'
 
 /** Whether a no ends the whole task. */
-export const endsTask = (item: Item, result: unknown): boolean => {
-  const { reject_ends_task = item.kind !== 'request' && item.task_id !== null } = item as Item & { reject_ends_task?: boolean }
-  return isJudged(item) && result === 'rejected' && reject_ends_task
-}
-export const isDeclinable = (item: Item): boolean => (item as Item & { declinable?: boolean }).declinable ?? item.kind !== 'review'
-
-type Guard = { readonly confirm: string | null; readonly batch: string | null }
-export const guardOf = (item: Item): Guard =>
-  (item as Item & { guard?: Guard }).guard ?? { confirm: (item.risk ?? 'R1') >= 'R4' ? item.risk : null, batch: null }
+export const endsTask = (item: Item, result: unknown): boolean => isJudged(item) && result === 'rejected' && item.reject_ends_task
 
 /** Answers that let nothing happen need no second look. */
 const refusals: readonly unknown[] = ['rejected', 'changes_requested']
 
-/** The phrase that this answer needs; null: none. */
+/** The phrase that this answer needs; null: none. An option may have a risk of its own. */
 export function phraseFor(item: Item, result: unknown): string | null {
   if (isJudged(item) && refusals.includes(result)) return null
-  const own = (item as Item & { options?: Option[] | null }).options?.find(({ label }) => label === result)?.risk ?? null
-  return own !== null && own < 'R4' ? null : guardOf(item).confirm
+  const own = item.options?.find(({ label }) => label === result)?.risk ?? null
+  return own !== null && own < 'R4' ? null : item.guard.confirm
 }
-/** An option may have a risk of its own. */
-type Option = { readonly label: unknown; readonly risk: string | null }
 
 export const isPhrase = (phrase: string, typed: string): boolean => typed.trim() === phrase
 

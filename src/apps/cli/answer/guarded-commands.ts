@@ -2,6 +2,7 @@
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
+import { cardIn } from '../inbox/card.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
 import { flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -9,19 +10,29 @@ import { show, writeJson } from '../output/render.ts'
 import type { Spec } from '../derive/command.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import { itemIdOf } from './answer.ts'
-import { confirmAnswer, guardOf, phraseFor } from './guard.ts'
+import { confirmAnswer, phraseFor } from './guard.ts'
 import { isJudged, refuseForeignWord } from './words.ts'
 
 const confirmFlag = flag('confirm', 'text', 'from R4 on: the phrase of the item, as `inbox show` prints it')
 
-/** The item as the caller sees it; null: it is not theirs to answer, and the server says so. */
-async function itemAt(remote: Remote, request_id: string): Promise<Item | null> {
+/** The item as the caller sees it; null: it is not theirs to answer, and the server says so. Nobody but a person looks: the look itself would be denied. */
+async function itemAt(remote: Remote, id: string): Promise<Item | null> {
   try {
+    const { kind } = (await remote.call('identity/me.get', {})) as { kind: string }
+    if (kind !== 'human') return null
+    const request_id = await itemIdOf(remote, id)
     return ((await remote.call('execution/inbox.get', { request_id })) as { item: Item }).item
   } catch (error) {
     if (error instanceof CliError && error.exit === exits.refused) return null
     throw error
   }
+}
+
+/** An option by its label, where its id was given. */
+function labelOf(item: Item, result: unknown): unknown {
+  const { options = [], option_ids = [] } = cardIn(item).payload
+  const at = (option_ids as readonly unknown[]).indexOf(result)
+  return at === -1 ? result : options[at]
 }
 
 type Answering = {
@@ -38,12 +49,12 @@ function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<str
       const input = await inputOf(context, op, derived, given)
       const remote = await context.remote()
       const { id, result } = answerIn(input, given)
-      const item = await itemAt(remote, await itemIdOf(remote, id))
+      const item = await itemAt(remote, id)
       if (item !== null) {
         // A value that came as JSON is literal.
         const word = given.get('result')
         if (typeof word === 'string' && !isJudged(item)) refuseForeignWord(item, word, false)
-        await confirmAnswer(context.io, item, result, given.get('confirm') as string | undefined)
+        await confirmAnswer(context.io, item, labelOf(item, result), given.get('confirm') as string | undefined)
       }
       await show(context, op.name, await remote.call(`${protocol.name}/${op.name}`, input, keyIn(given)))
     },
@@ -56,9 +67,9 @@ export const requestResolveSpec = (protocol: Protocol, op: Operation): Spec =>
 
 /** A checkpoint is answered in words of its own; those that let nothing happen need no phrase. */
 export const checkpointResolveSpec = (protocol: Protocol, op: Operation): Spec =>
-  guarded(protocol, op, ({ checkpoint_id, action, approved_actions }) => {
+  guarded(protocol, op, ({ checkpoint_id, action, approved_actions, choice }) => {
     const isNo = action === 'reject' || action === 'reassign' || (Array.isArray(approved_actions) && approved_actions.length === 0)
-    return { id: checkpoint_id as string, result: isNo ? 'rejected' : 'approved' }
+    return { id: checkpoint_id as string, result: isNo ? 'rejected' : (choice ?? 'approved') }
   })
 
 type Results = {
@@ -96,7 +107,7 @@ async function refuseUnfit(remote: Remote, answers: readonly { request_id: strin
   for (const { request_id, result } of answers) {
     const item = await itemAt(remote, request_id)
     if (item === null) continue
-    const why = (answers.length > 1 ? guardOf(item).batch : null) ?? (phraseFor(item, result) === null ? null : 'it needs --confirm')
+    const why = (answers.length > 1 ? item.guard.batch : null) ?? (phraseFor(item, result) === null ? null : 'It needs --confirm.')
     if (why !== null) unfit.push(`${request_id}: ${escapeControl(why)}`)
   }
   if (unfit.length > 0)

@@ -5,10 +5,6 @@ import { usage, type CliError } from '../exit-codes.ts'
 import { cardIn, choicesOf } from '../inbox/card.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
-/** The question, in the words of the lists: approval, choice, input, escalation, interrupt or review. */
-export const asksOf = ({ kind, action }: Pick<Item, 'kind' | 'action'>): string =>
-  kind === 'request' ? ({ APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const)[action] : kind
-
 /** A yes, a no or another verdict is asked for, and nothing else is an answer. */
 export const isJudged = ({ action, kind }: Pick<Item, 'action' | 'kind'>): boolean => action === 'APPROVE' || kind === 'review'
 
@@ -34,7 +30,7 @@ export const isVerdictWord = (text: string): boolean => verdictWords.has(text.tr
 
 /** The verdict that a word stands for here; undefined: none. */
 export const verdictFor = (item: Item, text: string): string | undefined => {
-  const words = verdicts[asksOf(item)] ?? verdicts['approval']!
+  const words = verdicts[item.asks] ?? verdicts['approval']!
   const word = text.trim().toLowerCase()
   return Object.hasOwn(words, word) ? words[word] : undefined
 }
@@ -48,7 +44,7 @@ const valuesOf = (item: Item): readonly unknown[] => {
 /** Refuses text that is no answer to this item. `isLiteral`: it was said to be the value itself. */
 export function refuseForeignWord(item: Item, text: string, isLiteral: boolean): void {
   if (isJudged(item)) {
-    const asked = named[asksOf(item)] ?? named['approval']!
+    const asked = named[item.asks] ?? named['approval']!
     if (isLiteral) throw usage(`this asks for a verdict, and --value is none: answer ${asked}`)
     if (verdictFor(item, text) === undefined) throw usage(`"${escapeControl(text)}" is no answer to this: it takes ${asked}`)
     return

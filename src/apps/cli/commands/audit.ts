@@ -80,7 +80,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
 
 /** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
 async function everything(remote: Remote, operation: string, say: (words: string) => void): Promise<readonly Found[]> {
-  if (remote.isOffline) return (await (await import('./examine-folder.ts')).examineFolder(remote.where, say)).found
+  if (remote.isOffline) return (await (await import('../remote/examine-folder.ts')).examineFolder(remote.where, say)).found
   const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })
   if (total !== null) {
     const more = total - findings.length
@@ -102,7 +102,7 @@ const unchecked = (why: string): string =>
 
 /** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
 async function besidesChain(remote: Remote, project_id: string): Promise<readonly Found[]> {
-  const difference = remote.isOffline ? await (await import('./examine-folder.ts')).markerDifference(remote.where) : null
+  const difference = remote.isOffline ? await (await import('../remote/examine-folder.ts')).markerDifference(remote.where) : null
   const isHere = difference !== null && (difference.scope === project_id || difference.scope === 'all')
   return isHere ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 }

@@ -173,7 +173,7 @@ const NAMED_MAX = 20
 
 /** Everything that is stored, against the record. */
 async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
-  const { examineFolder } = await import('./examine-folder.ts')
+  const { examineFolder } = await import('../remote/examine-folder.ts')
   const { facts, found } = await examineFolder(folder, say)
   if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
   const todo = 'somebody changed what is stored: restore a backup and find out who'
@@ -218,12 +218,13 @@ type Health = {
   readonly durability?: string
 }
 /** A word: why there is no answer. */
-type Answered = { readonly health: Health | null; readonly skewMs: number } | string
+type Answered = { readonly health: Health | null; readonly isStarting: boolean; readonly skewMs: number } | string
 
 async function checkServer(target: Target, answered: Answered): Promise<Finding[]> {
   if (typeof answered === 'string')
     return [isUntrusted(answered) ? fail('server', `${target.url}: ${answered}`, TRUST_HINT) : await absent(target.url)]
   const { health, skewMs } = answered
+  if (answered.isStarting) return [warn('server', `${target.url} is starting: it opens or migrates its data`, 'run this again in a moment')]
   if (!health) return [fail('server', `${target.url} answers, but it is no Countersign server`, 'name another address with --url')]
   const findings: Finding[] = []
   const words = `${target.url} runs version ${health.version}`
@@ -261,7 +262,8 @@ async function healthOf(url: string): Promise<Answered> {
     const date = Date.parse(answer.headers.get('date') ?? '')
     const health = (await answer.json().catch(() => null)) as Health | null
     const isOurs = typeof health?.status === 'string' && typeof health.version === 'string'
-    return { health: isOurs ? health : null, skewMs: Number.isNaN(date) ? 0 : date - Date.now() }
+    const isStarting = !isOurs && answer.status === 503 && health?.reason === 'starting'
+    return { health: isOurs ? health : null, isStarting, skewMs: Number.isNaN(date) ? 0 : date - Date.now() }
   } catch (error) {
     return (error as { cause?: { code?: string } }).cause?.code ?? String(error)
   }

@@ -1,30 +1,24 @@
 // `inbox`: at a terminal a list to walk through and to answer from, in a script a list to read; and single answers by id.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
-import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { answerSpec, itemIdOf, requestFlag } from '../answer/answer.ts'
-import { derivedSpec, inputFlags, inputOf } from '../derive/from-operation.ts'
+import { derivedSpec, everyPage, inputFlags, inputOf } from '../derive/from-operation.ts'
 import { deliveredOf } from '../inbox/deliverable.ts'
 import { usage } from '../exit-codes.ts'
-import { flag } from '../derive/flags.ts'
-import { guardOf } from '../answer/guard.ts'
+import { flag, type Flag } from '../derive/flags.ts'
 import { cardIn, cardLines, isOpen } from '../inbox/card.ts'
 import { liveInbox } from '../inbox/live.ts'
-import type { Remote } from '../remote/remote.ts'
 import { show } from '../output/render.ts'
 import { spec, type Spec } from '../derive/command.ts'
 import { columnsOf } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import { untilOf } from '../input/parse-when.ts'
 
-const allFlag = flag('all', null, 'every page')
-/** More than anybody reads at once. */
-const ALL_MAX = 10_000
-
 /** `inbox list` with --all, and `inbox` itself, which is the same unless somebody sits at a terminal. */
 export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
   const derived = derivedSpec(protocol, op)
-  const flags = [...derived.flags.filter(({ name }) => name !== 'limit'), ...derived.flags.filter(({ name }) => name === 'limit'), allFlag]
+  const isLast = ({ name }: Flag): boolean => name === 'limit' || name === 'all'
+  const flags = [...derived.flags.filter((one) => !isLast(one)), ...derived.flags.filter(isLast)]
   const list: Spec = {
     ...derived,
     flags,
@@ -35,7 +29,9 @@ export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
       await show(
         context,
         op.name,
-        given.get('all') === true ? await every(remote, input) : await remote.call('execution/inbox.list', input),
+        given.get('all') === true
+          ? await everyPage(remote, 'execution/inbox.list', input)
+          : await remote.call('execution/inbox.list', input),
       )
     },
   }
@@ -51,21 +47,6 @@ export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
     },
   })
   return [open, list]
-}
-
-async function every(remote: Remote, input: Record<string, unknown>): Promise<{ items: unknown[]; next_cursor: string | null }> {
-  const items: unknown[] = []
-  let cursor: string | null = null
-  do {
-    const page: { items: unknown[]; next_cursor: string | null } = await remote.call('execution/inbox.list', {
-      limit: limits.pageMax,
-      ...input,
-      ...(cursor === null ? {} : { cursor }),
-    })
-    items.push(...page.items)
-    cursor = page.next_cursor
-  } while (cursor !== null && items.length < ALL_MAX)
-  return { items, next_cursor: cursor }
 }
 
 /** One item as a person should see it before they answer. */
@@ -85,7 +66,7 @@ export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
       const delivered = artifact === undefined ? null : await deliveredOf(remote, artifact.artifact_id, artifact.version)
       const lines = cardLines(item, columnsOf(io.out), Date.parse(item.created_at) + item.age_seconds * 1_000, delivered)
       io.out.write(lines.map(({ text, style }) => `${style === undefined ? text : paint(style, text)}\n`).join(''))
-      const { confirm } = guardOf(item)
+      const { confirm } = item.guard
       if (confirm !== null && isOpen(item))
         io.out.write(`${paint('yellow', `To answer: --confirm ${JSON.stringify(escapeControl(confirm))}`)}\n`)
       io.out.write(`${paint('dim', `digest ${item.digest}`)}\n`)

@@ -4,7 +4,7 @@ import { limits } from '#kernel/limits.ts'
 import { URL_USUAL } from '../../server/settings/config.ts'
 import { CliError, usage } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
-import { installationAt, isThere, openServer, unreachable } from '../remote/http.ts'
+import { installationAt, openServer, refuseAbsent } from '../remote/http.ts'
 import { readInput } from '../input/read-input.ts'
 import { forgetLogins, readLogins, storeLogin, type Login } from '../remote/logins.ts'
 import { askSecret, askText, isInteractive } from '../input/prompts.ts'
@@ -76,7 +76,7 @@ async function asPerson(context: Context, subject: string): Promise<void> {
       `there is no admin.key in ${shown} that you may read`,
       `run this on the server's machine, in the folder where it was started, or name its data folder: COUNTERSIGN_DATA=<folder>`,
     )
-  if (!(await isThere(url))) throw unreachable(url, 'connection refused')
+  await refuseAbsent(url)
   const admin = openServer(url, adminKey, {
     UNAUTHENTICATED: `the admin.key in ${shown} is not that of the server at ${url}: name its data folder with COUNTERSIGN_DATA, or its address with --url`,
     NOT_FOUND: '`countersign user list` shows the people there are',

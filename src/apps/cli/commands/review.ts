@@ -4,7 +4,7 @@ import { deliveredOf } from '../inbox/deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { flag, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
-import { cardsOf, show, writeJson } from '../output/render.ts'
+import { show, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { columnsOf } from '../terminal.ts'
 import { markedLines, ownLines } from '../output/safe-text.ts'
@@ -82,8 +82,9 @@ async function showDelivered(context: Context, given: Given): Promise<void> {
   if (context.json) return writeJson(context, { artifact, text, before })
   const { io, paint } = context
   const columns = columnsOf(io.out)
-  const { uri: _, ...payload } = artifact.payload
-  io.out.write(cardsOf({ artifact: { ...artifact, payload } }, 'artifact', columns, paint))
+  const { id, version, provenance, payload } = artifact
+  const about = `${id} ${version} by ${provenance.actor}, ${provenance.produced_at}${payload.verified === false ? ', its bytes were never seen here' : ''}`
+  io.out.write(`${ownLines(about, columns).map((line) => paint('dim', line)).join('\n')}\n`) // prettier-ignore
   const shown = lines.flatMap(({ text: line, style }) =>
     markedLines(line, columns).map((one) => (style === undefined ? one : paint(style, one))),
   )

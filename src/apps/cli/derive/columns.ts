@@ -1,4 +1,5 @@
 // Positional arguments and table columns by noun: the two things that an operation's schema does not say.
+import { stateOf } from '../output/task-lines.ts'
 
 /** By operation. Where nothing stands here, the id of the operation's own noun comes first, else the first required id. */
 export const positionals: Readonly<Record<string, readonly string[]>> = {
@@ -89,13 +90,11 @@ export const listings: readonly Listing[] = [
     marks: ['callee_id', 'submit_id', 'state'],
     columns: [
       ['SESSION', 'id'],
-      ['ROLE', 'role'],
       ['STATE', 'state'],
       ['RISK', 'risk_level'],
       ['CAPABILITY', 'capability'],
-      ['CALLER', 'caller_id'],
-      ['CALLEE', 'callee_id'],
-      ['CREATED', 'created_at'],
+      // With the id whole, the peer alone leaves room for all of it in 80 columns.
+      ['WITH', 'peer', ({ role, caller_id, callee_id }) => (role === 'callee' ? `from ${String(caller_id)}` : `to ${String(callee_id)}`)],
     ],
   },
   {
@@ -121,8 +120,9 @@ export const listings: readonly Listing[] = [
     columns: [
       ['TASK', 'id'],
       // `completed` is the draft's word for a task that was cancelled, too: what became of it is said instead.
-      ['STATE', 'state', ({ outcome, state }) => (typeof outcome === 'string' && outcome !== 'accepted' ? outcome.split('_')[0] : state)],
-      ['HELD BY', 'ownership.assignee'],
+      ['STATE', 'state', (task) => stateOf(task as Parameters<typeof stateOf>[0])],
+      // The one who works on it; a person who is asked something meanwhile holds a question, and not the task.
+      ['HELD BY', 'ownership.assignee', ({ executor, ownership }) => executor ?? (ownership as { assignee: unknown }).assignee],
       ['CREATED', 'created_at'],
       ['GOAL', 'spec.goal'],
     ],
@@ -193,7 +193,7 @@ export const listings: readonly Listing[] = [
       ['REQUEST', 'request_id'],
       ['PRIORITY', 'priority'],
       ['RISK', 'risk'],
-      ['KIND', 'kind', ({ kind, action }) => (kind === 'request' ? String(action).toLowerCase() : kind)],
+      ['KIND', 'asks'],
       ['FROM', 'agent.id'],
       ['ASKED', 'created_at'],
       ['TITLE', 'title'],

@@ -17,6 +17,7 @@ import { inboxAnswers, inboxGetSpec, inboxSpecs } from '../commands/inbox.ts'
 import { loginSpecs } from '../commands/login.ts'
 import { receiptSpecs } from '../commands/receipt.ts'
 import { reviewSpecs } from '../commands/review.ts'
+import { taskCreateSpec } from '../commands/task.ts'
 import type { Spec } from './command.ts'
 import { upSpec } from '../commands/up.ts'
 
@@ -41,7 +42,7 @@ export const nouns: Readonly<Record<string, string>> = {
   group: 'names for several people, to escalate to',
   file: 'files given as answers',
   secret: 'secrets given as answers; each is handed over once',
-  channel: 'where you are told of new inbox items: by push, e-mail or webhook; or an agent gets its receipts',
+  channel: 'notification channels (push, e-mail, webhook)',
   notice: 'notifications sent to you, and their delivery',
   memo: 'notes of a run',
   capability: 'capabilities that agents can invoke: tools, functions, skills',
@@ -72,6 +73,7 @@ const special: Readonly<Record<string, Special>> = {
   'collaboration/audit.replay': replaySpec,
   'collaboration/audit.verify': verifySpec,
   'collaboration/checkpoint.resolve': checkpointResolveSpec,
+  'collaboration/task.create': taskCreateSpec,
   'execution/inbox.get': inboxGetSpec,
   'execution/inbox.list': inboxSpecs,
   'execution/inbox.resolve': inboxResolveSpec,

@@ -48,6 +48,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   detail: 'the reason in words',
   disabled: 'switched off: its keys and sessions count for nothing',
   duration_ms: 'how long it took',
+  early_id: 'the message that came before its session',
   emergency: 'the emergency whose procedure is asked for',
   endpoint: 'the address where it is reached',
   error: 'the error',

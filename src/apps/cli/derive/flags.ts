@@ -130,7 +130,7 @@ function wordsOf(field: string, node: Node, { many, keys, kind, nullable }: Shap
   const words = [bare.description ?? bare.items?.description ?? fieldWords[field] ?? '']
   if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
   if (kind === 'json' && !bare.description) words.push('JSON; anything else is taken as text')
-  if (many) words.push('repeat for more')
+  if (many && !words.some((part) => part.includes('repeat for more'))) words.push('repeat for more')
   if (nullable) words.push('the --no- form clears it')
   return words.filter((part) => part !== '').join('; ')
 }

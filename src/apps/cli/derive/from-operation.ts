@@ -10,12 +10,35 @@ import { readInput } from '../input/read-input.ts'
 import { sayMore } from '../output/notes.ts'
 import { show } from '../output/render.ts'
 import { allFlags, type Context, type Spec } from './command.ts'
+import type { Remote } from '../remote/remote.ts'
 import { shellQuote } from '../output/safe-text.ts'
 
 export const inputFlags: readonly Flag[] = [
   flag('json-input', 'json', 'the whole input as one JSON object; flags come on top of it'),
   flag('file', 'path', 'the same from a file, or - for standard input'),
 ]
+/** More than anybody reads at once. */
+const ALL_MAX = 10_000
+export const allFlag = flag('all', null, 'every page, up to 10,000 items')
+
+type Page = { readonly items: readonly unknown[]; readonly next_cursor: string | null }
+/** Every page of a list as one answer, with what the first page says beside its items. */
+export async function everyPage(remote: Remote, operation: string, input: Record<string, unknown>): Promise<Page> {
+  const first: Page = await remote.call(operation, { limit: limits.pageMax, ...input })
+  const items = [...first.items]
+  let cursor = first.next_cursor
+  while (cursor !== null && items.length < ALL_MAX) {
+    const page: Page = await remote.call(operation, { limit: limits.pageMax, ...input, cursor })
+    items.push(...page.items)
+    cursor = page.next_cursor
+  }
+  return { ...first, items, next_cursor: cursor }
+}
+const isPaged = (op: Operation): boolean => {
+  const has = (schema: object, field: string): boolean => Object.hasOwn((schema as { properties?: object }).properties ?? {}, field)
+  return op.kind === 'query' && ['cursor', 'limit'].every((field) => has(op.input, field)) && has(op.output, 'next_cursor')
+}
+
 const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
 
 /** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
@@ -25,7 +48,9 @@ export const wordsOf = (operation: string): string[] => {
   return [noun, verb.join('-').replaceAll('_', '-')]
 }
 
-const isForTheSystem = (op: Operation): boolean => op.callers.every(({ name }) => name === 'system')
+/** Also where people are among the callers: an operation that only follows from another has nothing to do when somebody calls it. */
+const isForTheSystem = (op: Operation): boolean =>
+  op.callers.every(({ name }) => name === 'system') || op.example.refused === 'PRECONDITION_FAILED'
 
 /** The idempotency key that was given. */
 export const keyIn = (given: Given): { readonly key?: string } => {
@@ -42,7 +67,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
     words: wordsOf(op.name),
     summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
     positionals: first,
-    flags: [...others, ...inputFlags, ...(op.kind === 'command' ? [keyFlag] : [])],
+    flags: [...others, ...(isPaged(op) ? [allFlag] : []), ...inputFlags, ...(op.kind === 'command' ? [keyFlag] : [])],
     examples: [],
     hidden: isForTheSystem(op),
     operation,
@@ -51,13 +76,27 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const input = await inputOf(context, op, made, given)
       const remote = await context.remote()
       const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
-      const answer: unknown = await remote.call(operation, input, { ...keyIn(given), ...waits })
+      const answer: unknown =
+        given.get('all') === true
+          ? await everyPage(remote, operation, input)
+          : await called(remote.call(operation, input, { ...keyIn(given), ...waits }), made)
       await show(context, op.name, answer)
       sayMore(context, operation, input, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },
   }
   return { ...made, examples: [exampleOf(op, made)] }
+}
+
+/** A field that the server refuses is named by its flag. */
+async function called<T>(answer: Promise<T>, { positionals: first, flags }: Spec): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof CliError) || error.code !== 'INVALID_REQUEST') throw error
+    const message = renamed({ message: error.message, details: error.details }, [...first, ...flags], first)
+    throw new CliError(error.exit, error.code, message, error.hint, error.details)
+  }
 }
 
 /** As long as what is done may take, and a little more. */
@@ -102,7 +141,7 @@ export const shownAs = (one: Flag, first: readonly Flag[]): string =>
   first.includes(one) ? `<${fieldOf(one)}>` : `--${one.name}${one.placeholder === '' ? '' : ` <${one.placeholder}>`}`
 
 /** `spec.goal must be ...` as `--goal must be ...`. */
-function renamed({ message, details }: Refusal, all: readonly Flag[], first: readonly Flag[]): string {
+function renamed({ message, details }: Pick<Refusal, 'message' | 'details'>, all: readonly Flag[], first: readonly Flag[]): string {
   const field = details?.['field']
   const found = typeof field === 'string' ? flagAt(all, field) : undefined
   if (!found || typeof field !== 'string' || !message.startsWith(field)) return message

@@ -18,6 +18,8 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
   Server: ['up', 'doctor', 'admin-key', 'migrate', 'completion'],
 }
+/** Words that stand between a noun and its verbs. */
+export const innerNouns: Readonly<Record<string, string>> = { 'device audit': 'the audit file of a daemon: verify' }
 export const firstWords: readonly string[] = Object.values(groups).flat()
 export const groupOf = (word: string): string => `${Object.entries(groups).find(([, words]) => words.includes(word))?.[0] ?? 'Others'}:`
 
@@ -38,13 +40,15 @@ Examples:
 /** `assign <task_id> <assignee>`: what must be given, and nothing of what may be. */
 export function termOf(command: Command): string {
   const usage = command.usage()
-  return usage === NOUN_USAGE ? command.name() : `${command.name()} ${usage.replace(/ ?\[options\]$/, '')}`.trimEnd()
+  const name = [command.name(), ...command.aliases()].join('|')
+  return usage === NOUN_USAGE ? name : `${name} ${usage.replace(/ ?\[options\]$/, '')}`.trimEnd()
 }
 
 /** `help`, `help task create` and `task help` are what people try. */
 export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): string[] {
   const [first, ...rest] = argv
   if (first === 'help') return [...rest, '--help']
+  if (first === 'version' && rest.length === 0) return ['--version']
   const isNoun = specs.some(({ words }) => words.length > 1 && words[0] === first)
   return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
 }

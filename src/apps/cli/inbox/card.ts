@@ -83,6 +83,10 @@ const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/
 const named = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
   name === null || name === id ? escapeControl(id) : `${word(name)} (${escapeControl(id)})`
 
+/** The caller of a session that another harness began; the system asks in its name. */
+const harnessIn = ({ agent: { id, label } }: Item): string | null =>
+  id === 'agent_system' && label.startsWith('hcp:') ? label.slice('hcp:'.length) : null
+
 /** Fields that have a place of their own, or that only repeat one. */
 const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details', 'details_schema']
 const PLACED_DETAILS = ['proposed_actions', 'delivered']
@@ -106,8 +110,9 @@ function writing(columns: number): Writing {
 export function cardLines(item: Item, columns: number, now: number, delivered: Delivered | null = null): Line[] {
   const { asks, payload, thread = [], notice } = cardIn(item)
   const out = writing(columns)
-  out.own(`${asks}: ${named(item.agent)}, for ${named(item.acts_for)}`, 'cyan')
-  if (item.agent.label !== item.agent.id) {
+  const harness = harnessIn(item)
+  out.own(`${harness === null ? `${asks}: ${named(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${named(item.acts_for)}`, 'cyan')
+  if (harness === null && item.agent.label !== item.agent.id) {
     out.own('It calls itself:', 'cyan')
     out.theirs(item.agent.label)
   }
@@ -225,6 +230,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   own(`${isJudged ? 'Approve' : 'Answer'}: ${effects.approve}`)
   if (isJudged) own(`Reject: ${effects.reject}`)
   own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
+  if (item.declinable) own(`Decline: ${effects.decline}`)
 }
 
 /** The chain of those who act for each other, the rule that makes it so grave, and what people said before. */

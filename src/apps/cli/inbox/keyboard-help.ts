@@ -1,6 +1,6 @@
 // The keys of the inbox: those that answer an item, the line of hints below the list, and the help.
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { isDeclinable, endsTask } from '../answer/guard.ts'
+import { endsTask } from '../answer/guard.ts'
 import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'
 import { widthOf } from '../output/safe-text.ts'
@@ -45,7 +45,7 @@ export function answersOf(item: Item): readonly Hint[] {
   if (!isOpen(item)) return []
   const choices = choicesOf(item).length
   const actions = proposedIn(item).length
-  const no: readonly Hint[] = isDeclinable(item) ? [['d', 'decline']] : []
+  const no: readonly Hint[] = item.declinable ? [['d', 'decline']] : []
   if (item.kind === 'escalation')
     return [['t', 'tell the agent'], ['h', 'hand to another agent'], ['r', 'end the task'], ['a', 'let it go on'], ...no]
   if (item.kind === 'interrupt') return [['a', 'let it go on'], ['r', 'end the task'], ...no]
@@ -96,9 +96,9 @@ export function stepOf(name: string, page: number): number | undefined {
 
 /** In the order in which they are left out where there is no room. */
 const GENERAL: readonly Hint[] = [
+  ['enter', 'open'],
   ['/', 'filter'],
   ['m', 'ask agent'],
-  ['enter', 'open'],
   ['s', 'snooze'],
   ['space', 'mark'],
   ['^L', 'refresh'],

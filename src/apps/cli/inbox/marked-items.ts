@@ -1,7 +1,6 @@
 // One answer for several marked items: each is sent with the digest of what was shown, and each has an outcome of its own.
 import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { guardOf } from '../answer/guard.ts'
 import { reasonFor, sure, warningFor, type Answers, type Stage } from './actions.ts'
 import { verdictOf } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -16,9 +15,8 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
   const lower = key.toLowerCase()
   const foreign = marked.find((item) => verdictOf(item, lower) === undefined)
   if (foreign !== undefined) return tell(`Not answered: "${foreign.title}" takes another answer; unmark it with space`, 'red')
-  const guarded = marked.find((item) => guardOf(item).batch !== null)
-  if (guarded !== undefined)
-    return tell(`Not answered: "${guarded.title}" goes alone: ${guardOf(guarded).batch}; unmark it with space`, 'red')
+  const guarded = marked.find((item) => item.guard.batch !== null)
+  if (guarded !== undefined) return tell(`Not answered: "${guarded.title}" goes alone. ${guarded.guard.batch} Unmark it with space`, 'red')
   const result = verdictOf(marked[0]!, lower)!
 
   async function send(reason: string | undefined): Promise<void> {

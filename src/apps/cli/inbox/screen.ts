@@ -2,7 +2,6 @@
 // else, so that it can be drawn at any size at any time.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Delivered } from './deliverable.ts'
-import { asksOf } from '../answer/words.ts'
 import { actionLines, ageOf, cardLines, deadlineOf, isOpen, proposedIn, spanOf, type Line, type Style } from './card.ts'
 import type { Choosing } from './choose-actions.ts'
 import { HELP, hintsOf } from './keyboard-help.ts'
@@ -174,7 +173,7 @@ function whenOf(item: Item, now: number): string {
 function rowOf(view: View, item: Item, isChosen: boolean, columns: number, now: number): Line {
   const mark = view.list.marks.get(item.request_id) ?? (isOpen(item) ? null : item.status)
   const marks = `${isChosen ? '>' : ' '}${view.list.picked.has(item.request_id) ? '*' : ' '}${priorities[item.priority]}`
-  const begin = `${marks} ${padToWidth(escapeControl(item.risk ?? ''), RISK_COLUMNS)} ${padToWidth(escapeControl(asksOf(item)), KIND_COLUMNS)} `
+  const begin = `${marks} ${padToWidth(escapeControl(item.risk ?? ''), RISK_COLUMNS)} ${padToWidth(escapeControl(item.asks), KIND_COLUMNS)} `
   const agent = escapeControl(item.agent.name ?? item.agent.id)
   const isWide = columns >= WIDE
   const width = isWide ? AGENT_COLUMNS + 1 + WHEN_COLUMNS : WHEN_COLUMNS

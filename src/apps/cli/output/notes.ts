@@ -6,7 +6,7 @@ type Note = (input: Readonly<Record<string, unknown>>, answer: Readonly<Record<s
 
 const notes: Readonly<Record<string, Note>> = {
   'collaboration/task.assign': ({ assignee }, { connected }) =>
-    connected === false ? `${String(assignee)} is not connected; it gets the task when it is.` : null,
+    connected === false ? `${String(assignee)} is offline; it receives the task when it connects.` : null,
 }
 
 /** A script that reads the answer as JSON is told nothing, unless somebody watches it. */

@@ -4,6 +4,7 @@ import { CliError, exits } from '../exit-codes.ts'
 import { listings, type Listing } from '../derive/columns.ts'
 import { namesOf } from './names.ts'
 import { shortIds } from './short-ids.ts'
+import { actLine, isTold, taskCard } from './task-lines.ts'
 import type { Context } from '../derive/command.ts'
 import { columnsOf, tableOf, type Paint } from '../terminal.ts'
 import { cutToWidth, foldLines, escapeControl, inertJson, inertLines, padToWidth, widthOf } from './safe-text.ts'
@@ -11,14 +12,14 @@ import { agoOf, exactly, isTime } from './relative-time.ts'
 
 type Value = Readonly<Record<string, unknown>>
 const isValue = (value: unknown): value is Value => typeof value === 'object' && value !== null && !Array.isArray(value)
-const isList = (answer: unknown): answer is { items: Value[]; next_cursor?: string | null } =>
-  isValue(answer) && Array.isArray(answer['items'])
+type Listed = { readonly items: Value[]; readonly next_cursor?: string | null; readonly more_projects?: number }
+const isList = (answer: unknown): answer is Listed => isValue(answer) && Array.isArray(answer['items'])
 
 export function writeJson({ io, globals: { pick } }: Context, value: unknown, indent = io.out.isTTY === true ? 2 : 0): void {
   if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
   const found = picked(value, pick.split('.'))
   if (found.length > 0 && found.every((one) => one === undefined)) {
-    const words = `done, but the output has no field ${JSON.stringify(pick)}`
+    const words = `The command worked, but its output has no field ${JSON.stringify(pick)}.`
     throw new CliError(exits.refused, 'NO_FIELD', words, `its fields: ${fieldsIn(value)}; --json shows all of it`)
   }
   // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
@@ -40,14 +41,26 @@ export async function show(context: Context, operation: string, answer: unknown)
   if (context.json) return writeJson(context, answer)
   if (isList(answer)) {
     context.io.out.write(besides(answer, context.paint))
-    return showList(context, answer)
+    return showList(context, operation, answer)
+  }
+  if (isTold(answer)) {
+    const line = actLine(operation, answer)
+    if (line !== null) {
+      const { where, isOffline } = await context.remote()
+      const link = operation === 'task.create' && !isOffline ? `  ${where}/tasks/${escapeControl(answer.task.id)}\n` : ''
+      return void context.io.out.write(`${context.paint('green', '✔')} ${line}\n${link}`)
+    }
+    if (operation === 'task.get')
+      return void context.io.out.write(cardsOf({ task: taskCard(answer.task) }, 'task', columnsOf(context.io.out), context.paint))
   }
   if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
 }
 
 /** The words and numbers that an answer has beside its list, on one line: what it is about, and what it comes to. */
 function besides(answer: Value, paint: Paint): string {
-  const said = Object.entries(answer).filter(([name, value]) => name !== 'next_cursor' && /^(string|number)$/.test(typeof value))
+  const said = Object.entries(answer).filter(
+    ([name, value]) => !['next_cursor', 'more_projects'].includes(name) && /^(string|number)$/.test(typeof value),
+  )
   const words = said.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
   return words.length === 0 ? '' : `${words.join('  ')}\n`
 }
@@ -77,15 +90,26 @@ function listingOf(item: Value): Listing {
   return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.replaceAll('_', ' ').toUpperCase(), field] as const) }
 }
 
-async function showList(context: Context, { items, next_cursor }: { items: Value[]; next_cursor?: string | null }): Promise<void> {
+/** `no tasks`: what is not there is named. */
+function emptyWords(operation: string): string {
+  const noun = operation.split('.')[0]!.replaceAll('_', ' ')
+  if (noun === 'inbox') return 'nothing waits for you'
+  const many = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : /(s|x|ch|sh)$/.test(noun) ? `${noun}es` : `${noun}s`
+  return `no ${operation === 'harness.sessions' ? 'sessions' : many}`
+}
+
+async function showList(context: Context, operation: string, answer: Listed): Promise<void> {
   const { io, paintErr } = context
+  const { items, next_cursor, more_projects = 0 } = answer
   const first = items[0]
-  if (!first) io.err.write(`${paintErr('dim', 'nothing there')}\n`)
+  if (!first) io.err.write(`${paintErr('dim', emptyWords(operation))}\n`)
   else {
     const listing = listingOf(first)
     io.out.write(await tableFor(context, listing.rows === undefined ? items : items.flatMap(listing.rows), listing))
   }
-  if (next_cursor) io.err.write(`${paintErr('dim', `there is more: add --cursor ${escapeControl(next_cursor)}`)}\n`)
+  if (next_cursor) io.err.write(`${paintErr('dim', 'there is more: --all shows everything, --limit a longer page')}\n`)
+  if (more_projects > 0)
+    io.err.write(`${paintErr('dim', `${more_projects} more ${more_projects === 1 ? 'project' : 'projects'}: --all-projects`)}\n`)
 }
 
 /** Short ids, names and relative times; the record is exact. */

@@ -51,6 +51,7 @@ const CHOSEN = ['agent', 'user', 'project']
 const fields: Readonly<Record<string, readonly string[]>> = {
   agent: ['agent'],
   agent_id: ['agent'],
+  assign: ['agent', 'user'],
   assignee: ['agent', 'user'],
   actor: ['agent', 'user'],
   callback: ['cb'],

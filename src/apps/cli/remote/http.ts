@@ -51,10 +51,13 @@ export const isUntrusted = (words: string): boolean => /CERT|_SIGNATURE/.test(wo
 export const TRUST_HINT = 'if it is yours, say so with NODE_EXTRA_CA_CERTS=<file>, the certificate or its authority as PEM'
 
 export function unreachable(url: string, message: string): CliError {
+  const isPlain = /ERR_SSL|EPROTO|wrong version number|packet length too long/i.test(message)
   const hint = isUntrusted(message)
     ? TRUST_HINT
-    : 'is it running? `countersign up` starts a server, `countersign doctor` looks for the reason'
-  const why = message
+    : isPlain
+      ? `that port speaks plain HTTP: use ${url.replace('https:', 'http:')}`
+      : 'is it running? `countersign up` starts a server, `countersign doctor` looks for the reason'
+  const why = (isPlain ? 'it answers without TLS' : message)
     .replace('the server could not be reached: ', '')
     .replace(/\b(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ECONNRESET)\b/, (code) => reasons[code]!)
   return new CliError(exits.unreachable, 'UNREACHABLE', `cannot connect to ${url}: ${why}`, hint)
@@ -80,12 +83,18 @@ export async function recordAt(url: string): Promise<unknown> {
   return health?.record
 }
 
-/** Whether anything answers at all: without a key and without a server, the server is needed first. */
-export const isThere = (url: string): Promise<boolean> =>
-  healthAt(url).then(
-    () => true,
-    () => false,
-  )
+/** Fails, with the reason, where nothing answers: without a key and without a server, the server is needed first. */
+export async function refuseAbsent(url: string): Promise<void> {
+  try {
+    await healthAt(url)
+  } catch (error) {
+    const { code, message = '' } = ((error as { cause?: unknown }).cause ?? {}) as { code?: string; message?: string }
+    throw unreachable(
+      url,
+      code !== undefined && (Object.hasOwn(reasons, code) || /SSL|EPROTO/.test(code)) ? code : message || (error as Error).message,
+    )
+  }
+}
 
 /** The id of the installation that is served there; null where it does not say. */
 export async function installationAt(url: string): Promise<string | null> {

@@ -4,7 +4,7 @@ import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { keylessAgent, onlyAs } from './agent-child.ts'
-import { isThere, openServer, unreachable } from './http.ts'
+import { openServer, refuseAbsent } from './http.ts'
 import { orderFields, outputsOf } from '../output/field-order.ts'
 import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './credentials.ts'
 import type { Globals } from '../derive/command.ts'
@@ -47,7 +47,7 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   const target = await targetOf(io, globals)
   if (target.key === null && target.agent !== null) throw keylessAgent(target.agent)
   if (target.key === null) {
-    if (!(await isThere(target.url))) throw unreachable(target.url, 'connection refused')
+    await refuseAbsent(target.url)
     if (target.source === 'stale login') {
       const words = `another installation answers at ${target.url} than the one you logged in at; your key was not sent there`
       throw new CliError(exits.unauthenticated, 'UNAUTHENTICATED', words, staleHint(target.url))

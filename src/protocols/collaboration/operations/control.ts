@@ -67,7 +67,7 @@ const takeover = command({
   input: t.Object({ task_id: Id, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
-  requires: [allows('task.interrupt')],
+  requires: [allows('task.interrupt', 'task.takeover')],
   audit: 'task.taken_over',
   load: familyToStop,
   decide: (family, { reason = 'Taken over by the principal.' }, context) => interrupted(family, 'task.taken_over', reason, true, context),

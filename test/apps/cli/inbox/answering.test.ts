@@ -1,7 +1,6 @@
 // Answers by command: a word for one kind of answer is never sent as another, from R4 on a phrase goes along, and every question can be declined.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { guardOf } from '#apps/cli/answer/guard.ts'
 import type { Client } from '#sdk/index.ts'
 import { openInbox } from '../../../support/as-processes/inbox-people.ts'
 
@@ -103,7 +102,7 @@ describe('from R4 on', () => {
       payload: { item: 'Delete the database', details: { target: 'db-payments-0' } },
       ...more,
     } as Asked)
-    return [id, guardOf((await owner.execution.inbox.get({ request_id: id })).item).confirm]
+    return [id, (await owner.execution.inbox.get({ request_id: id })).item.guard.confirm]
   }
   const ways = [
     ['inbox answer', (id: string) => ['inbox', 'answer', id, 'approve']],
@@ -146,7 +145,10 @@ describe('from R4 on', () => {
     }
     const ran = await run(['inbox', 'resolve', '--json-input', JSON.stringify({ answers })])
     assert.equal(ran.code, 2)
-    assert.match(ran.err, new RegExp(`these cannot be part of a batch; nothing was sent:\\n${id}: `))
+    assert.match(
+      ran.err,
+      new RegExp(`these cannot be part of a batch; nothing was sent:\\n${id}: R3 and above are decided one at a time\\.`),
+    )
     assert.deepEqual([(await stateOf(id)).status, (await stateOf(small)).status], ['pending', 'pending'])
     const alone = await run(['inbox', 'resolve', '--json-input', JSON.stringify({ answers: answers.slice(0, 1) })])
     assert.equal(alone.code, 2, alone.out)

@@ -19,6 +19,11 @@ const itemOf = (number: number): Item =>
   ({
     request_id: `hxp_${number}`,
     kind: 'approval',
+    asks: 'approval',
+    guard: { confirm: null, batch: null },
+    options: null,
+    reject_ends_task: false,
+    declinable: false,
     action: 'APPROVE',
     status: 'pending',
     title: `Question ${number}`,

@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { guardOf } from '#apps/cli/answer/guard.ts'
 import { createKeys, type Key } from '#apps/cli/input/keyboard.ts'
 import { editLine, newLine } from '#apps/cli/input/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox/edit.ts'
@@ -26,7 +25,7 @@ const read = (on: string, pressed: string): Press => [on, pressed, 400]
 const ESC = '\u001b'
 
 const approving = async (item: string, more: object = {}): Promise<string> =>
-  (await agent.execution.request.create({ action: 'APPROVE', payload: { item }, ...more })).request.id
+  (await agent.execution.request.create({ action: 'APPROVE', risk: 'R1', payload: { item }, ...more })).request.id
 const resultOf = async (request_id: string): Promise<unknown> => (await owner.execution.request.get({ request_id })).receipt?.result
 async function started(): Promise<string> {
   const { task } = await owner.collaboration.task.create({ spec: { goal: 'Fix the login' } })
@@ -66,7 +65,7 @@ describe('the inbox at a terminal', () => {
     assert.equal(ran.code, 0, lastFrame(ran))
     const found = framesIn(ran).find((frame) => frame.includes('1 with filter: NEEDLE'))!
     assert.match(found, /131 open/)
-    assert.match(found, /\n> +- +approval +The needle/)
+    assert.match(found, /\n> - +R1 approval +The needle/)
     assert.ok(
       framesIn(ran).every((frame) => !/\d\+ open|of \d+\+/.test(frame)),
       'no number is a guess',
@@ -136,7 +135,7 @@ describe('an answer in part', () => {
   test('approves some of the proposed actions, each shown with its risk; the others are denied', async () => {
     const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id: await started(), kind: 'approval', prompt: 'Migrate?', proposed_actions }) // prettier-ignore
     const [listed] = (await owner.execution.inbox.list({})).items
-    const phrase = guardOf((await owner.execution.inbox.get({ request_id: listed!.request_id })).item).confirm!
+    const phrase = (await owner.execution.inbox.get({ request_id: listed!.request_id })).item.guard.confirm!
     const ran = await live([
       read('x approve some', 'x'),
       ['not chosen are denied', ' '],

@@ -11,7 +11,7 @@ import { realClock } from '../../server/clock.ts'
 import { anchorFile, differenceFromAnchor } from '../../server/folder/anchor.ts'
 import { anchorIn, markerFile, markerIn } from '../../server/folder/data-folder.ts'
 import { keysIn, readRing, serverKeyOrNull } from '../../server/folder/key-files.ts'
-import { openStore } from '../remote/folder.ts'
+import { openStore } from './folder.ts'
 
 const PORTION_MS = 200
 

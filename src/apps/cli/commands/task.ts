@@ -1,0 +1,31 @@
+// `task create --assign`: a task that is handed over as soon as it is there.
+import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
+import { flag } from '../derive/flags.ts'
+import { sayMore } from '../output/notes.ts'
+import { show } from '../output/render.ts'
+import type { Spec } from '../derive/command.ts'
+
+const ASSIGN = 'collaboration/task.assign'
+
+export function taskCreateSpec(protocol: Protocol, op: Operation): Spec {
+  const derived = derivedSpec(protocol, op)
+  const made: Spec = {
+    ...derived,
+    flags: [...derived.flags, flag('assign', 'assignee', 'hand it to this agent or person right away')],
+    examples: [...derived.examples, "countersign task create --goal 'Fix the login bug' --assign agent_robin"],
+    async run(context, given) {
+      const assignee = given.get('assign') as string | undefined
+      const wanted = await inputOf(context, op, derived, given)
+      const remote = await context.remote()
+      const created: { task: { id: string } } = await remote.call(`${protocol.name}/${op.name}`, wanted, keyIn(given))
+      if (assignee === undefined) return show(context, op.name, created)
+      const input = { task_id: created.task.id, assignee }
+      if (!context.json) await show(context, op.name, created)
+      const assigned: unknown = await remote.call(ASSIGN, input)
+      await show(context, 'task.assign', assigned)
+      sayMore(context, ASSIGN, input, assigned)
+    },
+  }
+  return made
+}
