@@ -343,6 +343,10 @@ export const limits = {
   sessionIdleMs: 30 * 60_000,
   sessionMs: 12 * 3_600_000,
   loginMs: 15 * 60_000,
+  /** A session on a device that its person had remembered. */
+  rememberedMs: 30 * 24 * 3_600_000,
+  /** How old the sign-in of a remembered device may be for what needs a fresh proof. */
+  proofMs: 15 * 60_000,
   /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen one is worth little. */
   ticketMs: 30_000,
   ticketsOpenMax: 50,

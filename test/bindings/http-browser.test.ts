@@ -32,20 +32,108 @@ test('with a cookie, only pages of our own may act', async (t) => {
   for (const headers of [
     { 'sec-fetch-site': 'same-origin' },
     { origin: 'http://localhost:3402' },
-    { 'sec-fetch-site': 'none' },
     { origin: 'http://localhost:3402', 'sec-fetch-site': 'same-origin' },
   ]) {
     assert.equal((await withCookie(headers)).status, 200, JSON.stringify(headers))
   }
-  const foreign = ['https://evil.example', 'null', 'http://localhost', 'http://localhost:1', 'http://localhost:3402.evil.example'].map(
-    (origin) => ({ origin }),
-  )
+  const foreign = [
+    'https://evil.example',
+    'null',
+    'https://localhost:3402',
+    'localhost:3402',
+    'http://localhost',
+    'http://localhost:1',
+    'http://localhost:3402.evil.example',
+  ].map((origin) => ({ origin }))
   for (const headers of [...foreign, { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }]) {
     assertError(await withCookie(headers), 403, 'UNAUTHORIZED')
   }
   const unnamed = await withCookie({})
   assertError(unnamed, 403, 'UNAUTHORIZED')
   assert.match(unnamed.text, /must carry Origin or Sec-Fetch-Site/)
+  // An address that was typed, or that a program opened: no page of ours asked for a change.
+  assertError(await withCookie({ 'sec-fetch-site': 'none' }), 403, 'UNAUTHORIZED')
+})
+
+test('a page speaks for the person it was opened for: with the session of another one every call is refused, and says who that is', async (t) => {
+  const { call, keys } = await httpWorld(t, {
+    logins: {
+      open: () => Promise.reject(new Refusal('UNAUTHENTICATED', 'no')),
+      close: () => Promise.resolve(),
+      nameOf: () => Promise.resolve('Tom Okafor'),
+    },
+  })
+  keys.set('key-tom', { ...alice, id: 'user_tom' })
+  const ofPage = (session: string, person?: string) => ({
+    headers: {
+      'content-type': 'application/json',
+      cookie: `countersign=${session}`,
+      host: 'localhost:3402',
+      'sec-fetch-site': 'same-origin',
+      ...(person === undefined ? {} : { 'countersign-person': person }),
+    },
+  })
+  const own = await call('note.write', { id: 'one' }, ofPage('key-alice'))
+  assert.equal(own.headers['countersign-person'], 'user_alice')
+  assert.equal((await call('note.write', { id: 'two' }, ofPage('key-alice', 'user_alice'))).status, 200)
+  const ways = [
+    () => call('note.write', { id: 'three' }, ofPage('key-tom', 'user_alice')),
+    () => call('note.get', { id: 'one' }, ofPage('key-tom', 'user_alice')),
+  ]
+  for (const way of ways) {
+    const refused = await way()
+    assertError(refused, 403, 'OTHER_PERSON')
+    assert.match(refused.text, /you are signed in as Tom Okafor now/)
+    assert.match(refused.text, /"details":{"person":"user_tom","name":"Tom Okafor"}/)
+  }
+  assert.equal((await call('note.get', { id: 'three' })).status, 404)
+})
+
+test('a link asks before it replaces the session of another person, and when another site leads to it', async (t) => {
+  const opened: string[] = []
+  const closed: string[] = []
+  const { port, keys } = await httpWorld(t, {
+    logins: {
+      open: (token, { remember }) => {
+        opened.push(`${token} ${remember}`)
+        return Promise.resolve({ session: 'key-tom', expiresAt: '2999-01-01T00:00:00Z' })
+      },
+      close: (session) => Promise.resolve(void closed.push(session)),
+      whoseLink: (token) => Promise.resolve(token === 'toms' ? 'user_tom' : null),
+      nameOf: (id) => Promise.resolve(id === 'user_tom' ? 'Tom <b>' : 'Alice'),
+    },
+  })
+  keys.set('key-tom', { ...alice, id: 'user_tom' })
+  const get = (headers: Record<string, string>, path = '/login?token=toms&next=/inbox/x') => send(port, path, { method: 'GET', headers })
+  const asking: readonly (readonly [Record<string, string>, RegExp, string?])[] = [
+    [{ cookie: 'countersign=key-alice' }, /This browser is signed in as <strong>Alice<\/strong>/],
+    [{ 'sec-fetch-site': 'cross-site' }, /Sign in as Tom &lt;b&gt;\?/],
+    [{ 'sec-fetch-site': 'same-site', cookie: 'countersign=key-tom' }, /Remember this device/],
+    [{}, /Sign in as Tom/, '/login?token=toms&ask=1'],
+  ]
+  for (const [headers, words, path] of asking) {
+    const answer = await get(headers, path)
+    assert.equal(answer.status, 200)
+    assert.match(answer.text, words)
+    assert.equal(answer.headers['set-cookie'], undefined)
+  }
+  assert.deepEqual(opened, [], 'a page that asks has used the link up')
+  const post = (headers: Record<string, string>, body = '') =>
+    send(port, '/login?token=toms&next=/inbox/x', {
+      headers: { 'content-type': 'application/x-www-form-urlencoded', host: 'localhost:1', ...headers },
+      body,
+    })
+  for (const headers of [{}, { 'sec-fetch-site': 'none' }, { 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])
+    assertError(await post(headers), 403, 'UNAUTHORIZED')
+  assert.deepEqual(opened, [])
+  const signedIn = await post({ origin: 'http://localhost:1', cookie: 'countersign=key-alice' }, 'remember=on')
+  assert.deepEqual([signedIn.status, signedIn.headers['location']], [303, '/inbox/x'])
+  assert.match(String(signedIn.headers['set-cookie']), /^countersign=key-tom;/)
+  assert.deepEqual([opened, closed], [['toms true'], ['key-alice']], 'the session before it ends')
+  // Nothing to ask about: nobody is signed in, or the same person is.
+  for (const headers of [{}, { 'sec-fetch-site': 'none' }, { cookie: 'countersign=key-tom' }] as const)
+    assert.equal((await get(headers)).status, 303)
+  assert.equal((await get({ 'sec-fetch-site': 'cross-site' }, '/login?token=used')).status, 401)
 })
 
 test('a file of the page that cannot be read any more costs its request and nothing else', async (t) => {

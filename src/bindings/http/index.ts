@@ -7,7 +7,7 @@ import { isAway, Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Hub } from '../live/hub.ts'
 import { createMetrics, type Metrics } from '../shared/call-metrics.ts'
-import type { Authenticate } from '../shared/credentials.ts'
+import { forItsPerson, type Authenticate } from '../shared/credentials.ts'
 import type { Done, Failed } from '../shared/handle.ts'
 import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
 import { createGuard } from './browser/browser-guard.ts'
@@ -112,8 +112,10 @@ type State = HttpOptions & {
 export function createHttp(options: HttpOptions): HttpServer {
   const bounds = { ...usualBounds, ...options.bounds }
   const secure = options.proxied || options.tls !== undefined
+  const nameOf = (id: string): Promise<string> => options.logins.nameOf?.(id) ?? Promise.resolve(id)
   const state: State = {
     ...options,
+    authenticate: forItsPerson(options.authenticate, nameOf),
     secure,
     headers: secure ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
     guard: createGuard({ ...options, secure }),

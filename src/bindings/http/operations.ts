@@ -7,7 +7,7 @@ import { abortOnClose } from '../shared/abort-on-close.ts'
 import type { Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Done, type Failed } from '../shared/handle.ts'
 import { optionsOf } from '../shared/idempotency-key.ts'
-import { idempotencyKeyIn, type Guard } from './browser/browser-guard.ts'
+import { idempotencyKeyIn, PERSON_HEADER, type Guard } from './browser/browser-guard.ts'
 import { patiently } from './connections/body-deadline.ts'
 import { askedBy } from './connections/ending.ts'
 import type { Reply } from './responses.ts'
@@ -45,9 +45,10 @@ function routeOf(name: string, op: Operation, { kernel, guard, authenticate, fai
       return body === undefined || body.length === 0 ? {} : decode(body)
     },
     options: ({ request, response }) => optionsOf(idempotencyKeyIn(request.headers), waits ? abortOnClose(response) : undefined),
-    async call({ input, caller, options }, { request }) {
+    async call({ credential, actor, input, caller, options }, { request }) {
       const call = (): Promise<unknown> => kernel.call(name, input, caller, options)
-      return { status: 200, body: JSON.stringify(acts ? await patiently(request, stuckMs, call) : await call()) }
+      const body = JSON.stringify(acts ? await patiently(request, stuckMs, call) : await call())
+      return credential.kind === 'bearer' ? { status: 200, body } : { status: 200, body, headers: { [PERSON_HEADER]: actor.id } }
     },
     failed: failing(path),
     done: meter(name, changes),

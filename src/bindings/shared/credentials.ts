@@ -1,12 +1,36 @@
 // Credentials: what a client shows to say who it is, and the actor that it stands for, asked about for as long as something is done for it.
 import type { Actor } from '#kernel/declare/access.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller } from '#kernel/kernel.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 
-export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
+export type Credential = {
+  readonly kind: 'bearer' | 'session'
+  readonly token: string
+  /** The person whom the calling page was opened for: a session of another one is refused. */
+  readonly person?: string
+}
 
 /** Refuses a credential that is not valid. `since`: the store's barriers when the call came that shows it. */
 export type Authenticate = (credential: Credential, since?: number) => Actor | Promise<Actor>
+
+/** Refuses a session that is not of the person whom the calling page was opened for. `nameOf`: what people call somebody. */
+export const forItsPerson =
+  (authenticate: Authenticate, nameOf: (id: string) => Promise<string>): Authenticate =>
+  (credential, since) => {
+    const { person } = credential
+    const found = authenticate(credential, since)
+    return person === undefined ? found : Promise.resolve(found).then((actor) => refuseOther(actor, person, nameOf))
+  }
+
+async function refuseOther(actor: Actor, person: string, nameOf: (id: string) => Promise<string>): Promise<Actor> {
+  if (actor.id === person) return actor
+  const name = await nameOf(actor.id)
+  throw new Refusal('OTHER_PERSON', `you are signed in as ${name} now, and this page was opened for somebody else: load it again`, {
+    person: actor.id,
+    name,
+  })
+}
 
 /** The actor that was just authenticated serves the first attempt; every further one asks again. */
 export function callerOf(again: () => Actor | Promise<Actor>, actor: Actor): Caller {

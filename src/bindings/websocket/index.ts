@@ -73,7 +73,7 @@ export function createSockets(options: SocketOptions): Sockets {
     const host = guard.hostOf(headers)
     if (host === undefined) return transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
     const { origin } = headers
-    if (origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== host && !options.origins.includes(origin))
+    if (origin !== undefined && guard.isForeignOrigin(headers) && !options.origins.includes(origin))
       return transportFailure(403, 'UNAUTHORIZED', 'pages of this origin may not open a socket here (see --origins)')
     if (options.isStopping()) return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1' })
     if (talks.size >= bounds.sockets) return transportFailure(503, 'BUSY', 'there are too many sockets', { 'retry-after': '5' })

@@ -3,7 +3,4 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Guard } from '#bindings/http/browser/browser-guard.ts'
 
 /** Only pages send an Origin; `null` belongs to no page. */
-export function isForeign(headers: IncomingHttpHeaders, guard: Guard): boolean {
-  const { origin } = headers
-  return origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== guard.hostOf(headers)
-}
+export const isForeign = (headers: IncomingHttpHeaders, guard: Guard): boolean => guard.isForeignOrigin(headers)

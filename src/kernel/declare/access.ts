@@ -1,13 +1,17 @@
 // Actors and roles. The actor is made from the credential and from nothing else; claims of a body about its sender are checked, never
 // believed. Being a person is a registered property, not the spelling of an id.
+import { limits } from '../limits.ts'
 import { isAway, Refusal } from './errors.ts'
 import type { Basis, Key, Value } from '../log/store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
 export type ProjectRole = 'owner' | 'member'
 
-/** How a credential was proven: an API key, a browser's session, a token of an issuer, a ticket, or a word that everybody knows. */
-export type Via = 'key' | 'session' | 'token' | 'ticket' | 'development'
+/**
+ * How a credential was proven: an API key, a browser's session, a session on a remembered device whose sign-in is not fresh any more, a token
+ * of an issuer, a ticket, or a word that everybody knows.
+ */
+export type Via = 'key' | 'session' | 'remembered' | 'token' | 'ticket' | 'development'
 
 export type Actor = {
   readonly id: string
@@ -120,9 +124,16 @@ export const human = heldBy(
 )
 export const anyone = role<unknown>('anyone', () => true)
 
+/** Nothing of them is left out by their credential: neither by its bounds, nor because they signed in long ago. */
+export const isWhole = ({ narrowed, via }: Actor): boolean => narrowed !== true && via !== 'remembered'
+
+export const PROOF_WORDS = `this device is remembered, and you signed in more than ${limits.proofMs / 60_000} minutes ago: sign in again to do this`
+
 /** The one gate: the first role that the actor has, or a refusal that names those who may. */
 export function authorize<S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> {
   const found = callers.find((candidate) => candidate.is(actor, state))
+  if (!found && actor.via === 'remembered' && callers.some((candidate) => candidate.is({ ...actor, via: 'session' }, state)))
+    throw new Refusal('PROOF_REQUIRED', PROOF_WORDS)
   if (!found) throw new Refusal('UNAUTHORIZED', `only ${holdersOf(callers)} can do this (${name}); ${callerOf(actor)}`)
   return found
 }

@@ -36,6 +36,10 @@ export const kernelCodes = {
   INVALID_REQUEST: 'invalid',
   UNAUTHENTICATED: 'unauthenticated',
   UNAUTHORIZED: 'forbidden',
+  /** The session is not of the person whom the page was opened for. */
+  OTHER_PERSON: 'forbidden',
+  /** On a remembered device, this needs a fresh sign-in. */
+  PROOF_REQUIRED: 'forbidden',
   NOT_FOUND: 'missing',
   CONFLICT: 'conflict',
   PRECONDITION_FAILED: 'conflict',

@@ -3,7 +3,7 @@ import type { Ports } from '../ports/between-protocols.ts'
 import type { Received } from '../ports/blobs.ts'
 import type { EffectOf, Wanted } from '../call/effects.ts'
 import type { Fault, Refusal } from './errors.ts'
-import type { Actor, PeopleSought, Role, Subject } from './access.ts'
+import { PROOF_WORDS, type Actor, type PeopleSought, type Role, type Subject } from './access.ts'
 import type { NewId } from '../codec/ids.ts'
 import type { Notary } from '../ports/notary.ts'
 import type { ByteQuotas } from '../ports/stored-bytes.ts'
@@ -193,6 +193,15 @@ export const rule = <S, I = unknown>(
   refusal,
   ...(refusalFor ? { refusalFor } : {}),
 })
+
+/** On a remembered device only after a fresh sign-in; `unless`: what needs none. */
+export const freshProof = <S>(unless: (state: S) => boolean = () => false): Rule<S, unknown> =>
+  rule<S>(
+    'PROOF_REQUIRED',
+    'on a remembered device, the sign-in is fresh',
+    (state, _, { actor }) => actor.via !== 'remembered' || unless(state),
+    PROOF_WORDS,
+  )
 
 /** How to show the operation: a scene that its protocol describes, who calls, and with what. */
 // oxlint-disable-next-line typescript/no-explicit-any -- refs hold whatever the scene's steps answered

@@ -1,7 +1,7 @@
 // Roles on a request (asking, answering) and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
-import { rule, type Context, type Read } from '#kernel/declare/operation.ts'
+import { freshProof, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { agoInWords } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
@@ -80,6 +80,13 @@ export const isNotLate = rule<OfRequest>(
   ({ request }, _, context) => !(isOpen(request) && endsLate(request) && isOver(request, context)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
+/** Up to this risk a remembered device needs no fresh sign-in. */
+const RISK_REMEMBERED = 'R3'
+/** As the actor says it themself. */
+export const isProvenFor = ({ risk }: Request, via: string | null | undefined): boolean =>
+  via !== 'remembered' || (risk ?? 'R1') <= RISK_REMEMBERED
+export const hasProof = freshProof<OfRequest>(({ request }) => isProvenFor(request, 'remembered'))
+
 /** A request whose default another protocol takes is late there too. */
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
 /** The timer may be a moment late: nobody is faster than a deadline that has passed. */

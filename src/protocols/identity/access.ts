@@ -1,5 +1,5 @@
 // Roles of administration: the administrator, an owner of this installation, or the person whom the thing belongs to.
-import { administrator, heldBy, installationOwner, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
+import { administrator, heldBy, installationOwner, isWhole, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'
 import { ADMIN_SERVICE, Agent, Project, User } from './schema.ts'
@@ -18,7 +18,7 @@ type OfSubject = { readonly subject: Subject }
 export const keeper = heldBy(
   'the person it belongs to',
   role<OfSubject>('keeper', (actor, { subject }) => {
-    if (actor.kind !== 'human' || actor.narrowed) return false
+    if (actor.kind !== 'human' || !isWhole(actor)) return false
     if (subject.kind === 'agent') return subject.owner === actor.id
     if (subject.kind === 'project') return ownsProject(actor, subject.id)
     return subject.kind === 'human' && subject.id === actor.id

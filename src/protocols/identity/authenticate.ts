@@ -7,7 +7,7 @@ import type { Actor, ProjectRole, Via } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import type { Key as StoreKey, Store } from '#kernel/log/store.ts'
-import { ADMIN_SERVICE, Agent, Key, Project, Session, SubjectLink, User } from './schema.ts'
+import { ADMIN_SERVICE, Agent, Key, Login, Project, Session, SubjectLink, User } from './schema.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
 
@@ -88,9 +88,19 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 
-/** Not closed, its time is not over, and it was used lately. */
-export const isGoodSession = ({ closed_at, expires_at, seen_at }: Session, nowMs: number): boolean =>
-  closed_at === null && nowMs < Date.parse(expires_at) && nowMs < Date.parse(seen_at) + limits.sessionIdleMs
+/** Not closed, its time is not over, and it was used lately, unless its device is remembered. */
+export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered }: Session, nowMs: number): boolean =>
+  closed_at === null && nowMs < Date.parse(expires_at) && (remembered === true || nowMs < Date.parse(seen_at) + limits.sessionIdleMs)
+
+/** The login that a link stands for, as long as it works; null: it does not. */
+export async function loginOf(store: Pick<Store, 'read'>, token: string, now: string): Promise<Login | null> {
+  const { id, secret } = partsOf(token)
+  const [found] = await store.read([keyOf(Login, `login_${id}`)])
+  const login = found?.value as Login | undefined
+  return login !== undefined && isGoodLogin(login, secret, now) ? login : null
+}
+export const isGoodLogin = ({ digest, used_at, expires_at }: Login, secret: string, now: string): boolean =>
+  matches(secret, digest) && used_at === null && expires_at > now
 
 /** null: it was proven before, and the secret was not kept. */
 const isHeld = (secret: string | null, digest: string): boolean => secret === null || matches(secret, digest)
@@ -110,7 +120,8 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
   if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw noValidCredential()
-  return actorOf(store, session.user_id, timestampOf(nowMs), proof, 'session')
+  const isStale = session.remembered === true && nowMs >= Date.parse(session.created_at) + limits.proofMs
+  return actorOf(store, session.user_id, timestampOf(nowMs), proof, isStale ? 'remembered' : 'session')
 }
 
 async function byLink(store: Store, id: string, until: string | null, now: string, proof: Proof): Promise<Actor> {

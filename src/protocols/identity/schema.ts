@@ -179,6 +179,7 @@ export const Login = doc(
   }),
   { scopeOf: () => SYSTEM_SCOPE },
 )
+export type Login = Static<typeof Login.schema>
 
 /** Opens one socket, once, within half a minute, for the holder of the credential that asked for it. */
 export const Ticket = doc(
@@ -209,6 +210,11 @@ export const Session = doc(
     seen_at: Timestamp,
     expires_at: Timestamp,
     closed_at: nullable(Timestamp),
+    browser: t.Optional(t.String({ maxLength: limits.labelCharsMax, description: 'the browser that signed in, in our words' })),
+    address: t.Optional(t.String({ maxLength: limits.labelCharsMax, description: 'the network address that it signed in from' })),
+    remembered: t.Optional(
+      t.Boolean({ description: 'the device is remembered: the session lasts 30 days, and needs a fresh sign-in from R4 on' }),
+    ),
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,

@@ -12,6 +12,8 @@ export type HttpTransportOptions = RetryOptions & {
   /** An API key; without one the cookie of a browser's session speaks. */
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch
+  /** Further headers of every request; called for each. */
+  readonly headers?: () => Readonly<Record<string, string>>
   /**
    * How streams are carried: `socket`, one WebSocket for all of them, as is usual, or `events`, a connection for each. A browser has six
    * connections to a server. With a `fetch` of your own it is `events`: a socket would go past it.
@@ -20,20 +22,27 @@ export type HttpTransportOptions = RetryOptions & {
 }
 
 export function httpTransport(options: HttpTransportOptions): Transport {
-  const { url, key, fetch: send = (input, init) => globalThis.fetch(input, init), streams = usualStreams(options), ...rest } = options
+  const {
+    url,
+    key,
+    fetch: send = (input, init) => globalThis.fetch(input, init),
+    streams = usualStreams(options),
+    headers: more,
+    ...rest
+  } = options
   const retry: Retry = { ...usualRetry, ...rest }
-  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  const headers = (): Record<string, string> => ({ ...more?.(), ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) })
   const base = url.replace(/\/+$/, '')
   const closing = new AbortController()
 
-  const request: Request = async (path, { method, headers: more, body, signal, timeoutMs }) => {
+  const request: Request = async (path, { method, headers: its, body, signal, timeoutMs }) => {
     const late = new AbortController()
     const timer = timeoutMs === null ? undefined : setTimeout(() => late.abort(), timeoutMs)
     const any = AbortSignal.any([late.signal, closing.signal, ...(signal ? [signal] : [])])
     let answer: Response
     try {
       const streams = body instanceof ReadableStream ? { duplex: 'half' as const } : {}
-      const sent = { method, headers: { ...headers, ...more }, signal: any, ...(body === undefined ? {} : { body }), ...streams }
+      const sent = { method, headers: { ...headers(), ...its }, signal: any, ...(body === undefined ? {} : { body }), ...streams }
       answer = await send(`${base}/${path.startsWith('.well-known/') ? '' : 'v1/'}${path}`, {
         credentials: 'same-origin',
         redirect: 'error',

@@ -17,7 +17,8 @@ export type Http = {
   readonly request: Request
   readonly retry: Retry
   readonly base: string
-  readonly headers: Readonly<Record<string, string>>
+  /** Of every request. */
+  headers(): Readonly<Record<string, string>>
 }
 
 /** The error that fetch threw, in our words. */

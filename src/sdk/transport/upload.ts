@@ -83,7 +83,7 @@ function sendByXhr(
       settle()
     }
     xhr.open('PUT', `${base}/v1/${path}`)
-    for (const [name, value] of Object.entries({ ...own, ...headers })) xhr.setRequestHeader(name, value)
+    for (const [name, value] of Object.entries({ ...own(), ...headers })) xhr.setRequestHeader(name, value)
     xhr.upload.onprogress = ({ loaded }) => onProgress(loaded, bytes.size)
     xhr.onload = over(() => {
       if (xhr.status !== 200) return failed(refusalOf(xhr.status, xhr.getResponseHeader('retry-after'), xhr.responseText))

@@ -3,12 +3,13 @@ import { lazy, Suspense, useEffect, useSyncExternalStore } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { InboxPage } from '../inbox/page.tsx'
 import { Skeleton } from '../parts/states.tsx'
-import { queries, session } from '../server/client.ts'
+import { lookForSession, session } from '../server/client.ts'
 import { goLive, noteSilence } from '../server/live.ts'
 import { useMe, WithNames } from '../server/names.ts'
 import { UndoToast } from '../decide/undo.tsx'
 import { ErrorToasts } from './error-toast.tsx'
 import { NewVersion } from './new-version.tsx'
+import { OtherPerson } from './other-person.tsx'
 import { NotFound } from './not-found.tsx'
 import { Shell } from './shell.tsx'
 import { SignedOut } from './signed-out.tsx'
@@ -26,9 +27,11 @@ const ProjectsPage = lazy(() => import('../projects/page.tsx'))
 const SettingsPage = lazy(() => import('../settings/page.tsx'))
 
 const signedOut = (): boolean => session.isOut()
+const otherPerson = (): string | null => session.other()
 
 export function App() {
   const isOut = useSyncExternalStore(session.subscribe, signedOut)
+  const other = useSyncExternalStore(session.subscribe, otherPerson)
   const me = useMe()
   useEffect(() => {
     if (isOut || me.data === undefined) return undefined
@@ -40,13 +43,7 @@ export function App() {
   useEffect(() => {
     if (!isOut) return undefined
     // A link that was opened in another tab signs this one in, too.
-    const look = (): void => {
-      void fetch('/v1/identity/me.get', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }).then((answer) => {
-        if (!answer.ok) return
-        session.set(false)
-        void queries.invalidateQueries()
-      })
-    }
+    const look = (): void => void lookForSession().catch(() => undefined)
     addEventListener('focus', look)
     return () => removeEventListener('focus', look)
   }, [isOut])
@@ -58,7 +55,8 @@ export function App() {
           <Routes />
         </Suspense>
       </Shell>
-      {isOut && <SignedOut isOver />}
+      {isOut && other === null && <SignedOut isOver />}
+      {other !== null && <OtherPerson name={other} />}
       <UndoToast />
       <ErrorToasts />
       <NewVersion />

@@ -8,13 +8,14 @@ export type Told = {
   readonly actions?: readonly string[]
   readonly digest?: string
 }
-export type Pushed = Told & { readonly count?: number; readonly items?: readonly Told[] }
+/** `person`: whom the push is for. */
+export type Pushed = Told & { readonly person?: string; readonly count?: number; readonly items?: readonly Told[] }
 
 type Notice = {
   readonly title: string
   readonly body: string
   readonly path: string
-  readonly answer: { readonly request_id: string; readonly digest: string } | null
+  readonly answer: { readonly request_id: string; readonly digest: string; readonly person: string } | null
 }
 
 const pathOf = ({ path, request_id }: Told): string =>
@@ -32,17 +33,21 @@ export function noticeOf(pushed: Pushed): Notice {
       answer: null,
     }
   const { request_id, digest, actions = [] } = one
-  const isAnswerable = request_id !== undefined && digest !== undefined && actions.includes('approve')
-  return { title: 'Waits for you', body: one.title ?? '', path: pathOf(one), answer: isAnswerable ? { request_id, digest } : null }
+  const { person } = pushed
+  const isAnswerable = request_id !== undefined && digest !== undefined && person !== undefined && actions.includes('approve')
+  return { title: 'Waits for you', body: one.title ?? '', path: pathOf(one), answer: isAnswerable ? { request_id, digest, person } : null }
 }
 
 /** Answers at once; whatever does not work opens the page instead, where it is said in words. */
-export async function sendAnswer({ request_id, digest }: NonNullable<Notice['answer']>, result: 'approved' | 'rejected'): Promise<boolean> {
+export async function sendAnswer(
+  { request_id, digest, person }: NonNullable<Notice['answer']>,
+  result: 'approved' | 'rejected',
+): Promise<boolean> {
   try {
     const answer = await fetch('/v1/execution/request.resolve', {
       method: 'POST',
       credentials: 'same-origin',
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', 'countersign-person': person },
       body: JSON.stringify({ request_id, digest, result }),
     })
     return answer.ok

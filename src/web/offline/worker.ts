@@ -1,5 +1,5 @@
-// The service worker: it keeps the shell's own hashed files, so that the page opens offline and says so. It never touches the API, and it never
-// holds or sends a decision.
+// The service worker: it keeps the shell's own hashed files, so that the page opens offline and says so. It answers an item
+// only when a button of a notice is pressed, for the person whom the notice was for.
 import { sendAnswer, noticeOf, type Pushed } from './push.ts'
 
 declare const __PAGE_VERSION__: string

@@ -1,4 +1,5 @@
-// The one connection to the server: the SDK with the cookie of this browser, the server's clock, and what happens when nobody is signed in.
+// The one connection to the server: the SDK with the cookie of this browser, the server's clock, the person whom the page speaks for, and
+// what happens when nobody, or somebody else, is signed in.
 import { QueryClient } from '@tanstack/react-query'
 import { createClient, CountersignError, type CallName, type Client, type Input, type Output } from '#sdk/index.ts'
 
@@ -17,8 +18,29 @@ function noteTime(answer: Response, sentAt: number): void {
 type Listener = () => void
 const listeners = new Set<Listener>()
 let isOut = false
+/** The person whom this page was opened for: every call names them, and the server refuses it with the session of another one. */
+let person: string | null = null
+/** The name of another person who is signed in with this browser now. */
+let other: string | null = null
+const PERSON_HEADER = 'countersign-person'
+
+/** All tabs of this browser share its cookie: each says whom it was opened for. */
+const tabs = new BroadcastChannel('countersign-person')
+tabs.addEventListener('message', ({ data }: MessageEvent<{ readonly id: string; readonly name: string }>) => {
+  if (person !== null) session.become(data.id === person ? null : data.name)
+})
+
 export const session = {
   isOut: (): boolean => isOut,
+  /** The name of the other person whose session this browser has now; null: it is this page's own. */
+  other: (): string | null => other,
+  become(name: string | null): void {
+    if (other === name) return
+    other = name
+    for (const listener of listeners) listener()
+  },
+  /** Tells the other tabs whom this one was opened for. */
+  announce: (me: { readonly id: string; readonly name: string | null }): void => tabs.postMessage({ id: me.id, name: me.name ?? me.id }),
   subscribe(listener: Listener): () => void {
     listeners.add(listener)
     return () => listeners.delete(listener)
@@ -38,20 +60,43 @@ addEventListener('pagehide', () => {
 })
 const isGoing = (): boolean => isLeaving || document.visibilityState === 'hidden'
 
+async function send(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  const sentAt = Date.now()
+  // A request that is sent while the page goes away must not go away with it.
+  const answer = await fetch(input, init.method === 'POST' && isGoing() ? { ...init, keepalive: true } : init)
+  noteTime(answer, sentAt)
+  person ??= answer.headers.get(PERSON_HEADER)
+  if (answer.status === 401) session.set(true)
+  if (answer.status === 403) {
+    type Refused = { readonly error?: { readonly code: string; readonly details: { readonly name?: string } } }
+    const { error } = (await answer
+      .clone()
+      .json()
+      .catch(() => ({}))) as Refused
+    if (error?.code === 'OTHER_PERSON') session.become(error.details.name ?? 'somebody else')
+  }
+  return answer
+}
+
+const inPersonsName = (): Record<string, string> => (person === null ? {} : { [PERSON_HEADER]: person })
+
+/** Looks whether somebody has signed in meanwhile, in another tab. */
+export async function lookForSession(): Promise<void> {
+  const headers = { 'content-type': 'application/json', ...inPersonsName() }
+  const answer = await send('/v1/identity/me.get', { method: 'POST', headers, body: '{}' })
+  if (!answer.ok) return
+  session.set(false)
+  void queries.invalidateQueries()
+}
+
 export const client: Client = createClient({
   url: location.origin,
   attempts: 3,
   timeoutMs: 15_000,
   // The browser's cookie opens a socket too, and six tabs with a connection for each stream would block all others.
   streams: 'socket',
-  async fetch(input, init) {
-    const sentAt = Date.now()
-    // A request that is sent while the page goes away must not go away with it.
-    const answer = await fetch(input, init?.method === 'POST' && isGoing() ? { ...init, keepalive: true } : init)
-    noteTime(answer, sentAt)
-    if (answer.status === 401) session.set(true)
-    return answer
-  },
+  fetch: send,
+  headers: inPersonsName,
 })
 
 /** A call by its full name. A person waits for it: what does not work is said soon, and tried again by them. */

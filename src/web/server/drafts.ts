@@ -22,6 +22,11 @@ export function dropDraft(key: string): void {
   sessionStorage.removeItem(PREFIX + key)
 }
 
+/** Forgets every draft of this tab. */
+export function dropDrafts(): void {
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith(PREFIX)) sessionStorage.removeItem(key)
+}
+
 export function useDraft<T>(key: string, initial: T): readonly [T, (value: T) => void, () => void] {
   const [held, hold] = useState({ key, value: read(key, initial) })
   const value = held.key === key ? held.value : read(key, initial)

@@ -13,6 +13,8 @@ const sentence = (words: string): string => {
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
 
+/** Words of the server that already say what to do. */
+const whole = new Set(['OTHER_PERSON', 'PROOF_REQUIRED'])
 const next: Readonly<Record<number, string>> = {
   401: 'Sign in again; your text is kept.',
   403: 'Ask an owner of the project if you should be able to.',
@@ -32,6 +34,6 @@ export function wordsFor(error: unknown): string {
   if (!(error instanceof CountersignError)) return 'Something in this page went wrong. Load it anew and try again.'
   if (error.code === 'NETWORK' || error.code === 'TIMEOUT') return 'The server did not answer. Nothing is known to have changed. Try again.'
   const said = sentence(error.message)
-  const advice = error.status === null ? undefined : next[error.status]
+  const advice = error.status === null || whole.has(error.code) ? undefined : next[error.status]
   return advice === undefined ? said : `${said} ${advice}`
 }

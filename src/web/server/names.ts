@@ -7,7 +7,11 @@ import type { Agent, User } from './types.ts'
 export const useMe = () =>
   useQuery({
     queryKey: ['me'],
-    queryFn: () => call('identity/me.get', {}),
+    queryFn: async () => {
+      const me = await call('identity/me.get', {})
+      session.announce(me)
+      return me
+    },
     staleTime: 60_000,
     // Until somebody answers; whether one is signed in is asked for when the window gets the focus.
     refetchInterval: ({ state }) => (state.data === undefined && state.error && !session.isOut() ? 3_000 : false),

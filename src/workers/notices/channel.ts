@@ -66,13 +66,18 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const body = JSON.stringify({ type, timestamp: new Date(nowMs).toISOString(), data: digestOf(items) })
       return (options.post ?? post)(hook.endpoint, signedHeaders(hook, `msg_${target}_${order}`, body, nowMs), body, options)
     },
-    async push({ endpoint, push }: Hook, _: Body, items: readonly Item[]): Promise<Posted> {
+    async push({ endpoint, push }: Hook, { target }: Body, items: readonly Item[]): Promise<Posted> {
       const key = pushKeys && push ? pushKeyNamed(pushKeys(), push.key) : null
       // No key of this server would be taken for it any more: the browser has to subscribe anew.
       if (key === null) return { status: 410, error: 'it was made with a key that this server does not have any more', durationMs: 0 }
-      const whole = JSON.stringify(digestOf(items))
+      // A button of the notice answers for this person alone, whoever is signed in with the browser by then.
+      const [channel] = await kernel.store.read([keyOf(Told, target)])
+      const person = channel?.value['person']
+      const whole = JSON.stringify({ ...digestOf(items), person })
       const text =
-        Buffer.byteLength(whole) <= PUSH_BYTES_MAX ? whole : JSON.stringify({ event: 'digest', count: items.length, link: '/inbox' })
+        Buffer.byteLength(whole) <= PUSH_BYTES_MAX
+          ? whole
+          : JSON.stringify({ event: 'digest', count: items.length, link: '/inbox', person })
       const headers = pushHeaders(vapidHeader(endpoint, key, origin(), kernel.now()), items[0]!.priority)
       return (options.post ?? post)(endpoint, headers, encryptPush(text, push!), options)
     },

@@ -216,7 +216,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/key.issue': '                y      y     y     y    u   u     n      u     u    n    u      u',
   'identity/key.revoke': '               y      y     y     y    u   u     n      u     u    n    u      u',
   'identity/key.list': '                 y      y     y     y    u   u     n      u     u    n    u      u',
-  'identity/login.issue': '              y      y     y     u    u   u     n      u     u    n    u      u',
+  'identity/login.issue': '              y      y     y     y    u   u     n      u     u    n    u      u',
   'identity/session.open': '             y      u     u     u    u   u     u      u     u    u    u      u',
   'identity/session.close': '            y      y     y     y    n   n     n      n     n    n    n      n',
   'identity/session.touch': '            y      u     u     u    n   n     n      n     n    n    n      n',

@@ -4,16 +4,19 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
+import type { Device, Opened } from '#bindings/http/browser/login.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import {
   authenticate,
   authenticateAgain,
   authenticateClaims,
+  loginOf,
   partsOf,
   type Bearer,
   type Credential,
 } from '#protocols/identity/authenticate.ts'
-import { Session } from '#protocols/identity/schema.ts'
+import { Session, User } from '#protocols/identity/schema.ts'
 import { authenticateDeveloper, developmentCredentials } from './development.ts'
 import { isJwt, type Issuer } from './issuer.ts'
 import { rememberedKeys } from './remembered-keys.ts'
@@ -28,7 +31,10 @@ export type Sessions = {
   recheck(credential: Credential): Promise<Actor>
   /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
   redeem(ticket: string): Promise<() => Promise<Actor>>
-  open(token: string): Promise<{ session: string; expiresAt: string }>
+  open(token: string, device: Device): Promise<Opened>
+  /** The person whom a link signs in, without using it up; null: it does not work. */
+  whoseLink(token: string): Promise<string | null>
+  nameOf(id: string): Promise<string>
   close(session: string): Promise<void>
   /** How many items wait in the inbox of this person; null: they have none, or it cannot be read now. */
   waiting(actor: Actor): Promise<number | null>
@@ -94,9 +100,22 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
       const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
       return async () => ({ ...(await authenticateAgain(kernel.store, bearer, kernel.now())), via: 'ticket' })
     },
-    async open(token) {
-      const opened = (await kernel.call('identity/session.open', { token }, SYSTEM)) as { session: string; expires_at: string }
+    async open(token, device) {
+      const opened = (await kernel.call('identity/session.open', { token, ...device }, SYSTEM)) as { session: string; expires_at: string }
       return { session: opened.session, expiresAt: opened.expires_at }
+    },
+    async whoseLink(token) {
+      try {
+        await kernel.store.fresh()
+        return (await loginOf(kernel.store, token, timestampOf(kernel.now())))?.user_id ?? null
+      } catch (error) {
+        if (error instanceof Refusal && error.code === 'UNAUTHENTICATED') return null
+        throw error
+      }
+    },
+    async nameOf(id) {
+      const [found] = await kernel.store.read([keyOf(User, id)])
+      return typeof found?.value['name'] === 'string' ? found.value['name'] : id
     },
     async close(session) {
       try {

@@ -12,8 +12,10 @@ export type Guard = {
   /** Bearer key or session cookie, or UNAUTHENTICATED. With a cookie, what changes something must say from which page it comes. */
   credentialOf(headers: IncomingHttpHeaders, changes?: boolean): Credential
   sessionOf(headers: IncomingHttpHeaders): string | undefined
-  /** Refuses a request that another site made. */
-  refuseForeign(headers: IncomingHttpHeaders): void
+  /** Refuses a request of another site; a change must also name the page that it comes from. */
+  refuseForeign(headers: IncomingHttpHeaders, changes?: boolean): void
+  /** Whether a request names a page of another origin; only pages send an Origin. */
+  isForeignOrigin(headers: IncomingHttpHeaders): boolean
 }
 
 export type GuardOptions = {
@@ -23,6 +25,15 @@ export type GuardOptions = {
   readonly proxied: boolean
   /** The cookie travels over TLS. */
   readonly secure: boolean
+}
+
+/** The person whom a page was opened for. In a request, a session of another person is refused; in an answer, the session's own. */
+export const PERSON_HEADER = 'countersign-person'
+
+/** Another site led here, by a link, a form or a script. Nobody leads where an address was typed or came from outside of the browser. */
+export function isForeignSite(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site']
+  return site !== undefined && site !== 'same-origin' && site !== 'none'
 }
 
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]']
@@ -36,12 +47,20 @@ export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
     return typeof forwarded === 'string' ? forwarded.split(',')[0]!.trim() : headers.host
   }
 
-  function refuseForeign(headers: IncomingHttpHeaders): void {
-    const site = headers['sec-fetch-site']
-    const isForeignSite = site !== undefined && site !== 'same-origin' && site !== 'none'
-    const { origin } = headers
-    const isForeignOrigin = origin !== undefined && origin.slice(origin.indexOf('://') + 3) !== askedFor(headers)
-    if (isForeignSite || isForeignOrigin) throw new Refusal('UNAUTHORIZED', 'a page of another site may not act with your session')
+  // Without its scheme, a page that somebody on the network has changed would count as ours.
+  const scheme = secure ? 'https' : 'http'
+  const isForeignOrigin = (headers: IncomingHttpHeaders): boolean =>
+    headers.origin !== undefined && headers.origin !== `${scheme}://${askedFor(headers)}`
+
+  function refuseForeign(headers: IncomingHttpHeaders, changes = false): void {
+    if (isForeignSite(headers) || isForeignOrigin(headers))
+      throw new Refusal('UNAUTHORIZED', 'a page of another site may not act with your session')
+    // Every browser names its page with a POST. `none` says only that no page asked for it.
+    if (changes && headers.origin === undefined && headers['sec-fetch-site'] !== 'same-origin')
+      throw new Refusal(
+        'UNAUTHORIZED',
+        'with a session, a change must carry Origin or Sec-Fetch-Site: same-origin; programs use an API key',
+      )
   }
 
   const sessionOf = (headers: IncomingHttpHeaders): string | undefined => cookieIn(headers.cookie, cookieName)
@@ -56,14 +75,13 @@ export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
       if (authorization !== undefined) return { kind: 'bearer', token: bearerIn(authorization) }
       const token = sessionOf(headers)
       if (token === undefined) throw new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
-      refuseForeign(headers)
-      // Every browser names one of them with what it posts.
-      if (changes && headers.origin === undefined && headers['sec-fetch-site'] === undefined)
-        throw new Refusal('UNAUTHORIZED', 'with a session, a change must carry Origin or Sec-Fetch-Site; programs use an API key')
-      return { kind: 'session', token }
+      refuseForeign(headers, changes)
+      const person = headers[PERSON_HEADER]
+      return typeof person === 'string' ? { kind: 'session', token, person } : { kind: 'session', token }
     },
     sessionOf,
     refuseForeign,
+    isForeignOrigin,
   }
 }
 

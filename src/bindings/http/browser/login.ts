@@ -1,17 +1,28 @@
-// Signing in and out with a browser: a one-time link becomes a cookie.
+// Signing in and out with a browser: a one-time link becomes a cookie. A link that another site leads to, or that would replace the session of
+// another person, asks first.
+import type { IncomingMessage } from 'node:http'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
-import type { Guard } from './browser-guard.ts'
+import { isForeignSite, type Guard } from './browser-guard.ts'
+import { addressOf, browserOf } from './user-agent.ts'
 import type { Authenticate } from '../../shared/credentials.ts'
 import type { Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
-import { badLinkPage, homePage, pageHeaders } from './pages.ts'
+import { badLinkPage, homePage, pageHeaders, signInPage } from './pages.ts'
+
+/** The device that somebody signs in with, and whether it is remembered. */
+export type Device = { readonly browser: string; readonly address: string; readonly remember: boolean }
+export type Opened = { readonly session: string; readonly expiresAt: string }
 
 /** How one-time links become sessions, and how sessions end. */
 export type Logins = {
   /** Refuses with UNAUTHENTICATED. */
-  open(token: string): Promise<{ readonly session: string; readonly expiresAt: string }>
+  open(token: string, device: Device): Promise<Opened>
   close(session: string): Promise<void>
+  /** The person whom a link signs in, without using it up; null: it does not work. */
+  whoseLink?(token: string): Promise<string | null>
+  /** The name of a person. */
+  nameOf?(id: string): Promise<string>
   /** How many items wait for an answer of this person; null: that cannot be told. */
   waiting?(actor: Actor): Promise<number | null>
 }
@@ -20,6 +31,7 @@ type Signing = {
   readonly guard: Guard
   readonly logins: Logins
   readonly secure: boolean
+  readonly proxied: boolean
   now(): number
   readonly authenticate: Authenticate
 }
@@ -38,13 +50,29 @@ export function ownPath(next: string | null): string {
   return url?.origin === 'http://own.invalid' && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/'
 }
 
-export function loginRoutes({ guard, logins, secure, now, authenticate }: Signing): Route[] {
+/** A link as it was opened. */
+type Link = { readonly token: string; readonly next: string; readonly asks: boolean }
+function linkIn({ url }: IncomingMessage): Link {
+  const { searchParams } = new URL(url!, 'http://localhost')
+  return { token: searchParams.get('token') ?? '', next: ownPath(searchParams.get('next')), asks: searchParams.has('ask') }
+}
+
+export function loginRoutes({ guard, logins, secure, proxied, now, authenticate }: Signing): Route[] {
   const cookie = (value: string, seconds: number): string =>
     `${guard.cookieName}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
   const home = (cookieText: string, location = '/'): Reply => ({ status: 303, headers: { location, 'set-cookie': cookieText }, body: '' })
   const page = (status: number, text: string): Reply => ({ status, headers: pageHeaders, body: text })
+  const named = async (id: string): Promise<{ id: string; name: string }> => ({ id, name: (await logins.nameOf?.(id)) ?? id })
+  const deviceOf = (request: IncomingMessage, remember: boolean): Device => ({
+    browser: browserOf(request.headers['user-agent']),
+    address: addressOf(request, proxied),
+    remember,
+  })
 
-  async function whose(session: string): Promise<Actor | null> {
+  /** The person of the session that came along; null: there is none. */
+  async function whose({ headers }: IncomingMessage): Promise<Actor | null> {
+    const session = guard.sessionOf(headers)
+    if (session === undefined) return null
     try {
       return await authenticate({ kind: 'session', token: session })
     } catch (error) {
@@ -54,23 +82,40 @@ export function loginRoutes({ guard, logins, secure, now, authenticate }: Signin
   }
 
   async function showHome({ request }: Exchange): Promise<Reply> {
-    const session = guard.sessionOf(request.headers)
-    const actor = session === undefined ? null : await whose(session)
+    const actor = await whose(request)
     const waiting = actor === null ? null : ((await logins.waiting?.(actor)) ?? null)
     return page(200, homePage(actor === null ? null : { id: actor.id, waiting }))
   }
 
-  async function signIn({ request }: Exchange): Promise<Reply> {
-    const { searchParams } = new URL(request.url!, 'http://localhost')
-    const token = searchParams.get('token') ?? ''
-    const next = ownPath(searchParams.get('next'))
+  /** The cookie of a session that was opened; the one before it in this browser ends. */
+  async function begun(request: IncomingMessage, { session, expiresAt }: Opened): Promise<string> {
+    const before = guard.sessionOf(request.headers)
+    if (before !== undefined) await logins.close(before)
+    return cookie(session, Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000)))
+  }
+
+  async function open(request: IncomingMessage, { token, next }: Link, remember: boolean): Promise<Reply> {
     try {
-      const { session, expiresAt } = await logins.open(token)
-      return home(cookie(session, Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000))), next)
+      return home(await begun(request, await logins.open(token, deviceOf(request, remember))), next)
     } catch (error) {
       if (!isBadLink(error)) throw error
       return page(401, badLinkPage())
     }
+  }
+
+  async function signIn({ request }: Exchange): Promise<Reply> {
+    const link = linkIn(request)
+    const person = await logins.whoseLink?.(link.token)
+    if (person === null) return page(401, badLinkPage())
+    const actor = await whose(request)
+    const other = actor !== null && actor.id !== person ? await named(actor.id) : null
+    if (person === undefined || (!link.asks && !isForeignSite(request.headers) && other === null)) return open(request, link, false)
+    return page(200, signInPage(await named(person), other))
+  }
+
+  async function signInAsked({ request, body }: Exchange): Promise<Reply> {
+    guard.refuseForeign(request.headers, true)
+    return open(request, linkIn(request), new URLSearchParams(body?.toString() ?? '').has('remember'))
   }
 
   async function signOut({ request }: Exchange): Promise<Reply> {
@@ -87,6 +132,7 @@ export function loginRoutes({ guard, logins, secure, now, authenticate }: Signin
     // A program that looks at a link before a person does (HEAD) must not use it up.
     { method: 'HEAD', path: '/login', answer: () => page(200, '') },
     { method: 'GET', path: '/login', answer: signIn },
+    { method: 'POST', path: '/login', body: 'form', answer: signInAsked },
     // A form sends no JSON, and what it sends does not matter.
     { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
   ]

@@ -11,10 +11,18 @@ export function html(parts: TemplateStringsArray, ...values: readonly (string | 
 }
 const inside = (value: string | Html): string => (typeof value === 'string' ? escape(value) : value.markup)
 
+// The colours and measures of the page in the browser (src/web/style/tokens.css), without a file to load.
 const style =
-  'body{font:1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}' +
-  'a{color:#0b57d0}code{background:#f1f1f1;padding:.1em .3em}button{font:inherit;padding:.4em 1em}' +
-  '@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}code{background:#2a2a2a}}'
+  ':root{color-scheme:light dark;--canvas:#f5f5f2;--surface:#fff;--sunken:#f2f1ed;--line:#e5e4df;--ink:#15171c;--ink-2:#474b54;--ink-3:#666a73;--accent:#2a4ecb;--primary:#15171c;--on-primary:#fff;--seal-line:#fff}' +
+  '@media(prefers-color-scheme:dark){:root{--canvas:#0d0e11;--surface:#15171b;--sunken:#101216;--line:#272a30;--ink:#ecedf0;--ink-2:#b6bac3;--ink-3:#9297a2;--accent:#93a9ff;--primary:#f0f1f3;--on-primary:#101216;--seal-line:#101216}}' +
+  '*{box-sizing:border-box}body{margin:0;min-height:100vh;display:grid;place-items:center;padding:24px;font:.875rem/1.5 Geist,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;color:var(--ink);background:var(--canvas)}' +
+  'main{width:100%;max-width:520px;padding:28px 32px;display:grid;gap:14px;background:var(--surface);border:1px solid var(--line);border-radius:12px}' +
+  '.brand{display:flex;align-items:center;gap:8px;font-weight:600}.brand svg{width:22px;height:22px}.seal{fill:var(--ink)}.seal-line{stroke:var(--seal-line)}' +
+  'h1{margin:0;font-size:1.25rem;font-weight:600;letter-spacing:-.014em;overflow-wrap:anywhere}h2{margin:6px 0 0;font-size:.875rem;font-weight:600}p,ul{margin:0}p{color:var(--ink-2);overflow-wrap:anywhere}ul{padding-left:18px}.note{color:var(--ink-3);font-size:.8125rem}' +
+  'a{color:var(--accent)}code{background:var(--sunken);padding:.1em .3em;border-radius:4px;overflow-wrap:anywhere}' +
+  'form{display:grid;gap:12px;justify-items:start}label{display:flex;gap:8px;align-items:flex-start}input{margin:3px 0 0;width:16px;height:16px;accent-color:var(--accent)}' +
+  '.row{display:flex;flex-wrap:wrap;align-items:center;gap:16px}button{font:inherit;font-weight:500;min-height:36px;padding:6px 14px;border:0;border-radius:8px;background:var(--primary);color:var(--on-primary);cursor:pointer}' +
+  ':focus-visible{outline:2px solid var(--accent);outline-offset:2px}'
 
 /** Whole, because its hash in the header covers every character between the tags. */
 const styleElement: Html = { markup: `<style>${style}</style>` }
@@ -28,6 +36,15 @@ export const pageHeaders = {
   'referrer-policy': 'same-origin',
 } as const
 
+const brand = html`<div class="brand">
+  <svg viewBox="0 0 24 24" fill="none" aria-hidden="true">
+    <path class="seal" d="M12 1.6 20.4 5v6.4c0 5.1-3.5 9-8.4 10.9C7.1 20.4 3.6 16.5 3.6 11.4V5z" />
+    <path class="seal-line" d="m7.6 11.3 3 3 5.8-6.2" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" />
+    <path class="seal-line" d="M8.4 17.6h7.2" stroke-width="1.4" stroke-linecap="round" opacity=".7" />
+  </svg>
+  <span>Countersign</span>
+</div>`
+
 function page(title: string, body: Html): string {
   return html`<!doctype html>
     <html lang="en">
@@ -39,6 +56,7 @@ function page(title: string, body: Html): string {
       </head>
       <body>
         <main>
+          ${brand}
           <h1>${title}</h1>
           ${body}
         </main>
@@ -61,8 +79,8 @@ const howToAnswer = html`<p>
 
 const howToSignIn = html`<p>You are not signed in. A login link signs you in; it works once.</p>
   <ul>
-    <li>The server prints one for its owner whenever it starts.</li>
     <li>An owner makes one for you: <code>countersign login issue &lt;your user id&gt;</code></li>
+    <li>On the machine of the server, its operator runs <code>countersign login --link</code></li>
   </ul>`
 
 function waitingWords(waiting: number | null): string {
@@ -95,6 +113,29 @@ export const wordsPage = (title: string, words: string): string => page(title, h
 export const badLinkPage = (): string =>
   page(
     'This link does not work',
-    html`<p>A login link works once and for a short time; this one was used before, has expired, or never existed.</p>
-      <p>Ask an owner for a new one, or restart the server: it prints one for the owner. <a href="/">Back to the start</a></p>`,
+    html`<p>This link was already used or has expired. Ask an owner for a new one.</p>
+      <p><a href="/">Back to the start</a></p>`,
+  )
+
+export type Named = { readonly id: string; readonly name: string }
+const called = ({ id, name }: Named): Html => html`<strong>${name}</strong> (<code>${id}</code>)`
+
+/** Asks before a link signs a browser in; `other`: the person whose session in this browser would end. */
+export const signInPage = (person: Named, other: Named | null): string =>
+  page(
+    `Sign in as ${person.name}?`,
+    html`<p>This link signs you in as ${called(person)}.</p>
+      ${
+        other === null
+          ? html``
+          : html`<p>
+              This browser is signed in as ${called(other)}. If you continue, that session ends, and pages that are open for ${other.name}
+              stop working.
+            </p>`
+      }
+      <form method="post">
+        <label><input type="checkbox" name="remember" /><span>Remember this device for 30 days</span></label>
+        <p class="note">For your own device: you stay signed in to read and to decide up to R3. From R4 on you sign in again.</p>
+        <div class="row"><button>Sign in as ${person.name}</button><a href="/">Cancel</a></div>
+      </form>`,
   )

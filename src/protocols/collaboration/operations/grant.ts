@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone, spokenFor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
@@ -29,7 +29,7 @@ const add = command({
   }),
   output: t.Object({ grant: Grant.schema }),
   callers: [principal],
-  requires: [isActive],
+  requires: [freshProof(), isActive],
   audit: 'grant.added',
   async load(read, { task_id, scope }) {
     const task = await read(Task, task_id)

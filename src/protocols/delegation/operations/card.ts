@@ -2,7 +2,7 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
-import { administrator, anyone, installationOwner, role, system, type Actor } from '#kernel/declare/access.ts'
+import { administrator, anyone, installationOwner, isWhole, role, system, type Actor } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
@@ -17,7 +17,7 @@ export type OfAgent = { readonly agent: { readonly id: string; readonly owner: s
 export const agentItself = role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id)
 export const agentOwner = role<OfAgent>(
   'the owner of the agent',
-  (actor, { agent }) => actor.kind === 'human' && !actor.narrowed && actor.id === agent.owner,
+  (actor, { agent }) => actor.kind === 'human' && isWhole(actor) && actor.id === agent.owner,
 )
 
 /** An agent of a project of the actor; for others there is none. */

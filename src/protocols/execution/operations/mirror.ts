@@ -12,7 +12,7 @@ import { endedWith } from '../answering/receipt.ts'
 import { raisedRisk } from '../asking/floors.ts'
 import { rerouteToPeople, reachOfTask } from '../asking/recipients.ts'
 import { routedByTask, routedToApprovers } from '../asking/routing.ts'
-import { changedSince, isNotLate, isOver, isStillOpen, type OfRequest, refuseChanged, requestOf } from '../access.ts'
+import { changedSince, hasProof, isNotLate, isOver, isProvenFor, isStillOpen, type OfRequest, refuseChanged, requestOf } from '../access.ts'
 import { Action, Fallback } from '../asking/payload.ts'
 import { Id, Kind, MirroredPayload, Priority, Quorum, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
@@ -223,6 +223,13 @@ const close = command({
   requires: [
     isStillOpen,
     isMirrored,
+    // Wherever somebody answers, their sign-in is fresh enough for it.
+    rule<OfRequest, { readonly via?: string | null }>(
+      hasProof.code,
+      hasProof.words,
+      ({ request }, { via }) => isProvenFor(request, via),
+      hasProof.refusal,
+    ),
     // Wherever somebody answers, they are in time or they are not.
     rule<OfRequest, Closing>(
       isNotLate.code,

@@ -18,6 +18,7 @@ import {
   answerer,
   changedSince,
   chief,
+  hasProof,
   isQuestion,
   isNotLate,
   isStillOpen,
@@ -60,7 +61,7 @@ const resolve = command({
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
-  requires: [isNotLate, isUnresolved],
+  requires: [isNotLate, isUnresolved, hasProof],
   audit: 'request.completed',
   hides: true,
   async load(read, { request_id, ...answer }, context) {
@@ -112,7 +113,7 @@ const decline = command({
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
-  requires: [isNotLate, isUnresolved, isQuestion],
+  requires: [isNotLate, isUnresolved, isQuestion, hasProof],
   audit: 'request.declined',
   async load(read, { request_id, digest }, { actor, now }) {
     const state = await poolItemOf(read, request_id, actor)

@@ -1,7 +1,7 @@
 // Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { human, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
+import { human, isWhole, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
@@ -12,8 +12,9 @@ import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../a
  * As with a substitute: a key that carries less than the whole of a person does not decide who decides. A token of an issuer ends as
  * well, but it is how a person comes.
  */
-const isWhole = ({ narrowed, partial, via }: Actor): boolean => !narrowed || (!partial && (via === 'token' || via === 'development'))
-const themself = role<unknown>('the person themself', (actor) => actor.kind === 'human' && isWhole(actor))
+const maySet = (actor: Actor): boolean =>
+  isWhole(actor) || (actor.partial !== true && (actor.via === 'token' || actor.via === 'development'))
+const themself = role<unknown>('the person themself', (actor) => actor.kind === 'human' && maySet(actor))
 
 const RuleView = t.Object({
   ...Rule.properties,
@@ -126,7 +127,7 @@ type OfPolicy = { readonly project_id: string | null }
 const forThemself = role<OfPolicy>('the person themself', (actor, { project_id }) => project_id === null && themself.is(actor, null))
 const forProject = role<OfPolicy>(
   'an owner of the project',
-  (actor, { project_id }) => project_id !== null && actor.kind === 'human' && isWhole(actor) && ownsProject(actor, project_id),
+  (actor, { project_id }) => project_id !== null && actor.kind === 'human' && maySet(actor) && ownsProject(actor, project_id),
 )
 const InProject = t.Optional(
   t.String({ maxLength: limits.idCharsMax, description: 'floors for all agents of this project, by an owner of it' }),

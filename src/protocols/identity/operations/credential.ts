@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
@@ -34,6 +34,7 @@ const issue = command({
       (state, _, { actor }) => !isAdminService(state) || actor.kind === 'system',
       'keys of the admin service are issued by the server alone',
     ),
+    freshProof(),
     mayPassOn,
     rule<OfSubject>(
       'PRECONDITION_FAILED',

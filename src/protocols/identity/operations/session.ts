@@ -3,23 +3,28 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { administrator, human, installationOwner, role, system } from '#kernel/declare/access.ts'
+import { administrator, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { nullable, t } from '#kernel/declare/schema.ts'
-import { isGoodSession, matches, partsOf, tokenOf } from '../authenticate.ts'
+import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
+import { isGoodLogin, isGoodSession, partsOf, tokenOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
 import { Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
 
 const issueLogin = command({
   name: 'login.issue',
-  summary: 'Make a link token that logs a person in, once, within 15 minutes.',
+  summary: 'Make a link token that logs a person in, once, within 15 minutes; for yourself, on another device.',
   draft: 'ours: identity',
   input: t.Object({ user_id: UserId }),
   output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
-  callers: [system, administrator, installationOwner],
-  requires: [mayPassOn, isActivePerson],
+  callers: [
+    system,
+    administrator,
+    installationOwner,
+    role<{ user: User }>('the person themself', (actor, { user }) => actor.kind === 'human' && isWhole(actor) && actor.id === user.id),
+  ],
+  requires: [freshProof(), mayPassOn, isActivePerson],
   audit: 'login.issued',
   once: ['token'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
@@ -36,7 +41,12 @@ const open = command({
   name: 'session.open',
   summary: 'Exchange a login token for a session.',
   draft: 'ours: identity',
-  input: t.Object({ token: t.String({ maxLength: 200 }) }),
+  input: t.Object({
+    token: t.String({ maxLength: 200 }),
+    browser: Session.schema.properties.browser,
+    address: Session.schema.properties.address,
+    remember: t.Optional(t.Boolean({ description: 'remember the device for 30 days' })),
+  }),
   output: t.Object({ session: nullable(t.String()), session_id: t.String(), user: User.schema, expires_at: Timestamp }),
   callers: [system],
   requires: [],
@@ -45,7 +55,7 @@ const open = command({
   async load(read, { token }, { now }) {
     const { id, secret } = partsOf(token)
     const login = await read.raw(Login, `login_${id}`)
-    const isGood = login !== null && matches(secret, login.digest) && login.used_at === null && login.expires_at > now
+    const isGood = login !== null && isGoodLogin(login, secret, now)
     const user = isGood ? await read.raw(User, login.user_id) : null
     if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
@@ -53,9 +63,9 @@ const open = command({
     const { found } = await sessionsOf(read, user.id, { limit: limits.pageMax })
     return { login, user, over: found.filter((session) => !isGoodSession(session, Date.parse(now))) }
   },
-  decide({ login, user, over }, _, { now, newId, secret }) {
+  decide({ login, user, over }, { browser, address, remember = false }, { now, newId, secret }) {
     const hidden = secret()
-    const expires_at = timestampOf(Date.parse(now) + limits.sessionMs)
+    const expires_at = timestampOf(Date.parse(now) + (remember ? limits.rememberedMs : limits.sessionMs))
     const session = {
       id: newId('sess'),
       user_id: user.id,
@@ -64,6 +74,9 @@ const open = command({
       seen_at: now,
       expires_at,
       closed_at: null,
+      ...(browser === undefined ? {} : { browser }),
+      ...(address === undefined ? {} : { address }),
+      ...(remember ? { remembered: true } : {}),
     }
     // A session that simply ended is not closed: the next one of the same person does.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
@@ -129,12 +142,16 @@ const list = query({
   summary: 'List your sessions that are still good.',
   draft: 'ours: identity',
   input: t.Object({ ...pageInput }),
-  output: t.Object({ items: t.Array(SessionView), next_cursor: nextCursor }),
+  output: t.Object({
+    items: t.Array(t.Object({ ...SessionView.properties, current: t.Boolean({ description: 'the session that asks' }) })),
+    next_cursor: nextCursor,
+  }),
   callers: [human],
   load: (read: Read, input, { actor }) => sessionsOf(read, actor.id, pageIn('session.list', input)),
-  view({ listed, found }, input, { now }) {
+  view({ listed, found }, input, { actor, now }) {
     const good = found.filter((session) => isGoodSession(session, Date.parse(now)))
-    return pageOf('session.list', input, listed, good.map(withoutDigest))
+    const shown = good.map((session) => ({ ...withoutDigest(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
+    return pageOf('session.list', input, listed, shown)
   },
   example: { given: 'withSession', as: 'alice', input: {} },
 })

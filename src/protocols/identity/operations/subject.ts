@@ -3,7 +3,7 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { linkIdOf } from '../authenticate.ts'
@@ -17,7 +17,7 @@ const link = command({
   input: t.Object({ user_id: UserId, issuer: IssuerUrl, sub: Sub }),
   output: t.Object({ subject: SubjectLink.schema }),
   callers: administrators,
-  requires: [mayPassOn, isActivePerson],
+  requires: [freshProof(), mayPassOn, isActivePerson],
   audit: 'subject.linked',
   async load(read, { user_id, issuer, sub }) {
     return { user: await read(User, user_id), before: await read.raw(SubjectLink, linkIdOf(issuer, sub)) }

@@ -3,7 +3,7 @@
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { installationOwner, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
+import { installationOwner, isWhole, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -14,7 +14,7 @@ import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
 type Substituting = { readonly person: User; readonly substitute: User; readonly project_id: string | null }
 const personThemself = role<Substituting>(
   'the person themself',
-  (actor, { person }) => actor.kind === 'human' && !actor.narrowed && actor.id === person.id,
+  (actor, { person }) => actor.kind === 'human' && isWhole(actor) && actor.id === person.id,
 )
 const isIn = ({ projects }: User, id: string): boolean => projects.some(({ project_id }) => project_id === id)
 /** X27: whoever owns a project sees what nobody can decide there any more, and names somebody who can. */
@@ -22,7 +22,7 @@ const ownerOfWhatTheyLeft = role<Substituting>(
   'an owner of the project, for a person who is switched off or has left it',
   (actor, { person, project_id }) => project_id !== null && mayFill(actor, project_id) && (person.disabled || !isIn(person, project_id)),
 )
-const mayFill = (actor: Actor, project_id: string): boolean => actor.kind === 'human' && !actor.narrowed && ownsProject(actor, project_id)
+const mayFill = (actor: Actor, project_id: string): boolean => actor.kind === 'human' && isWhole(actor) && ownsProject(actor, project_id)
 
 type Named = { readonly person: string; readonly substitute: string; readonly project_id?: string }
 async function loaded(read: Read, { person, substitute, project_id }: Named, actor: Actor): Promise<Substituting> {
