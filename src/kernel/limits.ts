@@ -345,6 +345,11 @@ export const limits = {
   loginMs: 15 * 60_000,
   /** A session on a device that its person had remembered. */
   rememberedMs: 30 * 24 * 3_600_000,
+  /** Links that one person is mailed, and that one network address asks for, in the life of a link. */
+  linksPerPersonMax: 3,
+  linksPerAddressMax: 10,
+  /** Channels that are looked through for an address: far more than any installation has people. */
+  channelsSearchedMax: 50_000,
   /** How old the sign-in of a remembered device may be for what needs a fresh proof. */
   proofMs: 15 * 60_000,
   /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen one is worth little. */

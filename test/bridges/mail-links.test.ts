@@ -58,6 +58,40 @@ test('the link of a mail confirms an address with a button, and another one stop
   assert.equal((await fetch(`${confirm}x`, { method: 'POST' })).status, 404)
   assert.equal((await fetch(confirm, { method: 'POST' })).status, 200)
   assert.equal(await isConfirmed(), true)
+
+  // A link to sign in: the same answer for every address, and a mail to a confirmed one alone.
+  const before = mails.length
+  const ask = async (fields: object, headers: Record<string, string> = { origin: server.url }): Promise<readonly [number, string]> => {
+    const sent = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(fields) }
+    const answer = await fetch(`${server.url}/login/mail`, sent)
+    return [answer.status, await answer.text()]
+  }
+  const known = await ask({ address: 'Owner@Example.com', next: '/inbox/hxp_1' })
+  assert.deepEqual([known, await ask({ address: 'nobody@example.com' })], [known, known])
+  assert.equal(known[0], 202)
+  assert.equal((await ask({ address: 'no address' }))[0], 400)
+  assert.equal((await ask({ address: 'owner@example.com' }, {}))[0], 403)
+  assert.equal((await ask({ address: 'owner@example.com' }, { origin: 'https://evil.example' }))[0], 403)
+  await until(() => mails.length === before + 1)
+  const mailed = /http:\S+\/login\?token=\S+/.exec(mails.at(-1)!)![0]
+  assert.match(mailed, /&ask=1&next=\/inbox\/hxp_1$/)
+  const asking = await fetch(mailed, { redirect: 'manual' })
+  assert.deepEqual([asking.status, asking.headers.get('set-cookie')], [200, null], 'a program that opens links signs nobody in')
+  const form = {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: server.url },
+    body: new URLSearchParams({ remember: 'on' }),
+  } as const
+  const entered = await fetch(mailed, form)
+  assert.deepEqual([entered.status, entered.headers.get('location')], [303, '/inbox/hxp_1'])
+  assert.match(entered.headers.get('set-cookie')!, /Max-Age=25919\d\d;/)
+  assert.equal((await fetch(mailed, form)).status, 401, 'a link works once')
+  // Three links for a person, ten for an address of the network.
+  const many = []
+  for (let i = 0; i < 10; i++) many.push((await ask({ address: 'owner@example.com' }))[0])
+  assert.deepEqual([...new Set(many)], [202, 429])
+  await until(() => mails.length === before + 3)
   const confirmations = async (): Promise<number> =>
     (await call('collaboration/audit.query', { project_id: 'system', action: 'channel.confirmed' })).items.length
   assert.equal(await confirmations(), 1)
@@ -65,8 +99,8 @@ test('the link of a mail confirms an address with a button, and another one stop
   assert.equal(await confirmations(), 1, 'and nothing is recorded twice')
   const { items } = await call('execution/channel.list', {})
   await call('execution/channel.test', { channel_id: items[0].id })
-  await until(() => mails.length === 2)
-  const stop = /http:\S+\/mail\/stop\?token=\S+/.exec(mails[1]!)![0].replace(/>$/, '')
+  await until(() => mails.length === before + 4)
+  const stop = /http:\S+\/mail\/stop\?token=\S+/.exec(mails.at(-1)!)![0].replace(/>$/, '')
   assert.equal((await fetch(stop, { method: 'POST', body: 'List-Unsubscribe=One-Click' })).status, 200)
   assert.deepEqual((await call('execution/channel.list', {})).items, [])
   assert.equal((await fetch(stop, { method: 'POST' })).status, 404)

@@ -35,10 +35,18 @@ type Undo = (() => unknown)[]
 
 type Started = { readonly url: string; readonly said: string }
 
+/** People type it at a terminal, where the server prints the login link; here its output is a pipe. */
+const asAtTerminal = (line: string): string =>
+  /^npm start\b/.test(line)
+    ? `${line}${line.includes(' -- ') ? '' : ' --'} --link`
+    : /^countersign up\b/.test(line)
+      ? `${line} --link`
+      : line
+
 /** Types these lines into a terminal of their own; the last of them starts a server. */
 async function startServer(undo: Undo, lines: readonly string[], cwd: string, env: Record<string, string>): Promise<Started> {
   // In a group of its own, so that the server ends with whatever started it.
-  const child = spawn('sh', ['-c', lines.join('\n')], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
+  const child = spawn('sh', ['-c', lines.map(asAtTerminal).join('\n')], { cwd, env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
   undo.push(async () => {
     if (child.exitCode !== null) return
     process.kill(-child.pid!, 'SIGTERM')

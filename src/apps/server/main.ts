@@ -40,7 +40,8 @@ async function run(config: Config, client: string): Promise<void> {
     return process.exit(0)
   })
   if (stopping.signal.aborted) return
-  const way = await wayIn(server, log)
+  // In a log store a link would be a credential of the owner for everybody who reads logs.
+  const way = config.link || process.stdout.isTTY ? await wayIn(server, log) : untold
   const { path: data, adminKey } = server.folder
   // Servers that share a database have it in the folder of the one that made it.
   const hasKey = existsSync(adminKey)
@@ -51,6 +52,11 @@ async function run(config: Config, client: string): Promise<void> {
   // In one piece: a program that reads it through a pipe gets all of it with the first line.
   process.stdout.write(`countersign ready ${server.url}\n${way.words}\n${page}${key}\n${steps}`)
   log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data, version }, 'ready')
+}
+
+const untold = {
+  words: 'The login link of the owner is printed at a terminal only: start with --link, or make one with `countersign login --link`.',
+  hasLink: true,
 }
 
 /** How the owner gets in. A disk without room for a link is no reason not to serve. */

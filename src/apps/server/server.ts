@@ -43,7 +43,7 @@ import { readAgents } from './settings/agents-file.ts'
 import { exposedIn } from './settings/secret-files.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { busyLoop, realClock, realEntropy } from './clock.ts'
-import { hostInUrl, publicOrigin, type Config } from './settings/config.ts'
+import { hostInUrl, isPublic, publicOrigin, type Config } from './settings/config.ts'
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
@@ -190,6 +190,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
       publicHooksOnly: !config.webhookPrivate,
       mails: config.smtp !== null,
       pushKey: () => pushKeys().current.key,
+      publicOrigin: () => (isPublic(config) ? originIn(self.issuer) : null),
       noticesPerHourMax: config.noticesPerHourMax,
       byteQuotas: config.byteQuotas,
       harness: harnessTerms(config.harness, () => self.issuer.split('#')[0]!),
@@ -277,7 +278,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     installation,
     node,
     ownerLink: () =>
-      ownerLogin(kernel).then((path) => (path === null ? null : (config.hosts.length > 0 ? publicOrigin(config, port) : url) + path)),
+      ownerLogin(kernel).then((path) => (path === null ? null : (isPublic(config) ? publicOrigin(config, port) : url) + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
     stop: () => (stopped ??= stop()),
   }
@@ -297,12 +298,17 @@ const nodeName = (): string =>
 const named = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 
-async function sessionsOf(kernel: Kernel, { issuer, dev }: Config, log: Logger): Promise<Sessions> {
+async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger): Promise<Sessions> {
   if (dev) {
     log.warn({}, 'development mode: credentials that everybody knows are accepted')
     await setUpDevelopment(kernel)
   }
-  return createSessions(kernel, { issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })), dev })
+  return createSessions(kernel, {
+    issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })),
+    dev,
+    mails: smtp !== null,
+    log,
+  })
 }
 
 const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): WebhookOptions => ({
@@ -314,7 +320,7 @@ const webhookOptions = ({ webhookPrivate, webhookAttemptsMax }: Config): Webhook
 const originIn = (issuer: string): string => issuer.slice(0, issuer.lastIndexOf('#'))
 function noticeOptions(config: Config, issuer: () => string): NoticeOptions {
   const origin = (): string => originIn(issuer())
-  const from = config.mailFrom || `countersign@${config.hosts[0]?.replace(/:\d+$/, '') ?? 'localhost'}`
+  const from = config.mailFrom || `countersign@${isPublic(config) ? new URL(publicOrigin(config, config.port)).hostname : 'localhost'}`
   return { ...webhookOptions(config), origin, mail: config.smtp === null ? null : { smtp: config.smtp, from } }
 }
 
@@ -363,9 +369,12 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
     logins: sessions,
     log,
     version,
-    hosts: [...config.hosts, hostInUrl(config.host)],
+    hosts: [...config.hosts, ...(config.publicUrl === null ? [] : [new URL(config.publicUrl).hostname]), hostInUrl(config.host)],
     proxied: config.proxied,
-    origin: config.hosts.length === 0 || (config.port === 0 && !config.proxied) ? undefined : publicOrigin(config, config.port),
+    origin:
+      !isPublic(config) || (config.publicUrl === null && config.port === 0 && !config.proxied)
+        ? undefined
+        : publicOrigin(config, config.port),
     tls,
     cors: { prefixes: ['/hxp'], origins: config.origins, anyOrigin: config.dev },
     live: {

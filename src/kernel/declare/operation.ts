@@ -44,6 +44,8 @@ export type Terms = {
   readonly mails?: boolean
   /** The public key that browsers subscribe to pushes with; null: there are none. */
   readonly pushKey?: () => string | null
+  /** The address that people open, where the operator has named one. */
+  readonly publicOrigin?: () => string | null
   /** Messages to one person in an hour, apart from what is critical. */
   readonly noticesPerHourMax?: number | null
   /** Bytes that are stored for one task, one actor and one project; the usual ones without it. */

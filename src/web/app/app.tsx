@@ -27,10 +27,12 @@ const ProjectsPage = lazy(() => import('../projects/page.tsx'))
 const SettingsPage = lazy(() => import('../settings/page.tsx'))
 
 const signedOut = (): boolean => session.isOut()
+const proofNeeded = (): boolean => session.isProofNeeded()
 const otherPerson = (): string | null => session.other()
 
 export function App() {
   const isOut = useSyncExternalStore(session.subscribe, signedOut)
+  const isProofNeeded = useSyncExternalStore(session.subscribe, proofNeeded)
   const other = useSyncExternalStore(session.subscribe, otherPerson)
   const me = useMe()
   useEffect(() => {
@@ -56,6 +58,7 @@ export function App() {
         </Suspense>
       </Shell>
       {isOut && other === null && <SignedOut isOver />}
+      {isProofNeeded && !isOut && other === null && <SignedOut isOver isProof />}
       {other !== null && <OtherPerson name={other} />}
       <UndoToast />
       <ErrorToasts />

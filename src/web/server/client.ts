@@ -22,12 +22,15 @@ let isOut = false
 let person: string | null = null
 /** The name of another person who is signed in with this browser now. */
 let other: string | null = null
+let isProofNeeded = false
 const PERSON_HEADER = 'countersign-person'
 
 /** All tabs of this browser share its cookie: each says whom it was opened for. */
 const tabs = new BroadcastChannel('countersign-person')
 tabs.addEventListener('message', ({ data }: MessageEvent<{ readonly id: string; readonly name: string }>) => {
   if (person !== null) session.become(data.id === person ? null : data.name)
+  if (isOut) void lookForSession().catch(() => undefined)
+  else if (data.id === person) session.needProof(false)
 })
 
 export const session = {
@@ -38,6 +41,19 @@ export const session = {
     if (other === name) return
     other = name
     for (const listener of listeners) listener()
+  },
+  /** Whether a call was refused because the sign-in on this remembered device is not fresh. */
+  isProofNeeded: (): boolean => isProofNeeded,
+  needProof(needed: boolean): void {
+    if (isProofNeeded === needed) return
+    isProofNeeded = needed
+    for (const listener of listeners) listener()
+  },
+  /** Somebody has just signed in here. */
+  entered(): void {
+    session.needProof(false)
+    session.set(false)
+    void queries.invalidateQueries()
   },
   /** Tells the other tabs whom this one was opened for. */
   announce: (me: { readonly id: string; readonly name: string | null }): void => tabs.postMessage({ id: me.id, name: me.name ?? me.id }),
@@ -73,6 +89,7 @@ async function send(input: string | URL | Request, init: RequestInit = {}): Prom
       .clone()
       .json()
       .catch(() => ({}))) as Refused
+    if (error?.code === 'PROOF_REQUIRED') session.needProof(true)
     if (error?.code === 'OTHER_PERSON') session.become(error.details.name ?? 'somebody else')
   }
   return answer
@@ -84,10 +101,23 @@ const inPersonsName = (): Record<string, string> => (person === null ? {} : { [P
 export async function lookForSession(): Promise<void> {
   const headers = { 'content-type': 'application/json', ...inPersonsName() }
   const answer = await send('/v1/identity/me.get', { method: 'POST', headers, body: '{}' })
-  if (!answer.ok) return
-  session.set(false)
-  void queries.invalidateQueries()
+  if (answer.ok) session.entered()
 }
+
+/** Signs in, or asks for a link; refuses in the words of the server. */
+export async function postSignIn(way: 'key' | 'mail', fields: object): Promise<void> {
+  const headers = { 'content-type': 'application/json', ...inPersonsName() }
+  const answer = await fetch(`/login/${way}`, { method: 'POST', headers, body: JSON.stringify(fields) }).catch(() => null)
+  if (answer === null) throw new CountersignError({ code: 'NETWORK', status: null, message: 'no answer came', retryable: true })
+  if (answer.ok) return
+  const { error } = (await answer.json()) as { error: { code: string; message: string } }
+  const message = answer.status === 401 ? 'this key is not valid here: it may have been revoked, or is not whole' : error.message
+  // Signed out is what this page says already.
+  throw new CountersignError({ code: error.code, status: null, message, retryable: false })
+}
+/** The ways to sign in that this server offers besides keys and links. */
+export const signInWays = async (): Promise<{ readonly mail: boolean }> =>
+  (await (await fetch('/login/ways')).json()) as { readonly mail: boolean }
 
 export const client: Client = createClient({
   url: location.origin,

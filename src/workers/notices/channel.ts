@@ -1,5 +1,6 @@
 // The channel of notices: people are told by signed webhooks, pushes or e-mail that something waits for them, and agents by webhooks that their
 // requests were answered. The outbox tries again; here is one attempt, what it means, and when it was the last.
+import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller } from '#kernel/log/streams.ts'
@@ -60,6 +61,13 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
   /** Of one channel, one message at a time: it takes along what else waits. */
   const turns = new Map<string, Promise<void | typeof UNANSWERED>>()
 
+  /** Made when it is sent, so that it works for as long as it says. A mail program may open it: it asks before it signs anybody in. */
+  async function signInLink(target: string, request_id: string | null): Promise<string> {
+    const [channel] = await kernel.store.read([keyOf(Told, target)])
+    const { token } = (await kernel.call('identity/login.issue', { user_id: channel?.value['person'] }, SYSTEM)) as { token: string }
+    return `${origin()}/login?token=${token}&ask=1${request_id === null ? '' : `&next=/inbox/${request_id}`}`
+  }
+
   const senders = {
     webhook(hook: Hook, { target, order, event }: Body, items: readonly Item[]): Promise<Posted> {
       const [type, nowMs] = [event === 'receipt' ? 'receipt' : 'inbox.item', kernel.now()]
@@ -81,11 +89,12 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const headers = pushHeaders(vapidHeader(endpoint, key, origin(), kernel.now()), items[0]!.priority)
       return (options.post ?? post)(endpoint, headers, encryptPush(text, push!), options)
     },
-    async email(hook: Hook, { target, order }: Body, items: readonly Item[]): Promise<Posted> {
+    async email(hook: Hook, { target, order, event, request_id }: Body, items: readonly Item[]): Promise<Posted> {
       if (mailer === null) return { status: null, error: 'this server sends no mail any more: --smtp', durationMs: 0 }
       const linkTo = (purpose: 'confirm' | 'stop'): string => `${origin()}/mail/${purpose}?token=${linkToken(hook, purpose)}`
-      const links = { confirm: linkTo('confirm'), stop: linkTo('stop') }
-      const stop = items[0]!.event === 'confirm' ? null : links.stop
+      const signIn = event === 'sign_in' ? await signInLink(target, request_id) : ''
+      const links = { confirm: linkTo('confirm'), stop: linkTo('stop'), signIn }
+      const stop = event === 'confirm' || event === 'sign_in' ? null : links.stop
       return mailer.send({ to: hook.endpoint, ...mailFor(items, origin(), links), stop, id: `${target}_${order}` }, options.timeoutMs)
     },
   }

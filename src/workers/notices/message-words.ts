@@ -31,13 +31,22 @@ const began: Readonly<Record<string, string>> = {
   released: 'waits for somebody to answer',
 }
 
-export function mailFor(items: readonly Item[], origin: string, links: { readonly confirm: string; readonly stop: string }) {
+export function mailFor(
+  items: readonly Item[],
+  origin: string,
+  links: { readonly confirm: string; readonly stop: string; readonly signIn: string },
+) {
   const [first] = items as [Item]
   const footer = `\n-- \nCountersign at ${origin}. Stop these mails: ${links.stop}\n`
   if (first.event === 'confirm')
     return {
       subject: 'Confirm this address for Countersign',
       text: `Somebody who uses Countersign at ${origin} wants to be told at this address what waits for them.\n\nIf that was you, confirm it:\n${links.confirm}\n\nIf not, do nothing: nothing else is sent here.\n`,
+    }
+  if (first.event === 'sign_in')
+    return {
+      subject: 'Your link to sign in to Countersign',
+      text: `Open this link in the browser that you want to use. It works once, within ${limits.loginMs / 60_000} minutes:\n${links.signIn}\n\nIf you did not ask for it, do nothing: without this link nobody is signed in.\n`,
     }
   if (first.event === 'test') return { subject: 'A test of Countersign', text: `This is the test that you asked for.\n${footer}` }
   if (items.length === 1)

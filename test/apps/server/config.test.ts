@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ConfigError, helpText, readConfig, type Config } from '#apps/server/settings/config.ts'
+import { ConfigError, helpText, publicOrigin, readConfig, type Config } from '#apps/server/settings/config.ts'
 import { exposedIn } from '#apps/server/settings/secret-files.ts'
 
 const started = (argv: string[], env: Record<string, string> = {}): Config => {
@@ -20,6 +20,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     port: 3402,
     host: '127.0.0.1',
     hosts: [],
+    publicUrl: null,
     origins: [],
     proxied: false,
     tls: null,
@@ -49,6 +50,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     noticesPerHourMax: 60,
     web: 'on',
     skipVerify: false,
+    link: false,
   })
   const env = {
     COUNTERSIGN_PORT: '1',
@@ -64,6 +66,13 @@ test('settings come from flags, then the environment, then the defaults', () => 
   )
   assert.equal(started(['--proxy', 'trusted', '--host', '0.0.0.0']).proxied, true)
   assert.equal(started(['--quota', '50']).quota, 50)
+})
+
+test('the public URL is an origin, and comes before the hosts in links', () => {
+  const config = started(['--public-url', 'https://tasks.example.com/', '--proxy', 'trusted', '--hosts', 'other.example'])
+  assert.equal(config.publicUrl, 'https://tasks.example.com')
+  assert.equal(publicOrigin(config, 3402), 'https://tasks.example.com')
+  assert.equal(publicOrigin(started(['--public-url', 'http://localhost:9000']), 3402), 'http://localhost:9000')
 })
 
 test('a database comes with its secret, by flag or from the environment', () => {
@@ -167,6 +176,12 @@ for (const [argv, words] of [
   [['--critical-per-hour', 'few'], /--critical-per-hour must be a number/],
   [['--proxy', 'yes'], /--proxy must be trusted/],
   [['--hosts', 'http://a.example'], /--hosts lists host names without port or path/],
+  [['--public-url', 'tasks.example.com'], /--public-url must be an address without a path/],
+  [['--public-url', 'https://tasks.example.com/x', '--proxy', 'trusted'], /--public-url must be an address without a path/],
+  [['--public-url', 'http://tasks.example.com'], /--public-url must be an address without a path/],
+  [['--public-url', 'https://tasks.example.com'], /speaks plain HTTP: declare the proxy/],
+  [['--public-url', 'http://127.0.0.1:9', '--proxy', 'trusted'], /name an https address/],
+  [['--link=yes'], /--link takes no value/],
   [['--host', '0.0.0.0'], /others can reach.*--proxy trusted/],
   [['--host', 'example.com'], /others can reach/],
   [['--tls-cert', 'a.pem'], /--tls-cert needs --tls-key: a certificate and its key go together/],

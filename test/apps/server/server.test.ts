@@ -53,6 +53,15 @@ test('a first start makes a private folder, an owner, a project and an admin key
   assert.equal(health.json.record, 'verified')
 })
 
+test('where the output is no terminal, and nothing asks for it, no credential of the owner is printed or made', async (t) => {
+  const data = dataFolder(t)
+  const server = await start(t, ['--data', data], { link: false })
+  assert.doesNotMatch(server.stdout() + server.stderr(), /token|cs_/)
+  assert.match(server.stdout(), /^The login link of the owner is printed at a terminal only: start with --link, or make one with/m)
+  const { items } = (await call(server.port, 'collaboration/audit.query', keyIn(data), { project_id: 'system' })).json
+  assert.equal(JSON.stringify(items ?? []).includes('login.issued'), false)
+})
+
 test('the link signs the owner in once; a second use is refused; signing out ends the session', async (t) => {
   const { port, link } = await start(t, ['--data', dataFolder(t), '--web', 'off'])
   assert.equal((await send(port, link, { method: 'HEAD' })).status, 200)
@@ -390,7 +399,10 @@ test('without the page, the one behind a login link says how many items wait and
   assert.match(await page({ cookie }), / 2 items wait for your answer\./)
   const stranger = await page({})
   assert.doesNotMatch(stranger, /wait/)
-  assert.match(stranger, /You are not signed in\.[^]*whenever it starts[^]*<code>countersign login issue &lt;your user id&gt;<\/code>/)
+  assert.match(
+    stranger,
+    /You are not signed in\.[^]*<code>countersign login issue &lt;your user id&gt;<\/code>[^]*<code>countersign login --link<\/code>/,
+  )
 })
 
 async function inProcess(t: TestContext, data: string, clock?: Clock): Promise<Server> {

@@ -43,7 +43,7 @@ test('whoever has set that memory already is left alone', async (t) => {
 
 test('it says where it is, how to sign in and what to do next, and goes on when nobody reads that', async (t) => {
   const data = join(folder(t), 'data')
-  const args = [join(root, 'bin', 'countersign.js'), 'up', '--port', '0', '--data', data, '--log', 'error']
+  const args = [join(root, 'bin', 'countersign.js'), 'up', '--link', '--port', '0', '--data', data, '--log', 'error']
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, npm_command: '' } })
   t.after(() => child.kill('SIGKILL'))
   let said = ''

@@ -31,6 +31,8 @@ type Options = {
   readonly node?: readonly string[]
   /** Shell words to run before it. */
   readonly first?: string
+  /** The login link is not asked for. */
+  readonly link?: false
 }
 
 type Launched = Pick<Running, 'child' | 'ended' | 'stdout' | 'stderr'> & { readonly closed: Promise<unknown> }
@@ -56,7 +58,8 @@ export const runToEnd = (t: Pick<TestContext, 'after'>, args: readonly string[],
 
 /** Starts it, on a free port unless one is given, and waits until it says that it is ready. */
 export async function start(t: Pick<TestContext, 'after'>, args: readonly string[], options: Options = {}): Promise<Running> {
-  const { child, closed, ended, stdout, stderr } = launch(t, args.includes('--port') ? args : ['--port', '0', ...args], options)
+  const usual = [...(args.includes('--port') ? [] : ['--port', '0']), ...(options.link === false ? [] : ['--link'])]
+  const { child, closed, ended, stdout, stderr } = launch(t, [...usual, ...args], options)
   let over = false
   void closed.then(() => (over = true))
   while (!/^Next, in another terminal:\n/m.test(stdout())) {

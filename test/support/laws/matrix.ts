@@ -185,6 +185,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/channel.test': '            u      u     u     y    n   n     n      n     n    n    n      n',
   // The token of a link is the right; none of these actors has one.
   'execution/channel.confirm': '         y      n     n     n    n   n     n      n     n    n    n      n',
+  'execution/channel.sign_in': '         y      u     u     u    n   n     n      n     n    n    n      n',
   'execution/channel.stop': '            y      n     n     n    n   n     n      n     n    n    n      n',
   'execution/channel.push_key': '        y      y     y     y    y   y     y      y     y    y    y      y',
   'execution/notice.plan': '             y      u     u     u    u   u     u      u     u    u    u      u',

@@ -43,9 +43,11 @@ async function link(context: Context, as: string | undefined, next: string | und
   if (next !== undefined && !/^\/(?!\/)/.test(next)) throw usage('--next is a path of the server, such as /inbox')
   const remote = await context.remote()
   const user_id = as ?? ((await remote.call('identity/me.get', {})) as Me).id
-  const { token, expires_at }: { token: string; expires_at: string } = await remote.call('identity/login.issue', { user_id })
+  const issued: { token: string; link?: string | null; expires_at: string } = await remote.call('identity/login.issue', { user_id })
+  const { token, expires_at } = issued
   const base = remote.isOffline ? await urlFor(context) : remote.where
-  const url = `${base.replace(/\/+$/, '')}/login?token=${token}${next === undefined ? '' : `&next=${encodeURIComponent(next)}`}`
+  const whole = issued.link ?? `${base.replace(/\/+$/, '')}/login?token=${token}`
+  const url = `${whole}${next === undefined ? '' : `&next=${encodeURIComponent(next)}`}`
   if (context.json) return writeJson(context, { user_id, url, expires_at })
   context.io.out.write(`${url}\n`)
 }

@@ -19,12 +19,13 @@ import {
 import { Session, User } from '#protocols/identity/schema.ts'
 import { authenticateDeveloper, developmentCredentials } from './development.ts'
 import { isJwt, type Issuer } from './issuer.ts'
+import { createSignIn, type SignIn } from './sign-in.ts'
 import { rememberedKeys } from './remembered-keys.ts'
 
 /** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
 const TOUCH_MS = limits.sessionIdleMs / 6
 
-export type Sessions = {
+export type Sessions = SignIn & {
   /** At once where the same credential came before and nothing has changed since. */
   authenticate(credential: Credential, since?: number): Actor | Promise<Actor>
   /** The same without counting as use. */
@@ -35,6 +36,7 @@ export type Sessions = {
   /** The person whom a link signs in, without using it up; null: it does not work. */
   whoseLink(token: string): Promise<string | null>
   nameOf(id: string): Promise<string>
+  isRemembered(session: string): Promise<boolean>
   close(session: string): Promise<void>
   /** How many items wait in the inbox of this person; null: they have none, or it cannot be read now. */
   waiting(actor: Actor): Promise<number | null>
@@ -45,9 +47,13 @@ export type SessionsOptions = {
   readonly issuer?: Issuer | null
   /** Credentials that everybody knows count as well. */
   readonly dev?: boolean
+  /** Links can be mailed. */
+  readonly mails?: boolean
+  readonly log?: { warn(fields: object, words: string): void }
 }
 
-export function createSessions(kernel: Kernel, { issuer = null, dev = false }: SessionsOptions = {}): Sessions {
+export function createSessions(kernel: Kernel, options: SessionsOptions = {}): Sessions {
+  const { issuer = null, dev = false, mails = false, log = { warn: () => undefined } } = options
   const touching = new Set<string>()
   const byKey = rememberedKeys(kernel)
   /** null: it has to be one of our own. */
@@ -87,10 +93,22 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
     return isOthers ? byOthers(credential).then((actor) => actor ?? byKey(credential)) : byKey(credential)
   }
 
+  function authenticateAny(credential: Credential, since?: number): Actor | Promise<Actor> {
+    const barrier = kernel.store.fresh(since)
+    return barrier ? barrier.then(() => byAny(credential)) : byAny(credential)
+  }
+  async function open(token: string, device: Device): Promise<Opened> {
+    const opened = (await kernel.call('identity/session.open', { token, ...device }, SYSTEM)) as { session: string; expires_at: string }
+    return { session: opened.session, expiresAt: opened.expires_at }
+  }
+
   return {
-    authenticate(credential, since) {
-      const barrier = kernel.store.fresh(since)
-      return barrier ? barrier.then(() => byAny(credential)) : byAny(credential)
+    ...createSignIn(kernel, { mails, authenticate: authenticateAny, open, log }),
+    authenticate: authenticateAny,
+    open,
+    async isRemembered(session) {
+      const [found] = await kernel.store.read([keyOf(Session, idOf(session))])
+      return found?.value['remembered'] === true
     },
     async recheck(credential) {
       await kernel.store.fresh()
@@ -99,10 +117,6 @@ export function createSessions(kernel: Kernel, { issuer = null, dev = false }: S
     async redeem(ticket) {
       const bearer = (await kernel.call('identity/ticket.redeem', { ticket }, SYSTEM)) as Bearer
       return async () => ({ ...(await authenticateAgain(kernel.store, bearer, kernel.now())), via: 'ticket' })
-    },
-    async open(token, device) {
-      const opened = (await kernel.call('identity/session.open', { token, ...device }, SYSTEM)) as { session: string; expires_at: string }
-      return { session: opened.session, expiresAt: opened.expires_at }
     },
     async whoseLink(token) {
       try {

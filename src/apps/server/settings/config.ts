@@ -20,6 +20,8 @@ export type Config = {
   readonly port: number
   readonly host: string
   readonly hosts: readonly string[]
+  /** The origin that people open; null: after the first of `hosts`, or where it listens. */
+  readonly publicUrl: string | null
   readonly origins: readonly string[]
   readonly proxied: boolean
   /** The files of the server's certificate and its key; null: plain HTTP. */
@@ -67,6 +69,8 @@ export type Config = {
   /** The broker to other harnesses; null: none. */
   readonly harness: HarnessSettings | null
   readonly skipVerify: boolean
+  /** The owner's login link is printed wherever the output goes. */
+  readonly link: boolean
 }
 
 export type TlsFiles = { readonly cert: string; readonly key: string }
@@ -111,6 +115,7 @@ export function readConfig(argv: readonly string[], given: Readonly<Record<strin
       port: portOf(of('port')),
       host,
       hosts: hostsOf(of('hosts')),
+      publicUrl: publicUrlOf(of('public-url'), proxied || tls !== null),
       origins: originsOf(of('origins')),
       proxied,
       tls,
@@ -148,6 +153,7 @@ export function readConfig(argv: readonly string[], given: Readonly<Record<strin
         (words) => new ConfigError(words),
       ),
       skipVerify: flags.has('skip-verify'),
+      link: flags.has('link'),
     },
   }
 }
@@ -313,8 +319,30 @@ export function isSafeUrl(text: string): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1')))
 }
 
-/** Under which address others reach this server: the first of `--hosts`, else where it listens. A proxy has the port that https usually has. */
-export function publicOrigin({ hosts, host, tls, proxied }: Config, port: number): string {
+/** An address with a scheme that this server does not speak would lead nowhere, or carry credentials in the open. */
+function publicUrlOf({ value, name }: Named, isSecure: boolean): string | null {
+  if (value === '') return null
+  const url = isSafeUrl(value) ? new URL(value) : null
+  if (url === null || url.pathname !== '/' || url.search !== '')
+    throw new ConfigError(`${name} must be an address without a path, such as https://tasks.example.com, not ${JSON.stringify(value)}`)
+  if ((url.protocol === 'https:') !== isSecure)
+    throw new ConfigError(
+      isSecure
+        ? `${name} is ${value}, but people reach this server with https: name an https address`
+        : `${name} is ${value}, but this server speaks plain HTTP: declare the proxy that ends TLS with --proxy trusted, or give a certificate with --tls-cert and --tls-key`,
+    )
+  return url.origin
+}
+
+/** Whether the operator has said under which address others reach this server. */
+export const isPublic = ({ publicUrl, hosts }: Config): boolean => publicUrl !== null || hosts.length > 0
+
+/**
+ * Under which address others reach this server: `--public-url`, the first of `--hosts`, or where it listens. A proxy has the port that https
+ * usually has.
+ */
+export function publicOrigin({ publicUrl, hosts, host, tls, proxied }: Config, port: number): string {
+  if (publicUrl !== null) return publicUrl
   const scheme = tls !== null || proxied ? 'https' : 'http'
   const usual = scheme === 'https' ? 443 : 80
   return `${scheme}://${hosts[0] ?? hostInUrl(host)}${proxied || port === usual ? '' : `:${port}`}`
@@ -372,7 +400,7 @@ ${rows.join('\n')}
 Examples:
 ${startExamples.map((words) => `  ${command} ${words}`).join('\n')}
 
-The server prints one line when it is ready, a second one with a one-time login link, and what to do next. SIGTERM or Ctrl-C stops it:
-calls that are under way are finished first.
+The server prints one line when it is ready, a one-time login link if the output is a terminal or --link is given, and what to do next.
+SIGTERM or Ctrl-C stops it: calls that are under way are finished first.
 `
 }

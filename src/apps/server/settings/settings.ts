@@ -41,6 +41,13 @@ export const settings = [
     words: 'further host names that clients may ask for, with commas',
   },
   {
+    flag: 'public-url',
+    env: 'COUNTERSIGN_PUBLIC_URL',
+    value: '<url>',
+    usual: '',
+    words: 'the address that people open, for links, mails and QR codes, such as https://tasks.example.com; its host is served',
+  },
+  {
     flag: 'origins',
     env: 'COUNTERSIGN_ORIGINS',
     value: '<origins>',
@@ -352,6 +359,13 @@ export const settings = [
   { flag: 'amqp-ca', env: 'COUNTERSIGN_AMQP_CA', value: '<file>', usual: '', words: 'whom to trust at an amqps:// address, as PEM' },
   { flag: 'amqp-cert', env: 'COUNTERSIGN_AMQP_CERT', value: '<file>', usual: '', words: 'a client certificate for the broker, as PEM' },
   { flag: 'amqp-key', env: 'COUNTERSIGN_AMQP_KEY', value: '<file>', usual: '', words: 'the key of the client certificate' },
+  {
+    flag: 'link',
+    env: null,
+    value: null,
+    usual: '',
+    words: "print the owner's login link also where the output is no terminal",
+  },
   {
     flag: 'skip-verify',
     env: null,

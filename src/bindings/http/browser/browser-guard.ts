@@ -30,6 +30,11 @@ export type GuardOptions = {
 /** The person whom a page was opened for. In a request, a session of another person is refused; in an answer, the session's own. */
 export const PERSON_HEADER = 'countersign-person'
 
+export function personIn(headers: IncomingHttpHeaders): string | undefined {
+  const person = headers[PERSON_HEADER]
+  return typeof person === 'string' ? person : undefined
+}
+
 /** Another site led here, by a link, a form or a script. Nobody leads where an address was typed or came from outside of the browser. */
 export function isForeignSite(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site']
@@ -76,8 +81,8 @@ export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
       const token = sessionOf(headers)
       if (token === undefined) throw new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
       refuseForeign(headers, changes)
-      const person = headers[PERSON_HEADER]
-      return typeof person === 'string' ? { kind: 'session', token, person } : { kind: 'session', token }
+      const person = personIn(headers)
+      return person === undefined ? { kind: 'session', token } : { kind: 'session', token, person }
     },
     sessionOf,
     refuseForeign,

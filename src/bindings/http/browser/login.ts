@@ -1,9 +1,10 @@
 // Signing in and out with a browser: a one-time link becomes a cookie. A link that another site leads to, or that would replace the session of
 // another person, asks first.
 import type { IncomingMessage } from 'node:http'
+import { decode } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
-import { isForeignSite, type Guard } from './browser-guard.ts'
+import { isForeignSite, personIn, type Guard } from './browser-guard.ts'
 import { addressOf, browserOf } from './user-agent.ts'
 import type { Authenticate } from '../../shared/credentials.ts'
 import type { Reply } from '../responses.ts'
@@ -23,6 +24,14 @@ export type Logins = {
   whoseLink?(token: string): Promise<string | null>
   /** The name of a person. */
   nameOf?(id: string): Promise<string>
+  /** Whether the device of this session is remembered. */
+  isRemembered?(session: string): Promise<boolean>
+  /** Opens a session for the person of a key, if it is the one whom the page was opened for; refuses in words. */
+  openByKey?(key: string, device: Device, person: string | undefined): Promise<Opened>
+  /** Whether links can be mailed. */
+  readonly mails?: boolean
+  /** Mails a link to the person with this confirmed address, if there is one. False: too many were asked for from there. */
+  mailLink?(address: string, from: string, request_id: string | null): boolean
   /** How many items wait for an answer of this person; null: that cannot be told. */
   waiting?(actor: Actor): Promise<number | null>
 }
@@ -94,6 +103,12 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     return cookie(session, Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000)))
   }
 
+  /** A remembered device stays one when its person signs in again. */
+  async function isRemembered({ headers }: IncomingMessage): Promise<boolean> {
+    const session = guard.sessionOf(headers)
+    return session !== undefined && (await logins.isRemembered?.(session)) === true
+  }
+
   async function open(request: IncomingMessage, { token, next }: Link, remember: boolean): Promise<Reply> {
     try {
       return home(await begun(request, await logins.open(token, deviceOf(request, remember))), next)
@@ -109,13 +124,59 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     if (person === null) return page(401, badLinkPage())
     const actor = await whose(request)
     const other = actor !== null && actor.id !== person ? await named(actor.id) : null
-    if (person === undefined || (!link.asks && !isForeignSite(request.headers) && other === null)) return open(request, link, false)
+    if (person === undefined || (!link.asks && !isForeignSite(request.headers) && other === null))
+      return open(request, link, await isRemembered(request))
     return page(200, signInPage(await named(person), other))
   }
 
   async function signInAsked({ request, body }: Exchange): Promise<Reply> {
     guard.refuseForeign(request.headers, true)
     return open(request, linkIn(request), new URLSearchParams(body?.toString() ?? '').has('remember'))
+  }
+
+  /** Refuses what a page of another site sends, and a session of another person than the one whom our page was opened for. */
+  async function checkedFields({ request, body }: Exchange): Promise<{ fields: Record<string, unknown>; person: string | undefined }> {
+    guard.refuseForeign(request.headers, true)
+    const fields = body === undefined ? null : decode(body)
+    if (typeof fields !== 'object' || fields === null) throw new Refusal('INVALID_REQUEST', 'the body must be a JSON object')
+    const person = personIn(request.headers)
+    const actor = await whose(request)
+    if (actor !== null && actor.id !== person)
+      throw new Refusal('OTHER_PERSON', `this browser is signed in as ${(await named(actor.id)).name}: sign out there first`, {
+        person: actor.id,
+        name: (await named(actor.id)).name,
+      })
+    return { fields: fields as Record<string, unknown>, person }
+  }
+
+  async function signInByKey(exchange: Exchange): Promise<Reply> {
+    const { fields, person } = await checkedFields(exchange)
+    const { key, remember = false } = fields
+    if (typeof key !== 'string' || typeof remember !== 'boolean')
+      throw new Refusal('INVALID_REQUEST', 'key must be a text, and remember true or false', {
+        field: typeof key === 'string' ? 'remember' : 'key',
+      })
+    if (!logins.openByKey) throw new Refusal('NOT_FOUND', 'this server opens no sessions by key')
+    const { request } = exchange
+    const opened = await logins.openByKey(key.trim(), deviceOf(request, remember || (await isRemembered(request))), person)
+    const headers = { 'set-cookie': await begun(request, opened) }
+    return { status: 200, headers, body: JSON.stringify({ expires_at: opened.expiresAt }) }
+  }
+
+  async function mailLink(exchange: Exchange): Promise<Reply> {
+    const { fields } = await checkedFields(exchange)
+    const { address, next } = fields
+    if (typeof address !== 'string' || !/^[^\s@]{1,64}@[^\s@]{1,189}$/.test(address))
+      throw new Refusal('INVALID_REQUEST', 'address must be an e-mail address such as name@example.com', { field: 'address' })
+    if (logins.mails !== true || !logins.mailLink)
+      throw new Refusal('PRECONDITION_FAILED', 'this server sends no mail: ask an owner for a link')
+    const item = typeof next === 'string' ? (/^\/inbox\/(\w{1,100})$/.exec(next)?.[1] ?? null) : null
+    if (!logins.mailLink(address, addressOf(exchange.request, proxied), item))
+      throw new Refusal('QUOTA_EXCEEDED', 'too many links were asked for from this address: try again in a few minutes', {
+        retry_after: 300,
+      })
+    // The same for every address: nobody learns here who has an account.
+    return { status: 202, body: JSON.stringify({ asked: true }) }
   }
 
   async function signOut({ request }: Exchange): Promise<Reply> {
@@ -133,6 +194,9 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     { method: 'HEAD', path: '/login', answer: () => page(200, '') },
     { method: 'GET', path: '/login', answer: signIn },
     { method: 'POST', path: '/login', body: 'form', answer: signInAsked },
+    { method: 'GET', path: '/login/ways', answer: () => ({ status: 200, body: JSON.stringify({ mail: logins.mails === true }) }) },
+    { method: 'POST', path: '/login/key', body: 'json', answer: signInByKey },
+    { method: 'POST', path: '/login/mail', body: 'json', answer: mailLink },
     // A form sends no JSON, and what it sends does not matter.
     { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
   ]

@@ -117,7 +117,7 @@ export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 
 
 // --- What is said, and what became of it -----------------------------------------------------------------------------------
 
-export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm')
+export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in')
 export type Event = Static<typeof Event>
 
 const Tried = t.Object({

@@ -373,4 +373,29 @@ const test = command({
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
 })
 
-export const channelOperations = [add, confirm, stop, pushKey, list, remove, rotate, test]
+const signIn = command({
+  name: 'channel.sign_in',
+  summary: 'Mail a link that signs its person in to a confirmed address. The system calls it when somebody asks for one.',
+  draft: 'ours: identity',
+  input: t.Object({ channel_id: Id, request_id: t.Optional(nullable(Id)) }),
+  output: t.Object({ notice: Notice.schema }),
+  callers: [system],
+  requires: [
+    rule<OfChannel>(
+      'PRECONDITION_FAILED',
+      'it is an e-mail address that its person has confirmed',
+      ({ channel }) => isPersons(channel) && channel.kind === 'email' && isReady(channel),
+      'links are mailed to confirmed addresses alone',
+    ),
+  ],
+  audit: 'channel.sign_in_asked',
+  load: (read, { channel_id }) => channelOf(read, channel_id),
+  decide({ channel }, { request_id = null }, { now, newId }) {
+    const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'sign_in', request_id } as const
+    const [notice, puts] = planNotice(said, now)
+    return { facts: [changed('channel.sign_in_asked', channel)], puts, output: { notice } }
+  },
+  example: { given: 'told', as: 'system', input: ({ channel }) => ({ channel_id: channel.id }), refused: 'PRECONDITION_FAILED' },
+})
+
+export const channelOperations = [add, confirm, signIn, stop, pushKey, list, remove, rotate, test]

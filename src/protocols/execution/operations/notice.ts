@@ -180,7 +180,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
   if (event === 'confirm') return channel.confirmed === true ? dropped('the address is confirmed') : said({ event })
   if (!isReady(channel)) return dropped('the address was never confirmed')
-  if (event === 'test') return said({ event })
+  if (event === 'test' || event === 'sign_in') return said({ event })
   if (request === null || !isOpen(request)) return dropped('the item is decided')
   if (!(await isBefore(read, request, channel.person, now))) return dropped('the item is not in their inbox any more')
   if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('the item was given to another person')
@@ -242,7 +242,7 @@ const compose = query({
         gone: [],
       }
     const composed = await forPerson(read, channel, event, request, context)
-    const isAlone = composed.data === null || request === null || order === undefined
+    const isAlone = composed.data === null || request === null || order === undefined || event === 'sign_in'
     return {
       ...composed,
       ...common,
@@ -270,7 +270,7 @@ async function gathered(read: Read, channel: Channel, { order, held }: First, co
   const listed = await read.list(Notice, 'waiting', [[channel.id]], { limit: limits.pageMax })
   for (const { id } of listed) {
     const other = await read.raw(Notice, id)
-    if (other === null || other.request_id === null || id === noticeId(channel.id, order)) continue
+    if (other === null || other.request_id === null || other.event === 'sign_in' || id === noticeId(channel.id, order)) continue
     if (channel.kind === 'webhook' && other.held === undefined) continue
     const request = await read.raw(Request, other.request_id)
     const { data, why } = await forPerson(read, channel, other.event, request, context)

@@ -17,7 +17,11 @@ const issueLogin = command({
   summary: 'Make a link token that logs a person in, once, within 15 minutes; for yourself, on another device.',
   draft: 'ours: identity',
   input: t.Object({ user_id: UserId }),
-  output: t.Object({ token: nullable(t.String()), expires_at: Timestamp }),
+  output: t.Object({
+    token: nullable(t.String()),
+    link: nullable(t.String({ description: 'the whole link, where this server knows the address that people open' })),
+    expires_at: Timestamp,
+  }),
   callers: [
     system,
     administrator,
@@ -26,13 +30,15 @@ const issueLogin = command({
   ],
   requires: [freshProof(), mayPassOn, isActivePerson],
   audit: 'login.issued',
-  once: ['token'],
+  once: ['token', 'link'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
-  decide({ user }, _, { now, newId, secret }) {
+  decide({ user }, _, { now, newId, secret, terms }) {
     const hidden = secret()
     const expires_at = timestampOf(Date.parse(now) + limits.loginMs)
     const login = { id: newId('login'), user_id: user.id, digest: sha256(hidden), created_at: now, expires_at, used_at: null }
-    return { facts: [fact('login.issued', [image(Login, login)])], output: { token: tokenOf(login.id, hidden), expires_at } }
+    const [token, origin] = [tokenOf(login.id, hidden), terms.publicOrigin?.() ?? null]
+    const link = origin === null ? null : `${origin}/login?token=${token}`
+    return { facts: [fact('login.issued', [image(Login, login)])], output: { token, link, expires_at } }
   },
   example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice' } },
 })

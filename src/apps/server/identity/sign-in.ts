@@ -1,0 +1,99 @@
+// Ways to sign in besides a link of an owner: a key that a person types into the page, and a link by e-mail to an address that they have
+// confirmed.
+import type { Device, Opened } from '#bindings/http/browser/login.ts'
+import { setBounded } from '#kernel/codec/bounded-map.ts'
+import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
+import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
+import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
+import type { Kernel } from '#kernel/kernel.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Credential } from '#protocols/identity/authenticate.ts'
+import { Channel, Hook, isReady } from '#protocols/execution/notices/notice.ts'
+
+const PORTION = 500
+const NAMES_MAX = 10_000
+
+/** So many links for one name in a quarter of an hour. */
+function createRation(max: number, now: () => number): (name: string) => boolean {
+  const buckets = new Map<string, Bucket>()
+  return (name) => {
+    const at = now()
+    const tokens = tokensIn(buckets.get(name), at, max, max, limits.loginMs)
+    buckets.delete(name)
+    setBounded(buckets, name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at }, NAMES_MAX)
+    return tokens >= 1
+  }
+}
+
+/** Confirmed e-mail channels with this address: those of one person, or of several who share it. */
+async function channelsAt({ store }: Kernel, address: string): Promise<string[]> {
+  const wanted = address.toLowerCase()
+  const prefix = prefixOf(Channel, 'person', [])
+  const found: string[] = []
+  for (let place = prefix, seen = 0; seen < limits.channelsSearchedMax;) {
+    const entries = await store.scan(place, prefix + END, PORTION)
+    if (entries.length === 0) break
+    const ids = entries.map(idIn)
+    const channels = await store.read(ids.map((id) => keyOf(Channel, id)))
+    const hooks = await store.read(ids.map((id) => keyOf(Hook, id)))
+    for (const [i, id] of ids.entries()) {
+      const [channel, endpoint] = [channels[i]?.value as Channel | undefined, hooks[i]?.value['endpoint']]
+      const isIt = channel?.kind === 'email' && isReady(channel) && typeof endpoint === 'string' && endpoint.toLowerCase() === wanted
+      if (isIt) found.push(id)
+    }
+    seen += entries.length
+    place = entries.at(-1)!
+  }
+  return found
+}
+
+export type SignIn = {
+  /** Whether links can be mailed. */
+  readonly mails: boolean
+  /** Opens a session for the person of a key. `person`: the one whom the page was opened for, if anybody. */
+  openByKey(key: string, device: Device, person: string | undefined): Promise<Opened>
+  /** Mails a link to the person with this confirmed address, if there is one. False: too many links were asked for from there. */
+  mailLink(address: string, from: string, request_id: string | null): boolean
+}
+
+type Parts = {
+  readonly mails: boolean
+  authenticate(credential: Credential): Actor | Promise<Actor>
+  open(token: string, device: Device): Promise<Opened>
+  readonly log: { warn(fields: object, words: string): void }
+}
+
+export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }: Parts): SignIn {
+  const fromAddress = createRation(limits.linksPerAddressMax, kernel.now)
+  const toChannel = createRation(limits.linksPerPersonMax, kernel.now)
+
+  async function mail(address: string, request_id: string | null): Promise<void> {
+    for (const channel_id of await channelsAt(kernel, address))
+      if (toChannel(channel_id)) await kernel.call('execution/channel.sign_in', { channel_id, request_id }, SYSTEM)
+  }
+
+  return {
+    mails,
+    async openByKey(key, device, person) {
+      const actor = await authenticate({ kind: 'bearer', token: key })
+      if (actor.kind !== 'human')
+        throw new Refusal(
+          'UNAUTHORIZED',
+          `this key is of ${actor.id}, which is no person: the page is for people, so use a key of your own`,
+        )
+      if (actor.narrowed === true)
+        throw new Refusal('UNAUTHORIZED', 'this key ends, or is for one project only, so it opens no session: use a full key or a link')
+      if (person !== undefined && person !== actor.id)
+        throw new Refusal('OTHER_PERSON', `this key is of ${actor.id}, and this page was opened for ${person}: use a key of ${person}`)
+      const { token } = (await kernel.call('identity/login.issue', { user_id: actor.id }, SYSTEM)) as { token: string }
+      return open(token, device)
+    },
+    mailLink(address, from, request_id) {
+      if (!fromAddress(from)) return false
+      // Nobody waits for it: how long it takes would tell whether the address is known.
+      void mail(address, request_id).catch((error: unknown) => log.warn({ err: error }, 'a sign-in link could not be mailed'))
+      return true
+    },
+  }
+}
