@@ -372,8 +372,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'an-answer-replaces-the-first',
     'protocols/execution/operations/resolve.ts',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved],',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved, hasProof],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, hasProof],',
   ),
   one(
     'time-approves',

@@ -40,7 +40,7 @@ describe('settings', () => {
     const page = await stage.open('maya', '/settings/policy')
     await page.getByRole('combobox', { name: 'At least' }).selectOption('R4')
     await page.getByRole('textbox', { name: 'Target' }).fill('prod-eu-1')
-    await page.getByRole('button', { name: 'Add floor' }).click()
+    await page.getByRole('button', { name: 'Add rule' }).click()
     await page.getByTestId('floor-row').getByText('target prod-eu-1').waitFor()
     await shoot(page, 'settings-policy')
     const asked = await stage.ask('robin', { item: 'Restart it', details: { target: 'prod-eu-1' } }, { risk: 'R1' })

@@ -9,10 +9,10 @@ import { useMe, WithNames } from '../server/names.ts'
 import { UndoToast } from '../decide/undo.tsx'
 import { ErrorToasts } from './error-toast.tsx'
 import { NewVersion } from './new-version.tsx'
-import { OtherPerson } from './other-person.tsx'
+import { OtherPerson } from '../session/other-person.tsx'
 import { NotFound } from './not-found.tsx'
 import { Shell } from './shell.tsx'
-import { SignedOut } from './signed-out.tsx'
+import { SignedOut } from '../session/signed-out.tsx'
 
 const TasksPage = lazy(() => import('../tasks/list.tsx'))
 const NewTaskPage = lazy(() => import('../tasks/create.tsx'))

@@ -1,30 +1,59 @@
 // Keys: what programs of this person sign in with. A new one is shown once.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
-import { ActButton } from '../parts/act-button.tsx'
 import { TextField } from '../parts/fields.tsx'
 import { Loaded } from '../parts/states.tsx'
 import { Ago, momentOf } from '../parts/time.tsx'
 import { call } from '../server/client.ts'
 import { useMe } from '../server/names.ts'
+import { ConfirmButton } from './confirm-button.tsx'
 import { AddForm, ShownOnce } from './parts.tsx'
+
+type Listed = { readonly subject: string; readonly none: string }
+/** The keys of a person or an agent that work, each of which can be revoked. */
+export function KeyList({ subject, none }: Listed) {
+  const keys = useQuery({
+    queryKey: ['keys', subject],
+    queryFn: async () => (await call('identity/key.list', { subject, limit: 100 })).items,
+    retry: false,
+  })
+  return (
+    <Loaded from={keys} what="The list of keys">
+      {(items) => (
+        <ul className="card rows" data-testid="key-list">
+          {items.map(({ id, label: name, created_at, expires_at, issued_by }) => (
+            <li key={id}>
+              <span className="two-lines">
+                <b>{name === '' ? id : name}</b>
+                <span className="note">
+                  Issued <Ago at={created_at} /> by {issued_by}, {expires_at === null ? 'never expires' : `expires ${momentOf(expires_at)}`}
+                </span>
+              </span>
+              <ConfirmButton
+                name="Revoke"
+                about="Programs that use this key are refused from their next call on. It cannot be taken back."
+                danger
+                changes={['keys']}
+                act={() => call('identity/key.revoke', { key_id: id })}
+              />
+            </li>
+          ))}
+          {items.length === 0 && <li className="muted">{none}</li>}
+        </ul>
+      )}
+    </Loaded>
+  )
+}
 
 export function Keys() {
   const me = useMe().data
   const [label, setLabel] = useState('')
   const [secret, setSecret] = useState<string | null>(null)
   const subject = me?.id ?? ''
-  const keys = useQuery({
-    queryKey: ['keys', subject],
-    queryFn: async () => (await call('identity/key.list', { subject, limit: 100 })).items,
-    enabled: subject !== '' && me?.owner === true,
-    retry: false,
-  })
   if (me?.owner !== true)
     return (
       <p className="muted">
-        An owner issues keys for people: `countersign key issue {subject}`. Keys of your agents are in the hands of those who registered
-        them.
+        An owner issues keys for people: <code>countersign key issue {subject}</code>.
       </p>
     )
   return (
@@ -41,27 +70,7 @@ export function Keys() {
       >
         <TextField label="Label" value={label} onChange={(event) => setLabel(event.target.value)} />
       </AddForm>
-      <Loaded from={keys} what="The list of keys">
-        {(items) => (
-          <ul className="card rows">
-            {items.map(({ id, label: name, created_at, expires_at }) => (
-              <li key={id}>
-                <span className="two-lines">
-                  <b>{name === '' ? id : name}</b>
-                  <span className="note">
-                    issued <Ago at={created_at} />
-                    {expires_at !== null && `, until ${momentOf(expires_at)}`}
-                  </span>
-                </span>
-                <ActButton changes={['keys']} act={() => call('identity/key.revoke', { key_id: id })}>
-                  Revoke
-                </ActButton>
-              </li>
-            ))}
-            {items.length === 0 && <li className="muted">You have no keys.</li>}
-          </ul>
-        )}
-      </Loaded>
+      <KeyList subject={subject} none="You have no keys." />
     </div>
   )
 }

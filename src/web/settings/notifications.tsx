@@ -5,7 +5,8 @@ import { ActButton } from '../parts/act-button.tsx'
 import { Select, TextField } from '../parts/fields.tsx'
 import { Loaded } from '../parts/states.tsx'
 import { Ago } from '../parts/time.tsx'
-import type { Input } from '#sdk/index.ts'
+import { Link } from 'wouter'
+import type { Input, Output } from '#sdk/index.ts'
 import { call } from '../server/client.ts'
 import { capital } from '../server/names.ts'
 import { AddForm, ShownOnce } from './parts.tsx'
@@ -34,10 +35,10 @@ function NewChannel({ told }: { told(secret: string | null): void }) {
   return (
     <AddForm
       title="New channel"
-      about="A notice says that something waits, with a link. It holds no argument."
+      about="Notices carry a link, never the details."
       button="Add channel"
       changes="channels"
-      blocked={endpoint.trim() === '' ? 'It needs an address.' : undefined}
+      blocked={endpoint.trim() === '' ? 'Enter an address.' : undefined}
       act={add}
       done={() => setEndpoint('')}
     >
@@ -86,37 +87,100 @@ function NewChannel({ told }: { told(secret: string | null): void }) {
   )
 }
 
-function Log() {
-  const notices = useQuery({
+type Sent = Output<'execution/notice.list'>['items'][number]
+type Told = Output<'execution/channel.list'>['items'][number]
+const events: Readonly<Record<string, string>> = {
+  created: 'New item',
+  assigned: 'Assigned to you',
+  escalated: 'Escalated to you',
+  reminded: 'Reminder',
+  overdue: 'Overdue',
+  released: 'Released to the pool',
+  test: 'Test',
+  confirm: 'Confirmation of the address',
+  sign_in: 'Sign-in link',
+}
+const states: Readonly<Record<string, readonly [words: string, tone: string]>> = {
+  waiting: ['waiting', ''],
+  accepted: ['delivered', 'ok'],
+  given_up: ['failed', 'bad'],
+  dropped: ['not sent', ''],
+}
+const errorOf = ({ state, recent }: Sent): string | null => (state === 'accepted' ? null : (recent.at(-1)?.error ?? null))
+const nameOfChannel = ({ label, kind }: Told): string => (label === '' ? capital(kind) : label)
+
+const useSent = () =>
+  useQuery({
     queryKey: ['notices'],
     queryFn: async () => (await call('execution/notice.list', { limit: 20 })).items,
     refetchInterval: 5_000,
   }).data
-  if (notices === undefined || notices.length === 0) return null
+
+function Log({ channels, sent }: { readonly channels: readonly Told[]; readonly sent: readonly Sent[] }) {
+  if (sent.length === 0) return null
   return (
     <section>
       <h3 className="h">What was sent</h3>
       <ul className="card rows">
-        {notices.map(({ id, event, state, attempts, last_at, why }) => (
-          <li key={id}>
-            <span className="two-lines">
-              <b>{event}</b>
-              <span className="note">
-                <Ago at={last_at} />
-                {attempts > 1 && `, ${attempts} attempts`}
-                {why !== undefined && `, ${why}`}
+        {sent.map((notice) => {
+          const { id, target, event, state, attempts, last_at, why, request_id } = notice
+          const channel = channels.find((one) => one.id === target)
+          const error = errorOf(notice)
+          const [words, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
+          return (
+            <li key={id} data-testid="notice-row">
+              <span className="two-lines">
+                <b>
+                  {events[event] ?? event}
+                  {request_id !== null && (
+                    <>
+                      {' '}
+                      <Link className="mono" href={`/inbox/${request_id}`}>
+                        {request_id}
+                      </Link>
+                    </>
+                  )}
+                </b>
+                <span className="note">
+                  by <bdi>{channel === undefined ? 'a channel that was removed' : nameOfChannel(channel)}</bdi>, <Ago at={last_at} />
+                  {attempts > 1 && `, ${attempts} attempts`}
+                  {why !== undefined && `, ${why}`}
+                  {error !== null && `: ${error}`}
+                </span>
               </span>
-            </span>
-            <span className={`chip ${state === 'accepted' ? 'ok' : state === 'given_up' ? 'bad' : ''}`}>{state.replace('_', ' ')}</span>
-          </li>
-        ))}
+              <span className={`chip ${tone}`}>{words}</span>
+            </li>
+          )
+        })}
       </ul>
     </section>
   )
 }
 
+/** The state of a channel, where it is not simply working. */
+function ChannelState({ channel, sent }: { readonly channel: Told; readonly sent: readonly Sent[] }) {
+  if (channel.disabled) return <span className="chip bad">off</span>
+  if ('confirmed' in channel && channel.confirmed === false) return <span className="chip warn">not confirmed</span>
+  const last = sent.find(({ target, state }) => target === channel.id && state !== 'dropped')
+  return last !== undefined && errorOf(last) !== null ? <span className="chip bad">failing</span> : null
+}
+
+function channelNote(channel: Told, sent: readonly Sent[]): string {
+  const parts = [channel.kind === 'email' ? 'e-mail' : channel.kind]
+  if ('min_priority' in channel && channel.min_priority !== 'low') parts.push(`${channel.min_priority} and above`)
+  if ('quiet_hours' in channel && channel.quiet_hours)
+    parts.push(`quiet ${channel.quiet_hours.from} to ${channel.quiet_hours.to} (${channel.quiet_hours.zone}), except critical items`)
+  if ('confirmed' in channel && channel.confirmed === false)
+    parts.push('nothing is sent until you follow the link in the mail that went there')
+  const last = sent.find(({ target, state }) => target === channel.id && state !== 'dropped')
+  const error = last === undefined ? null : errorOf(last)
+  if (error !== null) parts.push(`the last attempt failed: ${error}`)
+  return parts.join(', ')
+}
+
 export function Notifications() {
   const [secret, setSecret] = useState<string | null>(null)
+  const sent = useSent() ?? []
   const channels = useQuery({ queryKey: ['channels'], queryFn: async () => (await call('execution/channel.list', {})).items })
   return (
     <div className="stack">
@@ -126,31 +190,28 @@ export function Notifications() {
       <Loaded from={channels} what="The list of channels">
         {(items) => (
           <ul className="card rows">
-            {items.map(({ id, kind, label, disabled, min_priority }) => (
-              <li key={id} data-testid="channel-row" data-kind={kind}>
+            {items.map((channel) => (
+              <li key={channel.id} data-testid="channel-row" data-kind={channel.kind}>
                 <span className="two-lines">
                   <b>
-                    <bdi>{label === '' ? capital(kind) : label}</bdi>
+                    <bdi>{nameOfChannel(channel)}</bdi>
                   </b>
-                  <span className="note">
-                    {kind}
-                    {min_priority !== undefined && `, from ${min_priority}`}
-                  </span>
+                  <span className="note">{channelNote(channel, sent)}</span>
                 </span>
-                {disabled && <span className="chip bad">off</span>}
-                <ActButton changes={['notices']} act={() => call('execution/channel.test', { channel_id: id })}>
+                <ChannelState channel={channel} sent={sent} />
+                <ActButton changes={['notices']} act={() => call('execution/channel.test', { channel_id: channel.id })}>
                   Test
                 </ActButton>
-                <ActButton changes={['channels']} act={() => call('execution/channel.remove', { channel_id: id })}>
+                <ActButton changes={['channels']} act={() => call('execution/channel.remove', { channel_id: channel.id })}>
                   Remove
                 </ActButton>
               </li>
             ))}
-            {items.length === 0 && <li className="muted">No channel yet: you see what waits when you look here.</li>}
+            {items.length === 0 && <li className="muted">No channel yet. Add one to hear of new items when this page is closed.</li>}
           </ul>
         )}
       </Loaded>
-      <Log />
+      <Log channels={channels.data ?? []} sent={sent} />
     </div>
   )
 }

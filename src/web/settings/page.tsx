@@ -19,40 +19,56 @@ const Agents = lazy(() => import('./owner/agents.tsx'))
 const Groups = lazy(() => import('./owner/groups.tsx'))
 const Links = lazy(() => import('./owner/links.tsx'))
 
-type Part = { readonly name: string; readonly words: string; readonly page: ComponentType; readonly isForOwners?: true }
+type Group = 'You' | 'Your agents' | 'Installation'
+type Part = { readonly name: string; readonly words: string; readonly group: Group; readonly page: ComponentType }
 const parts: readonly Part[] = [
-  { name: 'profile', words: 'Profile', page: Profile },
-  { name: 'notifications', words: 'Notifications', page: Notifications },
-  { name: 'absence', words: 'Absence', page: Absence },
-  { name: 'filters', words: 'Filters', page: Filters },
-  { name: 'keys', words: 'Keys', page: Keys },
-  { name: 'sessions', words: 'Sessions', page: Sessions },
-  { name: 'rules', words: 'Rules', page: Rules },
-  { name: 'policy', words: 'Policy', page: Policy },
-  { name: 'people', words: 'People', page: People, isForOwners: true },
-  { name: 'agents', words: 'Agents', page: Agents, isForOwners: true },
-  { name: 'groups', words: 'Groups', page: Groups, isForOwners: true },
-  { name: 'links', words: 'Links', page: Links, isForOwners: true },
+  { name: 'profile', words: 'Profile', group: 'You', page: Profile },
+  { name: 'notifications', words: 'Notifications', group: 'You', page: Notifications },
+  { name: 'absence', words: 'Absence', group: 'You', page: Absence },
+  { name: 'filters', words: 'Filters', group: 'You', page: Filters },
+  { name: 'keys', words: 'Keys', group: 'You', page: Keys },
+  { name: 'sessions', words: 'Sessions', group: 'You', page: Sessions },
+  { name: 'rules', words: 'Rules', group: 'Your agents', page: Rules },
+  { name: 'policy', words: 'Policy', group: 'Your agents', page: Policy },
+  { name: 'people', words: 'People', group: 'Installation', page: People },
+  { name: 'agents', words: 'Agents', group: 'Installation', page: Agents },
+  { name: 'groups', words: 'Groups', group: 'Installation', page: Groups },
+  { name: 'links', words: 'Single sign-on', group: 'Installation', page: Links },
 ]
+/** The parts of the installation are for owners. */
+const groups: readonly Group[] = ['You', 'Your agents', 'Installation']
 
 export default function SettingsPage({ part }: { readonly part: string }) {
   const me = useMe().data
+  // On a phone the parts are a line that scrolls: the chosen one is in view.
+  const shown = (link: HTMLAnchorElement | null): void => link?.scrollIntoView({ block: 'nearest', inline: 'center' })
   const isOwner = me?.owner === true
-  const offered = parts.filter(({ isForOwners }) => isForOwners !== true || isOwner)
+  const offered = parts.filter(({ group }) => group !== 'Installation' || isOwner)
   const here = offered.find(({ name }) => name === part)
   return (
     <Page title="Settings">
       <div className="settings">
         <nav aria-label="Settings">
-          <ul>
-            {offered.map(({ name, words }) => (
-              <li key={name}>
-                <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined}>
-                  {words}
-                </Link>
-              </li>
-            ))}
-          </ul>
+          {groups.map((group) => {
+            const its = offered.filter((one) => one.group === group)
+            if (its.length === 0) return null
+            return (
+              <div key={group} className="group" role="group" aria-label={group}>
+                <p className="cap" aria-hidden="true">
+                  {group}
+                </p>
+                <ul>
+                  {its.map(({ name, words }) => (
+                    <li key={name}>
+                      <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined} ref={name === part ? shown : null}>
+                        {words}
+                      </Link>
+                    </li>
+                  ))}
+                </ul>
+              </div>
+            )
+          })}
         </nav>
         <div className="part" data-part={part}>
           {here ? (

@@ -1,9 +1,12 @@
 // Shared pieces of the settings: a card with a form that adds something, and rows of what there is.
-import type { ReactNode } from 'react'
+import { lazy, Suspense, useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
+import { Dialog } from '../parts/dialog.tsx'
 import { Refused } from '../parts/states.tsx'
 import { Who, type Sort } from '../parts/who.tsx'
 import { queries } from '../server/client.ts'
+
+const QrCode = lazy(() => import('./qr-code.tsx'))
 
 type Props = {
   readonly title: string
@@ -11,17 +14,21 @@ type Props = {
   readonly button: string
   readonly changes: string
   readonly blocked?: string | undefined
+  /** Asked before it acts; undefined: nothing is asked. */
+  readonly confirm?: string | undefined
   readonly children: ReactNode
   act(): Promise<unknown>
   done?(): void
 }
-export function AddForm({ title, about, button, changes, blocked, children, act, done }: Props) {
+export function AddForm({ title, about, button, changes, blocked, confirm, children, act, done }: Props) {
+  const [isAsking, setAsking] = useState(false)
   const send = useMutation({
     mutationFn: act,
     onSuccess() {
       void queries.invalidateQueries({ queryKey: [changes] })
       done?.()
     },
+    onSettled: () => setAsking(false),
   })
   const isBlocked = send.isPending || blocked !== undefined
   return (
@@ -30,7 +37,9 @@ export function AddForm({ title, about, button, changes, blocked, children, act,
       aria-label={title}
       onSubmit={(event) => {
         event.preventDefault()
-        if (!isBlocked) send.mutate()
+        if (isBlocked) return
+        if (confirm === undefined) send.mutate()
+        else setAsking(true)
       }}
     >
       <h3 className="h">{title}</h3>
@@ -43,6 +52,25 @@ export function AddForm({ title, about, button, changes, blocked, children, act,
           {button}
         </button>
       </div>
+      {isAsking && (
+        <Dialog
+          name={`${button}?`}
+          about={confirm}
+          close={() => setAsking(false)}
+          footer={
+            <>
+              <button type="button" className="btn" onClick={() => setAsking(false)}>
+                Cancel
+              </button>
+              <button type="button" className="btn primary" onClick={() => send.mutate()}>
+                {button}
+              </button>
+            </>
+          }
+        >
+          {null}
+        </Dialog>
+      )}
     </form>
   )
 }
@@ -74,16 +102,48 @@ export function NamedRow({ id, name, sort, note, disabled, children }: NamedProp
   )
 }
 
+/** Copies a text; where the browser does not allow it, the text itself can still be selected. */
+export function CopyButton({ text }: { readonly text: string }) {
+  const [state, setState] = useState<'Copy' | 'Copied' | 'Select it to copy'>('Copy')
+  const copy = (): void =>
+    void navigator.clipboard.writeText(text).then(
+      () => setState('Copied'),
+      () => setState('Select it to copy'),
+    )
+  return (
+    <button type="button" className="btn sm" aria-live="polite" onClick={copy}>
+      {state}
+    </button>
+  )
+}
+
+type Once = {
+  readonly what: string
+  readonly secret: string
+  /** It is a link, which a phone may scan. */
+  readonly isLink?: boolean
+  readonly children?: ReactNode
+  close(): void
+}
 /** A secret that is shown once: it is gone from the page with the next step. */
-export function ShownOnce({ what, secret, close }: { readonly what: string; readonly secret: string; close(): void }) {
+export function ShownOnce({ what, secret, isLink = false, children, close }: Once) {
   return (
     <div className="card once" role="status">
       <b>{what}</b>
+      {isLink && (
+        <Suspense>
+          <QrCode text={secret} label={what} />
+        </Suspense>
+      )}
       <code>{secret}</code>
+      {children}
       <p className="note">Copy it now: it is shown this once.</p>
-      <button type="button" className="btn sm" onClick={close}>
-        I have it
-      </button>
+      <div className="row">
+        <CopyButton text={secret} />
+        <button type="button" className="btn sm" onClick={close}>
+          I have it
+        </button>
+      </div>
     </div>
   )
 }

@@ -31,11 +31,16 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
   }
   return (
     <AddForm
-      title="Raise a risk"
-      about="It raises what an agent says, and never lowers it. Fields left empty fit everything."
-      button="Add floor"
+      title="Minimum risk"
+      about="Requests that match get at least this risk. Empty fields match everything."
+      button="Add rule"
       changes="policy"
       blocked={isUnknown ? 'None of your agents has that name.' : undefined}
+      confirm={
+        agent === '' && Object.values(by).every((words) => words.trim() === '')
+          ? `All fields are empty: every request of all your agents gets at least ${riskWords(risk)}.`
+          : undefined
+      }
       act={add}
       done={() => setBy({ tag: '', scope: '', target: '' })}
     >
@@ -88,7 +93,7 @@ function Floors({ floors }: { readonly floors: readonly Floor[] }) {
           </li>
         )
       })}
-      {floors.length === 0 && <li className="muted">No risk is raised: what your agents say counts.</li>}
+      {floors.length === 0 && <li className="muted">No rules yet: the risk that your agents state counts.</li>}
     </ul>
   )
 }

@@ -7,6 +7,7 @@ import { ActButton } from '../parts/act-button.tsx'
 import { Radios } from '../parts/fields.tsx'
 import { Switch } from '../parts/switch.tsx'
 import { queries, session } from '../server/client.ts'
+import { Phone } from './phone.tsx'
 import { useMe, useMyName } from '../server/names.ts'
 
 async function signOut(): Promise<void> {
@@ -45,7 +46,7 @@ export function Profile() {
         </dl>
       </section>
       <section className="card form">
-        <h3 className="h">How it looks</h3>
+        <h3 className="h">Appearance</h3>
         <Radios
           label="Theme"
           value={theme}
@@ -54,16 +55,17 @@ export function Profile() {
             chooseTheme(value as Theme)
           }}
           options={[
-            { value: 'system', words: 'As the system' },
+            { value: 'system', words: 'Match system' },
             { value: 'light', words: 'Light' },
             { value: 'dark', words: 'Dark' },
           ]}
         />
         <Switch label="Single keys" checked={isOn} onChange={singleKeys.set} note="J, K, A, R and the others act without Ctrl." />
       </section>
+      <Phone />
       <section className="card form">
         <h3 className="h">On this device</h3>
-        <p className="note">Kept on the device, the page opens offline and says so. Nothing is decided offline.</p>
+        <p className="note">Install the app to open it faster. You can't decide while offline.</p>
         <div className="row">
           <a className="btn sm" href="/install?next=/settings/profile">
             Install

@@ -33,9 +33,7 @@ export function PushHere() {
   return (
     <section className="card form">
       <h3 className="h">This browser</h3>
-      <p className="note">
-        A push says that something waits, with its title. A small item with nothing but a title can be approved or rejected in it.
-      </p>
+      <p className="note">Get a push when something needs you. You can approve simple low-risk items right from it.</p>
       <Refused
         error={
           add.error instanceof DOMException ? 'The browser does not allow pushes from this page. Its settings can change that.' : add.error

@@ -11,16 +11,16 @@ export function Sessions() {
     <Loaded from={sessions} what="The list of sessions">
       {(items) => (
         <ul className="card rows">
-          {items.map(({ id, created_at, seen_at, expires_at }) => (
-            <li key={id}>
+          {items.map(({ id, created_at, seen_at, expires_at, browser, address, remembered, current }) => (
+            <li key={id} data-testid="session-row">
               <span className="two-lines">
-                <b>
-                  Begun <Ago at={created_at} />
-                </b>
+                <b>{browser ?? 'Unknown browser'}</b>
                 <span className="note">
-                  in use <Ago at={seen_at} />, ends {momentOf(expires_at)}
+                  {address !== undefined && address !== '' && <>from {address}, </>}signed in <Ago at={created_at} />, last used{' '}
+                  <Ago at={seen_at} />, {remembered === true ? 'remembered until' : 'ends'} {momentOf(expires_at)}
                 </span>
               </span>
+              {current && <span className="chip ok">this one</span>}
               <ActButton changes={['sessions']} act={() => call('identity/session.close', { session_id: id })}>
                 End
               </ActButton>

@@ -1,7 +1,16 @@
 // The law of the page: it talks to the server through the SDK alone, nothing imports it, and no text of others ever becomes markup.
 
 /** Packages that the page is made of; none of them is one that running needs. */
-export const packages = ['react', 'react-dom', 'react-dom/client', '@tanstack/react-query', '@tanstack/react-virtual', 'wouter', 'diff']
+export const packages = [
+  'react',
+  'react-dom',
+  'react-dom/client',
+  '@tanstack/react-query',
+  '@tanstack/react-virtual',
+  'wouter',
+  'diff',
+  'uqr',
+]
 
 /** Ways in which a text becomes markup, code or an address that is loaded. */
 const banned: readonly (readonly [words: RegExp, instead: string])[] = [

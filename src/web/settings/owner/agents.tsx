@@ -5,6 +5,8 @@ import { Pick, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
 import { call } from '../../server/client.ts'
 import { useAgents, useMe, useNameOf, usePeople } from '../../server/names.ts'
+import { ConfirmButton } from '../confirm-button.tsx'
+import { KeyList } from '../keys.tsx'
 import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 
 export default function Agents() {
@@ -15,6 +17,7 @@ export default function Agents() {
   const [name, setName] = useState('')
   const [chosen, setOwner] = useState<string | null>(null)
   const owner = chosen ?? me
+  const [open, setOpen] = useState<string | null>(null)
   const [secret, setSecret] = useState<{ readonly of: string; readonly key: string } | null>(null)
   const keyFor = async (subject: string, of: string): Promise<void> => {
     const { key } = await call('identity/key.issue', { subject })
@@ -27,7 +30,7 @@ export default function Agents() {
         title="New agent"
         button="Add agent"
         changes="agents"
-        blocked={name.trim() === '' ? 'A name is needed.' : owner === '' ? 'Somebody answers for it.' : undefined}
+        blocked={name.trim() === '' ? 'A name is needed.' : owner === '' ? 'Choose an owner.' : undefined}
         act={() => call('identity/agent.add', { name: name.trim(), owner })}
         done={() => setName('')}
       >
@@ -49,12 +52,34 @@ export default function Agents() {
               .filter(({ id }) => id !== 'agent_system')
               .map((one) => (
                 <NamedRow key={one.id} {...one} sort="agent" note={`for ${nameOf(one.owner)}`}>
-                  <ActButton changes={[]} act={() => keyFor(one.id, one.name)}>
-                    New key
-                  </ActButton>
-                  <ActButton changes={['agents']} act={() => call('identity/agent.update', { agent_id: one.id, disabled: !one.disabled })}>
-                    {one.disabled ? 'Switch on' : 'Switch off'}
-                  </ActButton>
+                  <button
+                    type="button"
+                    className="btn sm"
+                    aria-expanded={open === one.id}
+                    onClick={() => setOpen(open === one.id ? null : one.id)}
+                  >
+                    Keys
+                  </button>
+                  <ConfirmButton
+                    name="New key"
+                    about={`A live key for ${one.name} is made and shown once. Keys that it has keep working.`}
+                    changes={['keys']}
+                    act={() => keyFor(one.id, one.name)}
+                  />
+                  {one.disabled ? (
+                    <ActButton changes={['agents']} act={() => call('identity/agent.update', { agent_id: one.id, disabled: false })}>
+                      Switch on
+                    </ActButton>
+                  ) : (
+                    <ConfirmButton
+                      name="Switch off"
+                      about={`${one.name} can do nothing any more until it is switched on again: its keys stop working, its runs end.`}
+                      danger
+                      changes={['agents']}
+                      act={() => call('identity/agent.update', { agent_id: one.id, disabled: true })}
+                    />
+                  )}
+                  {open === one.id && <KeyList subject={one.id} none="It has no keys." />}
                 </NamedRow>
               ))}
           </ul>

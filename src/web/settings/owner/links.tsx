@@ -1,11 +1,11 @@
-// Links to identities elsewhere: which tokens of an issuer are those of which person.
+// Single sign-on: which tokens of an issuer are those of which person.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
-import { ActButton } from '../../parts/act-button.tsx'
 import { Pick, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
 import { call } from '../../server/client.ts'
 import { useNameOf, usePeople } from '../../server/names.ts'
+import { ConfirmButton } from '../confirm-button.tsx'
 import { AddForm } from '../parts.tsx'
 
 export default function Links() {
@@ -20,9 +20,9 @@ export default function Links() {
   return (
     <div className="stack">
       <AddForm
-        title="New link"
-        about="Tokens that this issuer makes out to this subject are then the person’s."
-        button="Link"
+        title="Connect an account"
+        about="Single sign-on: connect a person to their account at your identity provider."
+        button="Connect"
         changes="links"
         blocked={blocked}
         act={() => call('identity/subject.link', { user_id: person, issuer: issuer.trim(), sub: sub.trim() })}
@@ -34,7 +34,7 @@ export default function Links() {
           <TextField label="Subject" value={sub} onChange={(event) => setSub(event.target.value)} />
         </div>
       </AddForm>
-      <Loaded from={links} what="The list of links">
+      <Loaded from={links} what="The list of accounts">
         {(items) => (
           <ul className="card rows">
             {items.map(({ id, user_id, issuer: of, sub: as }) => (
@@ -45,12 +45,16 @@ export default function Links() {
                     {as} at {of}
                   </span>
                 </span>
-                <ActButton changes={['links']} act={() => call('identity/subject.unlink', { issuer: of, sub: as })}>
-                  Remove
-                </ActButton>
+                <ConfirmButton
+                  name="Disconnect"
+                  about={`Tokens of this account stop working for ${nameOf(user_id)} at once.`}
+                  danger
+                  changes={['links']}
+                  act={() => call('identity/subject.unlink', { issuer: of, sub: as })}
+                />
               </li>
             ))}
-            {items.length === 0 && <li className="muted">No links: people sign in by links and keys of this server.</li>}
+            {items.length === 0 && <li className="muted">No SSO accounts connected yet.</li>}
           </ul>
         )}
       </Loaded>

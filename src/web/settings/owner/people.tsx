@@ -5,7 +5,9 @@ import { Select, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
 import { call } from '../../server/client.ts'
 import { useMe, usePeople } from '../../server/names.ts'
+import { ConfirmButton } from '../confirm-button.tsx'
 import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
+import { linkOf } from '../phone.tsx'
 
 type Role = 'owner' | 'member'
 export default function People() {
@@ -15,13 +17,13 @@ export default function People() {
   const [role, setRole] = useState<Role>('member')
   const [link, setLink] = useState<{ readonly of: string; readonly url: string } | null>(null)
   const linkFor = async (user_id: string, of: string): Promise<void> => {
-    const { token } = await call('identity/login.issue', { user_id })
-    if (token !== null) setLink({ of, url: `${location.origin}/login?token=${token}` })
+    const url = linkOf(await call('identity/login.issue', { user_id }))
+    if (url !== null) setLink({ of, url })
   }
   return (
     <div className="stack">
       {link !== null && (
-        <ShownOnce what={`A link that signs ${link.of} in, once, within 15 minutes`} secret={link.url} close={() => setLink(null)} />
+        <ShownOnce what={`A link that signs ${link.of} in, once, within 15 minutes`} secret={link.url} isLink close={() => setLink(null)} />
       )}
       <AddForm
         title="New person"
@@ -52,11 +54,20 @@ export default function People() {
                 <ActButton changes={[]} blocked={one.disabled ? 'Switched off.' : undefined} act={() => linkFor(one.id, one.name)}>
                   Sign-in link
                 </ActButton>
-                {one.id !== me && (
-                  <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: one.id, disabled: !one.disabled })}>
-                    {one.disabled ? 'Switch on' : 'Switch off'}
-                  </ActButton>
-                )}
+                {one.id !== me &&
+                  (one.disabled ? (
+                    <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: one.id, disabled: false })}>
+                      Switch on
+                    </ActButton>
+                  ) : (
+                    <ConfirmButton
+                      name="Switch off"
+                      about={`${one.name} is signed out everywhere, their keys stop working, and what waits for them goes to others.`}
+                      danger
+                      changes={['people']}
+                      act={() => call('identity/user.update', { user_id: one.id, disabled: true })}
+                    />
+                  ))}
               </NamedRow>
             ))}
           </ul>
