@@ -406,6 +406,9 @@ describe('several people', () => {
 
   test('a vote in a quorum is a vote, not a decision', async () => {
     const page = await stage.open('tom', `/inbox/${week['wire'].id}`)
+    // The consequence is that of one vote, and those who may vote are named.
+    await page.getByTestId('item-effects').getByText('Counts as 1 of 2 approvals.').waitFor()
+    await page.getByTestId('item-quorum').getByText('Maya Lindqvist, You, Ines Duarte can vote').waitFor()
     await page.getByRole('textbox', { name: 'Confirmation phrase' }).fill((await page.getByTestId('confirm-phrase').textContent())!)
     await page.getByRole('button', { name: 'Approve' }).click()
     await sendNow(page)
@@ -460,21 +463,26 @@ describe('beside the decision', () => {
 
 describe('a batch', () => {
   test('leaves out what weighs more, shows each, and says what became of each', async () => {
+    const unrated = await stage.ask('robin', { item: 'Batch unrated', details: {} })
+    const flagged = await stage.ask('robin', { item: 'Batch flagged', details: { to: 'pay\u200bpal' } }, { risk: 'R1' })
     const [one, two, heavy] = [
-      await stage.ask('robin', { item: 'Batch one', details: {} }, { risk: 'R1' }),
+      await stage.ask('robin', { item: 'Batch one', details: { host: 'log-1' } }, { risk: 'R1' }),
       await stage.ask('robin', { item: 'Batch two', details: {} }, { risk: 'R2' }),
       await stage.ask('robin', { item: 'Batch heavy', details: {} }, { risk: 'R3' }),
     ]
     const page = await stage.open('maya', '/inbox?text=Batch')
-    for (const title of ['Batch one', 'Batch two', 'Batch heavy']) await page.getByRole('checkbox', { name: `Select ${title}` }).check()
+    for (const title of ['Batch one', 'Batch two', 'Batch heavy', 'Batch unrated', 'Batch flagged'])
+      await page.getByRole('checkbox', { name: `Select ${title}` }).check()
     await page.getByTestId('batch-bar').waitFor()
     // With a selection the key is about it, not about the item that is open.
     await page.locator('#item-title').focus()
     await page.keyboard.press('a')
     const dialog = page.getByRole('dialog', { name: 'Approve selected' })
     assert.equal(await dialog.getByTestId('batch-peek-row').count(), 2)
-    await dialog.getByText('R3 and above are decided one at a time: 1 of your 3').waitFor()
-    await dialog.getByTestId('batch-apart').getByText('Batch heavy').waitFor()
+    await dialog.getByText('R3 and above are decided one at a time: 1 of your 5').waitFor()
+    for (const words of ['Batch heavy: R3 and above', 'Batch unrated: Its risk is not rated', 'Batch flagged: Its text was flagged'])
+      await dialog.getByTestId('batch-apart').getByText(words).waitFor()
+    await dialog.getByTestId('batch-peek-row').getByText('host: log-1').waitFor()
     await shoot(page, 'batch')
     await stage.call('maya', 'execution/request.resolve', { request_id: two.id, result: 'rejected' })
     await dialog.getByRole('button', { name: 'Approve selected' }).click()
@@ -483,6 +491,6 @@ describe('a batch', () => {
     assert.deepEqual(new Set(outcomes), new Set(['already_decided', 'done']))
     await shoot(page, 'batch-results')
     assert.equal(await stateOf(one.id), 'completed')
-    assert.equal(await stateOf(heavy.id), 'pending')
+    for (const { id } of [heavy, unrated, flagged]) assert.equal(await stateOf(id), 'pending')
   })
 })

@@ -96,6 +96,10 @@ export async function buttonsOf(stage: Stage): Promise<Button[]> {
     for (const title of ['One of two', 'Two of two']) await page.getByRole('checkbox', { name: `Select ${title}`, exact: true }).check()
     await press(page, name)
   }
+  const declining = (page: Page): Locator => page.getByRole('dialog', { name: 'Decline', exact: true })
+  const stuckTask = await taskOf(stage, 'Stuck')
+  await stage.call('robin', 'collaboration/checkpoint.raise', { task_id: stuckTask, kind: 'escalation', prompt: 'What now?' })
+  const stuck = `/inbox/${(await stage.call('maya', 'execution/inbox.list', { task_id: stuckTask })).items[0].request_id}`
   const rejecting = (page: Page): Locator => page.getByRole('dialog', { name: 'Reject', exact: true })
   return [
     deciding('Approve', plain),
@@ -125,6 +129,26 @@ export async function buttonsOf(stage: Stage): Promise<Button[]> {
       prepare: (page) => page.getByLabel('Your answer', { exact: true }).fill(TYPED),
       typed: (page) => page.getByLabel('Your answer', { exact: true }).inputValue(),
     }),
+    deciding('Decline', open, {
+      calls: '**/v1/execution/request.decline',
+      async press(page) {
+        await press(page, 'Decline')
+        await declining(page).getByLabel('Reason', { exact: true }).fill(TYPED)
+        await declining(page).getByRole('button', { name: 'Decline', exact: true }).click()
+        await sendNow(page)
+      },
+      async typed(page) {
+        await press(page, 'Decline')
+        const words = await declining(page).getByLabel('Reason', { exact: true }).inputValue()
+        await declining(page).getByRole('button', { name: 'Cancel', exact: true }).click()
+        return words
+      },
+    }),
+    deciding('Tell the agent', stuck, {
+      prepare: (page) => page.getByLabel('Message to the agent', { exact: true }).fill(TYPED),
+      typed: (page) => page.getByLabel('Message to the agent', { exact: true }).inputValue(),
+    }),
+    inDialog('Hand to another agent', 'collaboration/checkpoint.resolve', stuck, { label: 'Agent', value: 'Planner' }),
     inDialog(
       'Ask back',
       'execution/request.question',
