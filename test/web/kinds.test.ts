@@ -402,3 +402,21 @@ test('an option shows its own risk, and a grave one asks for the phrase', async 
   await page.getByRole('button', { name: 'Send answer' }).click()
   await decided(page)
 })
+
+test('arguments are in the order of the agent, a list of like things is a table, and an amount has its currency', async () => {
+  const lines = [
+    { text: 'Pallets', net: 1200 },
+    { text: 'Transport', net: 80.5 },
+  ]
+  const details = { supplier: 'Nordwind GmbH', lines, total: 1280.5, currency: 'EUR', because: { zone: 'b', area: 'a' } }
+  const asked = await stage.ask('planner', { item: 'Pay the supplier', details }, { risk: 'R2' })
+  const page = await stage.open('maya', `/inbox/${asked.id}`)
+  const args = page.getByTestId('item-args')
+  await args.waitFor()
+  const names = await args.locator('tbody > tr > th[scope=row]').allTextContents()
+  assert.deepEqual(names, ['supplier', 'lines', 'total', 'currency', 'because.zone', 'because.area'])
+  assert.deepEqual(await args.locator('table.rows th').allTextContents(), ['text', 'net'])
+  assert.deepEqual(await args.locator('table.rows td').allTextContents(), ['Pallets', '1200 EUR', 'Transport', '80.5 EUR'])
+  await args.getByText('1280.5 EUR').waitFor()
+  await shoot(page, 'item-arguments')
+})

@@ -115,6 +115,7 @@ const RequestSchema = t.Object({
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
   // Fields that only some have.
+  details_order: t.Optional(t.Array(t.String())), // names of the details as the agent wrote them, where that is not sorted
   gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
   no_decider: t.Optional(t.Boolean()), // nobody can answer it at present: the project's owners see it
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own

@@ -1,6 +1,6 @@
 // Edit, then approve: each value in its own field, and the difference of fields before it is sent. The agent gets the edited ones, the receipt holds both.
 import { useId } from 'react'
-import { changesBetween, ChangeTable, everyLeaf, isObject, typeWord, valueWords } from '../item/arguments.tsx'
+import { changesBetween, ChangeTable, everyLeaf, inOrder, isObject, typeWord, valueWords } from '../item/arguments.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
@@ -12,7 +12,7 @@ import { brokenEdit, useRules } from './rules.ts'
 export function editableOf(item: Item): { readonly value: unknown; readonly kind: 'details' | 'state' } | null {
   const { details, details_schema } = item.card.payload
   if (item.kind === 'request' && item.quorum === null && details !== undefined && details_schema !== undefined)
-    return { value: details, kind: 'details' }
+    return { value: inOrder(details, item.order), kind: 'details' }
   const { state } = (details ?? {}) as { state?: unknown }
   return item.kind !== 'request' && typeof state === 'object' && state !== null ? { value: state, kind: 'state' } : null
 }

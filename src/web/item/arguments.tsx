@@ -23,6 +23,16 @@ function shownLeaves(value: unknown, path = ''): Leaf[] {
   if (!isObject(value) || Object.keys(value).length === 0) return leavesOf(value, path)
   return Object.entries(value).flatMap(([name, inner]) => shownLeaves(inner, path === '' ? name : `${path}.${name}`))
 }
+/** The same value with its names in the order of the agent; places in lists do not count. */
+export function inOrder(value: unknown, order: readonly string[] | null, path = ''): unknown {
+  if (order === null) return value
+  if (Array.isArray(value)) return value.map((one) => inOrder(one, order, path))
+  if (!isObject(value)) return value
+  const at = (name: string): string => `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  const place = (name: string): number => (order.indexOf(at(name)) + order.length + 1) % (order.length + 1)
+  const names = Object.keys(value).toSorted((one, other) => place(one) - place(other))
+  return Object.fromEntries(names.map((name) => [name, inOrder(value[name], order, at(name))]))
+}
 const COLUMNS_MAX = 6
 const isTable = (value: unknown): value is readonly Record<string, unknown>[] =>
   Array.isArray(value) &&
@@ -115,31 +125,28 @@ function Value({ value }: { readonly value: unknown }) {
 const LEADING = ['tool', 'target', 'command', 'amount']
 export function Arguments({ of }: { readonly of: unknown }) {
   const leaves = shownLeaves(of)
-  const rank = ({ path }: Leaf): number => (LEADING.includes(path) ? LEADING.indexOf(path) : LEADING.length)
   return (
     <table className="args" data-testid="item-args">
       <caption className="sr">Arguments</caption>
       <tbody>
-        {leaves
-          .toSorted((one, other) => rank(one) - rank(other))
-          .map(({ path, value }, i) => (
-            <tr key={`${path} ${i}`} className={LEADING.includes(path) ? 'lead' : undefined}>
-              <th scope="row">
-                <bdi>{path === '' ? 'value' : path}</bdi>
-              </th>
-              <td>
-                {!LEADING.includes(path) && <span className="t">{typeWord(value)}</span>}
-                {isTable(value) ? (
-                  <Rows rows={value} beside={objectAt(of, path)} />
-                ) : (
-                  <>
-                    <Value value={value} />
-                    <Money path={path} value={value} beside={objectAt(of, path)} />
-                  </>
-                )}
-              </td>
-            </tr>
-          ))}
+        {leaves.map(({ path, value }, i) => (
+          <tr key={`${path} ${i}`} className={LEADING.includes(path) ? 'lead' : undefined}>
+            <th scope="row">
+              <bdi>{path === '' ? 'value' : path}</bdi>
+            </th>
+            <td>
+              {!LEADING.includes(path) && <span className="t">{typeWord(value)}</span>}
+              {isTable(value) ? (
+                <Rows rows={value} beside={objectAt(of, path)} />
+              ) : (
+                <>
+                  <Value value={value} />
+                  <Money path={path} value={value} beside={objectAt(of, path)} />
+                </>
+              )}
+            </td>
+          </tr>
+        ))}
       </tbody>
     </table>
   )

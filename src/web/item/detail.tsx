@@ -18,7 +18,7 @@ import { Who, sortOf } from '../parts/who.tsx'
 import { Unverified, wordsFor } from '../server/errors.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Item, Row } from '../server/types.ts'
-import { Arguments, changesBetween, ChangeTable } from './arguments.tsx'
+import { Arguments, changesBetween, ChangeTable, inOrder } from './arguments.tsx'
 import { Evidence, evidenceIn } from './evidence.tsx'
 import { Chain, Claim, EffectList, Facts } from './facts.tsx'
 import { Receipt, useRequest } from './receipt.tsx'
@@ -116,7 +116,7 @@ function WholeQuestion({ item }: { readonly item: Item }) {
 
 /** The details without what is shown as something of its own. */
 export function plainDetails(item: Item): Record<string, unknown> {
-  const { details = {} } = item.card.payload
+  const details = inOrder(item.card.payload.details ?? {}, item.order) as Record<string, unknown>
   const apart = ['proposed_actions', ...(evidenceIn(item).length > 0 ? ['context'] : [])]
   return Object.fromEntries(Object.entries(details).filter(([name]) => !apart.includes(name)))
 }

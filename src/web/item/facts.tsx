@@ -7,7 +7,8 @@ import { serverNow } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import { longSpan, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
-import type { Item } from '../server/types.ts'
+import { stateWords } from '../tasks/states.ts'
+import type { Item, Task } from '../server/types.ts'
 
 /** Such as "your rule for the tag “production”"; the server has it as one line. */
 function useRuleWords(): (rule: unknown) => string {
@@ -96,7 +97,7 @@ export function Facts({ item }: { readonly item: Item }) {
               <Link className="link" href={`/tasks/${facts.task.id}`}>
                 <bdi>{facts.task.goal}</bdi>
               </Link>
-              , {facts.task.state.replace('_', ' ')}
+              , {stateWords({ state: facts.task.state as Task['state'], outcome: null, pending_checkpoint: null }).toLowerCase()}
               {facts.task.deadline !== null && `, due ${momentOf(facts.task.deadline)}`}
             </dd>
           </>

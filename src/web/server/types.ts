@@ -67,6 +67,8 @@ export type Row = {
   readonly ended: Ended | null
   readonly people: number
   readonly guard: Guard
+  /** JSON pointers to the names of its details, as the agent wrote them; null: they are sorted. */
+  readonly order: readonly string[] | null
   readonly project: Named
   /** The few arguments that a list can show. */
   readonly arguments: readonly { readonly name: string; readonly value: string }[]

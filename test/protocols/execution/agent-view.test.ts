@@ -11,7 +11,9 @@ const seen =
   'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status assigned_to assigned_at overdue no_decider risk option_risks quorum escalation escalated_at remind_seconds reminders reminded_at asked_until thread callback task_id root_task_id session_id checkpoint_id artifact asked_by on_expiry notice'.split(
     ' ',
   )
-const hidden = 'owner people gone asked_with floor votes claimed_until escalated_to called snoozed approvers receipt'.split(' ')
+const hidden = 'owner people gone asked_with details_order floor votes claimed_until escalated_to called snoozed approvers receipt'.split(
+  ' ',
+)
 
 test('every field of a request is either shown to agents or hidden from them', () => {
   const fields = Object.keys(Request.schema.properties)

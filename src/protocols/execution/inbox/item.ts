@@ -82,6 +82,9 @@ export const Item = t.Object({
   guard: Guard,
   arguments: t.Array(Argument, { description: 'as many short ones as a list has room for' }),
   options: nullable(t.Array(Option)),
+  order: nullable(
+    t.Array(t.String(), { description: 'JSON pointers to the names in details, as the agent wrote them; null: as they are sorted' }),
+  ),
   reject_ends_task: t.Boolean(),
   declinable: t.Boolean(),
   reason: nullable(t.Object({ text: t.String(), by_agent: t.Literal(true) })),
@@ -300,6 +303,7 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     guard: guardOf(request, flaggedIn(request), titleOf(request) !== questionIn(payload)),
     arguments: argumentsOf(request),
     options: optionsOf(request),
+    order: request.details_order?.map(shownText) ?? null,
     reject_ends_task: rejectionEndsTask(request),
     declinable: isDeclinable(request),
     reason: payload.context === undefined ? null : { text: shownText(payload.context), by_agent: true },

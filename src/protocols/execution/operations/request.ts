@@ -10,6 +10,7 @@ import { t, type Static } from '#kernel/declare/schema.ts'
 import { refuseForeignCallback } from '../notices/notice.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { payloadOf, Action, Fallback } from '../asking/payload.ts'
+import { orderIn } from '../asking/argument-order.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind } from '../access.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
@@ -209,6 +210,8 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
     assigned_at: routed.assigned_to === null ? null : now,
     overdue: false,
   }
+  const order = 'details' in payload ? orderIn(payload.details) : undefined
+  if (order !== undefined) request.details_order = order
   if (routed.gone !== undefined) request.gone = [...routed.gone]
   if (routed.no_decider !== undefined) request.no_decider = routed.no_decider
   if (label !== undefined) request.label = label

@@ -322,6 +322,7 @@ describe('an item', () => {
       guard: { confirm: null, batch: 'R3 and above are decided one at a time.' },
       arguments: [{ name: 'readers', value: '1200' }],
       options: null,
+      order: null,
       reject_ends_task: false,
       declinable: true,
       reason: { text: context, by_agent: true },
