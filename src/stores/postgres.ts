@@ -24,7 +24,7 @@ import {
   walksIn,
   type Query,
 } from './postgres/reads.ts'
-import { migrate } from './postgres/schema.ts'
+import { migrate, refuseUnmigrated } from './postgres/schema.ts'
 import { inDb } from './postgres/text.ts'
 import { createWriting } from './postgres/writing.ts'
 import { salt } from './salt.ts'
@@ -34,6 +34,8 @@ export type PostgresOptions = Partial<SequencerOptions> & {
   readonly node?: string
   /** Ends the wait for another server that migrates. */
   readonly signal?: AbortSignal
+  /** Nothing is migrated: tables of an earlier release are refused. */
+  readonly readOnly?: boolean
   /** false: as if notifications did not arrive. */
   readonly listens?: boolean
   /** Whatever has sent no COMMIT is refused after so long, and what has after the second. */
@@ -69,10 +71,21 @@ const READ_MS = 4_500
 const PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off', jit: 'off' }
 
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
-  const { node = 'server', listens = true, unsentMs, unknownMs, committed, asked, unknown, signal, ...sequencer } = options
+  const {
+    node = 'server',
+    readOnly = false,
+    listens = true,
+    unsentMs,
+    unknownMs,
+    committed,
+    asked,
+    unknown,
+    signal,
+    ...sequencer
+  } = options
   const name = `countersign ${node}`
   const self = randomUUID()
-  await migrate(url, undefined, signal)
+  await (readOnly ? refuseUnmigrated(url, signal) : migrate(url, undefined, signal))
   const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s', ...PLANS } })
   let isReachable = true
   const query = queryOn(reader, (is) => (isReachable = is), unsentMs)

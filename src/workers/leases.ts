@@ -66,6 +66,9 @@ const leasesAlone = (node: string): Leases => ({
   stop: () => Promise.resolve(),
 })
 
+/** A server that acts on nothing holds no lease. */
+export const leasesOfNone = (node: string): Leases => ({ ...leasesAlone(node), duty: () => ({ ...ALONE, holds: () => false }) })
+
 export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Leases> {
   const { store } = kernel
   if (!store.isShared) return leasesAlone(options.node)

@@ -130,7 +130,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
     log.fatal({ err: error }, 'the store failed, and the state on the disk is unknown')
     process.exit(1)
   }
-  const storage = await openInFolder({ folder, config: { skipVerify: false }, clock, log, findings, onFatal })
+  const storage = await openInFolder({ folder, config: { skipVerify: false, readOnly: false }, clock, log, findings, onFatal })
   const { store, keys, blobs } = storage
   undo.push(storage.close)
   const issuer = `hcp://${settings.id}`

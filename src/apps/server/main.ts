@@ -62,6 +62,7 @@ const untold = {
 /** How the owner gets in. A disk without room for a link is no reason not to serve. */
 async function wayIn(server: Server, log: Logger): Promise<{ readonly words: string; readonly hasLink: boolean }> {
   try {
+    if (server.quiet) return { words: `Read-only: ${server.quiet.why}; ${server.quiet.next}.`, hasLink: false }
     const link = await server.ownerLink()
     if (link === null) return { words: 'There is no login link: the owner is switched off.', hasLink: false }
     return { words: `Log in as the owner in a browser (works once, ${LINK_MINUTES} minutes):\n${link}`, hasLink: true }

@@ -36,7 +36,7 @@ import { keepWorkFigures } from '#workers/upkeep/work-figures.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import { sharesUser } from '#workers/programs/marker.ts'
-import { ALONE, openLeases, type Duty, type Leases } from '#workers/leases.ts'
+import { ALONE, leasesOfNone, openLeases, type Duty, type Leases } from '#workers/leases.ts'
 import { statesOf, type Worker, type WorkerState } from '#workers/worker.ts'
 import { harnessTerms, runHarness, type RunningHarness } from './harness.ts'
 import { readAgents } from './settings/agents-file.ts'
@@ -47,6 +47,7 @@ import { hostInUrl, isPublic, publicOrigin, type Config } from './settings/confi
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
+import { quietBy, withoutWrites, type MoveMark, type Quiet } from './folder/move-mark.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
 import { keepAnchor } from './folder/anchor.ts'
@@ -86,6 +87,8 @@ export type Server = {
   /** The same for as long as the record lasts, whatever its address and its keys. */
   readonly installation: string
   readonly node: string
+  /** Why it serves reads alone; null: it does everything. */
+  readonly quiet: Quiet | null
   /** A link that signs the owner in, once; null when the owner was switched off. */
   ownerLink(): Promise<string | null>
   /** Takes up a certificate that was renewed. */
@@ -127,7 +130,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const findings = await openFindings(folder.findings, log)
   const beside = { folder, config, clock, log, findings, onFatal, signal }
   const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
-  const { keys, pushKeys, store, blobs, marker } = storage
+  const { keys, pushKeys, blobs } = storage
+  const mark = await storage.mark.read()
+  const quiet = quietBy(mark, config.readOnly)
+  const store = quiet ? withoutWrites(storage.store, quiet) : storage.store
+  const marker = quiet ? { ...storage.marker, write: () => Promise.resolve() } : storage.marker
   undo.push(() => within(storage.close(), STORE_MS))
   const workers: Worker[] = [...storage.workers]
   const self: Self = { issuer: '', leases: null }
@@ -143,14 +150,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const checked = await checkRecord(store, beforehand, config, clock, log, signal)
   const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysAgainst(store, keys, folder) }) }
   const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
-  const verifier = checked.difference ? null : runVerifier(store, checked.marker, storage.marker, clock, log, rounds, verifies, busyLoop)
+  const verifier = checked.difference ? null : runVerifier(store, checked.marker, marker, clock, log, rounds, verifies, busyLoop)
   if (verifier) workers.push(verifier)
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)
   const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const kept = await keepPresence(folder.seen, clock, log)
-  workers.push(kept.worker)
+  if (!quiet) workers.push(kept.worker)
   const unsent = createUnsent((actor, connections) =>
     log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
   )
@@ -169,7 +176,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
     timekeeper: {
-      holds: () => !store.isShared || self.leases?.duty('timers').holds() === true,
+      holds: () => !quiet && (!store.isShared || self.leases?.duty('timers').holds() === true),
       as: (more) => (self.leases?.duty('timers') ?? ALONE).as(more),
     },
     doesErrands: true,
@@ -200,27 +207,30 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     checksAnswers: false,
   })
   const { isShared } = store
-  const leases = await openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log)
+  const leaseOptions = { node, names: LEASES, monotonic: () => performance.now() }
+  const leases = quiet ? leasesOfNone(node) : await openLeases(kernel, leaseOptions, clock, log)
   self.leases = leases
   // Of a database that others have open as well, what is pending may be under way there.
-  if (!isShared) await concludeUnknown(kernel, log)
+  if (!isShared && !quiet) await concludeUnknown(kernel, log)
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
-  await storage.settingUp(() => setUpChecked(starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
-  if (checked.accepted && !checked.difference)
+  if (!quiet) await storage.settingUp(() => setUpChecked(starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
+  if (checked.accepted && !checked.difference && !quiet)
     await kernel.call('identity/record.accept', { seen: checked.accepted.position, restored: store.sealed().position }, SYSTEM)
-  if (!checked.difference) workers.push(keepAnchor(store, anchor, serverKey, clock, log))
+  if (!checked.difference && !quiet) workers.push(keepAnchor(store, anchor, serverKey, clock, log))
   const installation = await installationOf(store)
   self.issuer = `${publicOrigin(config, config.port)}#${installation}`
-  folder.reserve.keep()
-  workers.push(capabilities)
-  await capabilities.start(kernel)
-  workers.push(watchKeys(keys, clock, log, recordKeys))
+  if (!quiet) {
+    folder.reserve.keep()
+    workers.push(capabilities)
+    await capabilities.start(kernel)
+    workers.push(watchKeys(keys, clock, log, recordKeys))
+  }
   const figures = keepWorkFigures(kernel, kept.connected)
   undo.push(figures.stop)
   const notices = { ...noticeOptions(config, () => self.issuer), pushKeys, failed: figures.failed }
   const webhooks = { ...webhookOptions(config), failed: figures.failed }
-  workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
-  const harness = runHarness(config.harness, { kernel, clock, notary, log, leases })
+  if (!quiet) workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
+  const harness = runHarness(quiet ? null : config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
   const sessions = await sessionsOf(kernel, config, log)
   const metrics = createMetrics(async () => [
@@ -246,6 +256,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     anchor: checked.anchor,
     harness,
     storage,
+    quiet,
+    mark,
     node,
     leases,
     states: () => statesOf(workers),
@@ -277,6 +289,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     folder,
     installation,
     node,
+    quiet,
     ownerLink: () =>
       ownerLogin(kernel).then((path) => (path === null ? null : (isPublic(config) ? publicOrigin(config, port) : url) + path)),
     renew: () => config.tls && renewTls(http, config.tls, clock.now(), log),
@@ -354,13 +367,15 @@ type Parts = {
   record(): RecordState
   readonly anchor: 'kept' | 'none'
   readonly harness: RunningHarness
+  readonly quiet: Quiet | null
+  readonly mark: MoveMark | null
   /** Whether it is about to stop. */
   isNear(): boolean
 }
 
 function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
   const { kernel, log, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases } = parts
-  const { states, isNear, anchor } = parts
+  const { states, isNear, anchor, quiet, mark } = parts
   const { clock = realClock, bounds } = options
   const started_at = timestampOf(clock.now())
   return createHttp({
@@ -403,6 +418,8 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
       harness: harness.health(),
       workers: states(),
       ...(config.dev ? { mode: 'development' } : {}),
+      ...(quiet ? { mode: 'read-only', reason: quiet.why } : {}),
+      ...mark,
     }),
   })
 }

@@ -17,6 +17,7 @@ import { openPushKeys } from './folder/push-key-file.ts'
 import type { Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
 import type { Logger } from './log.ts'
+import { markIn, type MarkFile } from './folder/move-mark.ts'
 
 export type Storage = {
   readonly kind: 'sqlite' | 'postgres'
@@ -27,6 +28,8 @@ export type Storage = {
   readonly blobs: Blobs
   /** How far the record is verified. */
   readonly marker: MarkerFile
+  /** Left by a move. */
+  readonly mark: MarkFile
   /** The promise that an answer makes. */
   durability(): string
   /** Why nothing can be written at the moment; null: it can. */
@@ -46,7 +49,7 @@ export type Storage = {
 
 export type StorageParts = {
   readonly folder: DataFolder
-  readonly config: Pick<Config, 'skipVerify'> & Partial<Pick<Config, 'diskFloorBytes'>>
+  readonly config: Pick<Config, 'skipVerify' | 'readOnly'> & Partial<Pick<Config, 'diskFloorBytes'>>
   readonly clock: Clock
   readonly log: Logger
   readonly findings: Findings
@@ -57,6 +60,8 @@ export type StorageParts = {
 
 /** The data folder holds everything, and one server has it. */
 export async function openInFolder({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
+  if (config.readOnly && !existsSync(folder.database))
+    throw new StartError(`there is no Countersign data in ${folder.path}: --read-only starts an installation that is there`)
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const retags = replacedIn(folder.keys).includes(SERVER_KEY)
@@ -65,7 +70,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
   const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)
   try {
-    await markSealed(folder.keys)
+    if (!config.readOnly) await markSealed(folder.keys)
     return {
       kind: 'sqlite',
       keys,
@@ -73,6 +78,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
       store,
       blobs: await openBlobs(folder.blobs, { fatal: onFatal, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: folder.marker,
+      mark: markIn(folder.path),
       durability: () => 'every answer is on disk (WAL, synchronous=FULL)',
       amiss: folder.lock.amiss,
       isReachable: () => true,
@@ -95,6 +101,7 @@ function openStore(folder: DataFolder, config: StorageParts['config'], options: 
   try {
     return sqliteStore(database, {
       ...options,
+      readOnly: config.readOnly,
       isForced: config.skipVerify,
       bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
     })

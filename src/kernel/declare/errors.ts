@@ -40,6 +40,7 @@ export const kernelCodes = {
   OTHER_PERSON: 'forbidden',
   /** On a remembered device, this needs a fresh sign-in. */
   PROOF_REQUIRED: 'forbidden',
+  READ_ONLY: 'forbidden',
   NOT_FOUND: 'missing',
   CONFLICT: 'conflict',
   PRECONDITION_FAILED: 'conflict',

@@ -111,6 +111,21 @@ export async function migrate(
   }
 }
 
+/** For a server that changes nothing. */
+export async function refuseUnmigrated(url: string, signal?: AbortSignal): Promise<void> {
+  const client = await connectAlone(url, SESSION, signal)
+  try {
+    const noted = await notedIn(client)
+    if (noted > steps.length) throw newer(noted, steps.length)
+    if (noted < steps.length)
+      throw new Error(
+        `the database has schema ${noted} of an earlier release, and this one needs ${steps.length}: start a server once without --read-only`,
+      )
+  } finally {
+    await client.end()
+  }
+}
+
 /** Waits for a server that migrates for as long as it takes, and for any other session that holds the lock only for a while. */
 async function lock(client: pg.Client, foreignMs: number): Promise<void> {
   const began = performance.now()

@@ -52,6 +52,23 @@ describe('a move', { skip: isPostgresOff }, () => {
     assert.equal(moved.blobs, 1)
     await assert.rejects(moveToDatabase(data, settings, quiet), /the database is not empty/)
 
+    // The database is a copy now, and the folder has moved.
+    const origin = await runToEnd(t, ['--port', '0', '--data', data], {})
+    assert.match(
+      origin.stderr,
+      /this installation was moved to postgres:\/\/[^@ ]+ at \S+: start that one, or read this one with --read-only/,
+    )
+    const copy = (await startServers(t, 1, { url })).nodes[0]!
+    const seen = await send(copy.port, '/health', { method: 'GET' })
+    assert.deepEqual([seen.status, seen.json.mode, seen.json.copy_of], [200, 'read-only', data])
+    assert.match(copy.stdout(), /Read-only: this is a copy of .*`countersign adopt` makes it the installation/)
+    assert.equal((await copy.call(alice, 'collaboration/task.get', { task_id: task.id })).status, 200)
+    const refused = await copy.call(alice, 'collaboration/task.cancel', { task_id: task.id })
+    assert.deepEqual([refused.status, refused.body.error.code], [403, 'READ_ONLY'])
+    await copy.end()
+    const adopting = { env: { ...env, HOME: dirname(data) }, cwd: dirname(data) }
+    assert.match((await runPiped(['adopt'], adopting)).out, /is the installation now: restart its servers/)
+    assert.match((await runPiped(['adopt'], adopting)).out, /is no copy: there is nothing to adopt/)
     const { nodes } = await startServers(t, 2, { url })
     const there = await nodes[1]!.call(alice, 'collaboration/task.get', { task_id: task.id })
     assert.equal(there.body.task.spec.goal, 'Move it')
@@ -70,6 +87,12 @@ describe('a move', { skip: isPostgresOff }, () => {
     await assert.rejects(moveToFolder(settings, back, quiet), /holds an installation already/)
     const [row] = await inDatabase(url, 'SELECT max(position) AS n FROM countersign.facts')
     assert.equal(returned.facts, Number(row!['n']))
+    const gone = await runToEnd(t, ['--port', '0', '--data', dataFolder(t)], { env })
+    assert.match(gone.stderr, /this installation was moved to .*m1 at/)
+    const away = await runPiped(['adopt'], adopting)
+    assert.match(away.err, /was moved to .*m1/)
+    assert.equal(away.code === 0, false)
+    assert.equal((await runPiped(['adopt', '--data', back], { ...adopting, env: { HOME: dirname(data) } })).code, 0)
     const last = await start(t, ['--data', back])
     assert.equal((await call(last.port, alice, 'collaboration/task.get', { task_id: task.id })).task.executor, 'user_alice')
     assert.equal((await send(last.port, '/health', { method: 'GET' })).json.record, 'verified')

@@ -6,6 +6,7 @@ import { realClock, realEntropy } from '../../server/clock.ts'
 import { databaseOf, type DatabaseSettings } from '../../server/settings/database-settings.ts'
 import { ConfigError } from '../../server/settings/config-error.ts'
 import { withSecretFiles } from '../../server/settings/secret-files.ts'
+import { markIn, sharedMark, type MarkFile } from '../../server/folder/move-mark.ts'
 import { StartError } from '../../server/start-error.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
@@ -141,6 +142,9 @@ const migrate = spec(
         io.out.write(
           `${paint('green', '✔')} ${moved.facts} events, ${moved.documents} documents and ${moved.blobs} blobs were moved and verified\n`,
         )
+        io.out.write(
+          'It is a copy that serves reads alone until `countersign adopt` makes it the installation. The origin does not start any more.\n',
+        )
       } catch (error) {
         if (error instanceof CliError) throw error
         // A refusal says itself what to do; anything else cut it off.
@@ -151,4 +155,42 @@ const migrate = spec(
   },
 )
 
-export const databaseSpecs: readonly Spec[] = [adminKey, migrate]
+const adopt = spec('adopt', 'Make a copy, such as `migrate` leaves, the installation: after a restart it changes, sends and fires again.', {
+  isLocal: true,
+  flags: [],
+  examples: [
+    'countersign adopt --data /var/lib/countersign',
+    'COUNTERSIGN_DATABASE=postgres://db.example.com/countersign countersign adopt',
+  ],
+  async run({ io, globals, paint, json }) {
+    const settings = databaseIn(io)
+    const data = dataFolder(io, globals)
+    const adopted = settings
+      ? await inDatabase(settings, async ({ values }) => adoptAt(sharedMark(values), 'the database'))
+      : await adoptAt(markIn(data), data)
+    if (json) return void io.out.write(`${JSON.stringify({ adopted })}\n`)
+    io.out.write(
+      adopted
+        ? `${paint('green', '✔')} ${settings ? 'the database' : data} is the installation now: restart its servers\n`
+        : `${settings ? 'the database' : data} is no copy: there is nothing to adopt\n`,
+    )
+  },
+})
+
+async function adoptAt(file: MarkFile, where: string): Promise<boolean> {
+  const mark = await file.read().catch((error: unknown) => {
+    throw new CliError(exits.refused, 'NOT_ADOPTED', (error as Error).message)
+  })
+  if (mark === null) return false
+  if ('moved_to' in mark)
+    throw new CliError(
+      exits.refused,
+      'NOT_ADOPTED',
+      `${where} was moved to ${mark.moved_to} at ${mark.at}, and two installations would sign with the same keys`,
+      'adopt that one',
+    )
+  await file.write(null)
+  return true
+}
+
+export const databaseSpecs: readonly Spec[] = [adminKey, migrate, adopt]

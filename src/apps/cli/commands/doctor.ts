@@ -237,6 +237,8 @@ async function checkServer(target: Target, answered: Answered): Promise<Finding[
   else findings.push(ok('server', health.record === 'verifying' ? `${words}, and is still verifying its record` : words))
   if (health.mode === 'development')
     findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
+  if (health.mode === 'read-only')
+    findings.push(warn('mode', `it serves reads alone: ${health.reason ?? ''}`, '`countersign adopt` makes a copy the installation'))
   if (Math.abs(skewMs) > SKEW_MS_MAX)
     findings.push(warn('skew', `the clock of the server differs by ${Math.round(skewMs / 1000)} s`, 'set the clocks of both machines'))
   return [...findings, await pageAt(target.url), await credential(target)]

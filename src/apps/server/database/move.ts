@@ -5,6 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Blobs } from '#kernel/ports/blobs.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { openBlobs } from '#stores/blobs.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
@@ -19,6 +20,7 @@ import { lockFolder } from '../folder/folder-lock.ts'
 import { anchorFile } from '../folder/anchor.ts'
 import { anchorIn, makeFolder } from '../folder/data-folder.ts'
 import { keysIn, markSealed, ringFile, serverFile } from '../folder/key-files.ts'
+import { markIn, placeOf, sharedMark, type MoveMark } from '../folder/move-mark.ts'
 import { pushFile } from '../folder/push-key-file.ts'
 import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
@@ -186,6 +188,11 @@ const fatal = (error: unknown): void => {
   throw error
 }
 
+/** Two installations that sign with the same keys would be two truths. */
+function refuseMoved(mark: MoveMark | null): void {
+  if (mark && 'moved_to' in mark) throw new StartError(`it was moved to ${mark.moved_to} at ${mark.at}: move it on from there`)
+}
+
 /** A stopped server's folder into a database that is empty, or holds the unfinished move of the same folder. */
 export async function moveToDatabase(data: string, settings: DatabaseSettings, say: Say): Promise<Moved> {
   const file = join(data, 'countersign.db')
@@ -205,6 +212,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const noted = await orOther(settings.secret.name, () => values.read(MOVE_NAME))
         if (noted ? noted.text !== mark : (await store.position()) > 0 || (await values.read(SERVER_KEY_NAME)) !== null)
           throw new StartError('the database is not empty: a move goes into an empty database, or goes on with its own unfinished one')
+        if (!noted) refuseMoved(await markIn(data).read())
         if (!noted) await values.write(MOVE_NAME, mark, 0)
         const facts = await verify(source, data)
         await copy(folderSide(db), databaseSide(store), say)
@@ -216,6 +224,9 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const there = await verify(store, 'the database')
         if (there !== facts) throw new StartError(`${facts} events were to be moved, ${there} are there`)
         await store.query('move chains', CHAINS, [])
+        const at = timestampOf(Date.now())
+        await sharedMark(values).write({ copy_of: data, at })
+        await markIn(data).write({ moved_to: placeOf(settings.url), at })
         // In one statement: from here on it is an installation, and no move any more.
         await store.query('move ends', ENDS, [MOVE_NAME])
         return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
@@ -252,6 +263,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       ])
       if (!server || !ring) throw new StartError('there is no installation in the database')
       if (await values.read(MOVE_NAME)) throw new StartError('a move into this database is not finished')
+      refuseMoved(await sharedMark(values).read())
       await sealShared(settings.url, values)
       const key = serverKeyIn(server.text)
       const tag = taggerOf(Buffer.from(key, 'base64url'))
@@ -281,6 +293,9 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       if (seal)
         await anchorFile(anchorIn(data)).write({ key: serverKeyId(Buffer.from(key, 'base64url')), position: seal.last, tag: seal.tag })
       const { rm } = await import('node:fs/promises')
+      const at = timestampOf(Date.now())
+      await markIn(data).write({ copy_of: placeOf(settings.url), at })
+      await sharedMark(values).write({ moved_to: data, at })
       await rm(note)
       return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
     })

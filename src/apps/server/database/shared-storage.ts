@@ -12,6 +12,7 @@ import { realEntropy } from '../clock.ts'
 import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
 import type { Storage, StorageParts } from '../storage.ts'
+import { sharedMark } from '../folder/move-mark.ts'
 import { createDatabaseFigures } from './figures.ts'
 import { secretFrom } from './secret.ts'
 import { openSharedKeys, openSharedPushKeys, sealShared, sharedMarker, type SealWish } from './shared-keys.ts'
@@ -38,6 +39,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
   const store = await orStartError(() =>
     postgresStore(settings.url, {
       node,
+      readOnly: parts.config.readOnly,
       ...(signal ? { signal } : {}),
       fatal: onFatal,
       found: findings.add,
@@ -61,7 +63,9 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
       isForced: parts.config.skipVerify,
       isAccepted: (await parts.folder.sharedAnchor.read())?.accepted === true,
     })
-    for (const difference of await orStartError(() => sealShared(settings.url, values, wish, signal))) findings.add(difference)
+    // A record without seals is sealed by a server that may write.
+    for (const difference of parts.config.readOnly ? [] : await orStartError(() => sealShared(settings.url, values, wish, signal)))
+      findings.add(difference)
     const pins = createPins(pool)
     const clocks = compareClocks(store, clock.now, log)
     await clocks()
@@ -79,6 +83,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
           ? postgresBlobs(pool, pins)
           : await openBlobs(settings.blobs, { fatal: onFatal, pins, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: sharedMarker(values),
+      mark: sharedMark(values),
       durability: () => durability,
       amiss: () => null,
       isReachable: store.isReachable,

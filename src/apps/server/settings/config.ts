@@ -71,6 +71,7 @@ export type Config = {
   readonly skipVerify: boolean
   /** The owner's login link is printed wherever the output goes. */
   readonly link: boolean
+  readonly readOnly: boolean
 }
 
 export type TlsFiles = { readonly cert: string; readonly key: string }
@@ -154,6 +155,7 @@ export function readConfig(argv: readonly string[], given: Readonly<Record<strin
       ),
       skipVerify: flags.has('skip-verify'),
       link: flags.has('link'),
+      readOnly: flags.has('read-only'),
     },
   }
 }

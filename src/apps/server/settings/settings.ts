@@ -373,6 +373,13 @@ export const settings = [
     usual: '',
     words: 'start even if the record was changed; /health says so',
   },
+  {
+    flag: 'read-only',
+    env: null,
+    value: null,
+    usual: '',
+    words: 'serve reads alone: nothing is changed, sent or fired; for backups, copies and installations that were moved',
+  },
   { flag: 'help', env: null, value: null, usual: '', words: 'show this and exit' },
   { flag: 'version', env: null, value: null, usual: '', words: 'show the version and exit' },
 ] as const satisfies readonly Setting[]
