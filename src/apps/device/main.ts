@@ -20,7 +20,11 @@ async function run(config: DeviceConfig): Promise<void> {
   process.on('SIGHUP', () => void starting.then(rotate, () => undefined))
   const { ready } = await starting
   if (stopping.signal.aborted) return
-  process.stdout.write(`countersign device ready ${JSON.stringify(ready)}\n`)
+  // The first line is for programs; a person at a terminal is told how to go on.
+  const next = process.stdout.isTTY
+    ? `Next, in another terminal:\n  countersign device tools --socket ${ready.socket ?? '<path>'}\nCtrl-C ends it.\n`
+    : ''
+  process.stdout.write(`countersign device ready ${JSON.stringify(ready)}\n${next}`)
   log.info({ ...ready, version }, 'ready')
 }
 

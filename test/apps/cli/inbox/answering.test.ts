@@ -174,3 +174,56 @@ describe('declining', () => {
       assert.deepEqual([again.status, again.result, again.reason], ['declined', null, 'declined: Not from me.'])
     })
 })
+
+describe('a task that is stuck or was stopped', () => {
+  async function started(): Promise<string> {
+    const { task } = await owner.collaboration.task.create({ spec: { goal: 'Fix the login' } })
+    await owner.collaboration.task.assign({ task_id: task.id, assignee: 'agent_robot' })
+    await agent.collaboration.task.start({ task_id: task.id })
+    return task.id
+  }
+  const taskOf = async (task_id: string) => (await owner.collaboration.task.get({ task_id })).task
+  const stuck = async (): Promise<[task_id: string, id: string]> => {
+    const task_id = await started()
+    const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id, kind: 'escalation', prompt: 'Which key do I use?' })
+    return [task_id, checkpoint.id]
+  }
+
+  test('tell goes with a text, and the agent gets it', async () => {
+    const [task_id, id] = await stuck()
+    const mute = await run(['inbox', 'answer', id, 'tell'])
+    assert.deepEqual([mute.code, /tell says something to the agent: give it with --reason/.test(mute.err)], [2, true], mute.err)
+    const told = await run(['inbox', 'answer', id, 'tell', '--reason', 'The staging one.'])
+    assert.equal(told.code, 0, told.err)
+    assert.equal((await taskOf(task_id)).state, 'in_progress')
+    const { checkpoint } = await owner.collaboration.checkpoint.get({ checkpoint_id: id })
+    assert.deepEqual([checkpoint.resolution?.action, checkpoint.resolution?.comment], ['approve', 'The staging one.'])
+  })
+
+  test('--to hands the task to another agent', async () => {
+    const [task_id, id] = await stuck()
+    await run(['agent', 'add', 'Kim', '--id', 'agent_kim', '--owner', 'user_owner'], null)
+    const handed = await run(['inbox', 'answer', id, '--to', 'kim'])
+    assert.equal(handed.code, 0, handed.err)
+    assert.match(handed.out, /^✔ handed to agent_kim: .*; it is offline and receives the task when it connects\n$/)
+    assert.equal((await taskOf(task_id)).executor, 'agent_kim')
+  })
+
+  test('end ends the task; an interrupt is resumed or ended', async () => {
+    const [escalated, id] = await stuck()
+    assert.equal((await run(['inbox', 'answer', id, 'resume'])).code, 2, 'a word of interrupts')
+    assert.equal((await run(['inbox', 'answer', id, 'end'])).code, 0)
+    assert.equal((await taskOf(escalated)).state, 'completed')
+    for (const [word, state] of [
+      ['resume', 'in_progress'],
+      ['end', 'completed'],
+    ] as const) {
+      const task_id = await started()
+      const { checkpoint } = await owner.collaboration.task.interrupt({ task_id, reason: 'Wait.' })
+      assert.equal((await run(['inbox', 'answer', checkpoint.id, 'tell', '--reason', 'x'])).code, 2, 'a word of escalations')
+      const done = await run(['inbox', 'answer', checkpoint.id, word])
+      assert.equal(done.code, 0, done.err)
+      assert.equal((await taskOf(task_id)).state, state)
+    }
+  })
+})

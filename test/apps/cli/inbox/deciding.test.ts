@@ -1,7 +1,7 @@
 // Before an answer at the terminal: the rule behind a risk, who acts for whom, what was answered before; details that are corrected and
 // approved; a grant after a look at what it would have answered; and the lists of all that at the command line.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
@@ -162,4 +162,33 @@ test('lists of what is known before an answer are tables that people can read', 
   const quiet = ['--quiet-hours.from', '22:00', '--quiet-hours.to', '07:00', '--quiet-hours.zone', 'Europe/Berlin']
   await table('channel', 'add', '--endpoint', 'https://example.com/x', ...quiet)
   assert.match(await table('channel', 'list'), /CHANNEL +KIND .*QUIET.*\n.*webhook.*22:00-07:00 Europe\/Berlin/)
+})
+
+test('at the terminal: a value that is a verdict word is asked about, a question is declined, a file is sent by its path, and a stuck agent is told', async () => {
+  const ask = async (input: Parameters<typeof agent.execution.request.create>[0]): Promise<string> =>
+    (await agent.execution.request.create(input)).request.id
+  const token = await ask({ action: 'PROVIDE', priority: 'critical', payload: { prompt: 'The token', input_type: 'text' } })
+  const contract = await ask({ action: 'PROVIDE', priority: 'high', payload: { prompt: 'The contract', input_type: 'file' } })
+  writeFileSync(join(home, 'signed.txt'), 'I do.')
+  const { task } = await owner.collaboration.task.create({ spec: { goal: 'Fix it' } })
+  await owner.collaboration.task.assign({ task_id: task.id, assignee: 'agent_robot' })
+  await agent.collaboration.task.start({ task_id: task.id })
+  await agent.collaboration.checkpoint.raise({ task_id: task.id, kind: 'escalation', prompt: 'Which key?' })
+  const ran = await live([
+    read('> !!    input      The token', 'p'),
+    ['Your answer', 'reject\r'],
+    ['The agent would get the word "reject" as the value. Send it? (y or n)', 'n'],
+    read('Nothing was answered', 'd'),
+    ['Why do you decline it?', 'I do not have it.\r'],
+    read('✔ declined: The token', 'p'),
+    ['Path of the file', 'signed.txt\r'],
+    read('✔ provided a file', 't'),
+    ['Tell the agent what to do', 'The staging one.\r'],
+    ['✔ told', 'q'],
+  ])
+  assert.equal(ran.code, 0, lastFrame(ran))
+  const ended = async (request_id: string) => owner.execution.request.get({ request_id })
+  assert.deepEqual([(await ended(token)).request.status, (await ended(token)).receipt?.reason], ['declined', 'declined: I do not have it.'])
+  assert.equal(((await ended(contract)).receipt?.result as { name: string }).name, 'signed.txt')
+  assert.equal((await owner.collaboration.task.get({ task_id: task.id })).task.state, 'in_progress')
 })
