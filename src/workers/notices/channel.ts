@@ -95,7 +95,10 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const signIn = event === 'sign_in' ? await signInLink(target, request_id) : ''
       const links = { confirm: linkTo('confirm'), stop: linkTo('stop'), signIn }
       const stop = event === 'confirm' || event === 'sign_in' ? null : links.stop
-      return mailer.send({ to: hook.endpoint, ...mailFor(items, origin(), links), stop, id: `${target}_${order}` }, options.timeoutMs)
+      return mailer.send(
+        { to: hook.endpoint, ...mailFor(items, origin(), links, kernel.now()), stop, id: `${target}_${order}` },
+        options.timeoutMs,
+      )
     },
   }
 

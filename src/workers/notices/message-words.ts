@@ -9,6 +9,10 @@ export type Item = {
   readonly title?: string
   readonly priority?: string
   readonly risk?: string | null
+  /** In a mail: who asks, by name. */
+  readonly name?: string | null
+  readonly expires_at?: string | null
+  readonly overdue?: boolean
   readonly link?: string
 }
 
@@ -19,8 +23,41 @@ export function digestOf(items: readonly Item[]): object {
   return { event: 'digest', count: items.length, link: '/inbox', items: shown }
 }
 
-const lineFor = ({ requester = '', title = '', priority = '', risk, link = '' }: Item, origin: string): string =>
-  `${requester} (${[priority, risk].filter(Boolean).join(', ')})\n  it says: "${title}"\n  ${origin}${link}\n`
+/**
+ * Text of an agent in a mail: mail programs turn addresses into links, and the reader trusts the sender. https://a.example becomes
+ * https[:]//a[.]example, which no program follows.
+ */
+const unlinked = (text: string): string =>
+  text.replaceAll('://', '[:]//').replaceAll(/(?<=[\p{L}\p{N}])[.\u3002\uFF0E\uFF61](?=[\p{L}\p{N}-]*\p{L})/gu, '[.]')
+
+const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000] as const
+function spanOf(ms: number): string {
+  if (ms < MINUTE_MS) return 'under 1 min'
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`
+  return ms < 2 * DAY_MS ? `${Math.floor(ms / HOUR_MS)} h` : `${Math.floor(ms / DAY_MS)} days`
+}
+function timeLeft({ expires_at, overdue }: Item, nowMs: number): string | null {
+  const ms = expires_at ? Date.parse(expires_at) - nowMs : null
+  if (overdue === true || (ms !== null && ms <= 0)) return 'overdue'
+  return ms === null ? null : spanOf(ms)
+}
+
+const nameIn = ({ name, requester }: Item): string => unlinked(name ?? requester ?? 'An agent')
+const titleIn = ({ title }: Item): string => unlinked(title ?? 'a question')
+/** [R3, 29 min] Roll back payments-api */
+function headFor(item: Item, nowMs: number): string {
+  const marks = [item.risk, timeLeft(item, nowMs)].filter(Boolean).join(', ')
+  return `${marks === '' ? '' : `[${marks}] `}${titleIn(item)}`
+}
+
+function lineFor(item: Item, origin: string, nowMs: number): string {
+  const { priority, risk, expires_at, link = '' } = item
+  const left = timeLeft(item, nowMs)
+  const until = expires_at
+    ? `  answer by ${expires_at.slice(0, 16).replace('T', ' ')} UTC (${left === 'overdue' ? left : `${left} left`})\n`
+    : ''
+  return `${nameIn(item)} (${[priority, risk].filter(Boolean).join(', ')})\n  it says: "${titleIn(item)}"\n${until}  ${origin}${link}\n`
+}
 
 const began: Readonly<Record<string, string>> = {
   created: 'asks for your answer',
@@ -31,11 +68,9 @@ const began: Readonly<Record<string, string>> = {
   released: 'waits for somebody to answer',
 }
 
-export function mailFor(
-  items: readonly Item[],
-  origin: string,
-  links: { readonly confirm: string; readonly stop: string; readonly signIn: string },
-) {
+type Links = { readonly confirm: string; readonly stop: string; readonly signIn: string }
+/** The items come by urgency: the subject names the first. */
+export function mailFor(items: readonly Item[], origin: string, links: Links, nowMs: number) {
   const [first] = items as [Item]
   const footer = `\n-- \nCountersign at ${origin}. Stop these mails: ${links.stop}\n`
   if (first.event === 'confirm')
@@ -51,13 +86,13 @@ export function mailFor(
   if (first.event === 'test') return { subject: 'A test of Countersign', text: `This is the test that you asked for.\n${footer}` }
   if (items.length === 1)
     return {
-      subject: `${first.requester ?? 'An agent'}: ${first.title ?? 'a question'}`,
-      text: `An agent ${began[first.event] ?? 'asks'}:\n\n${lineFor(first, origin)}${footer}`,
+      subject: `${headFor(first, nowMs)} (${nameIn(first)})`,
+      text: `${nameIn(first)} ${began[first.event] ?? 'asks'}:\n\n${lineFor(first, origin, nowMs)}${footer}`,
     }
   const shown = items.slice(0, limits.digestItemsMax)
   const more = items.length > shown.length ? `\nand ${items.length - shown.length} more: ${origin}/inbox\n` : ''
   return {
-    subject: `${items.length} items wait for your answer`,
-    text: `${items.length} items wait for your answer:\n\n${shown.map((item) => lineFor(item, origin)).join('\n')}${more}${footer}`,
+    subject: `${items.length} items wait: ${headFor(first, nowMs)} and ${items.length - 1} more`,
+    text: `${items.length} items wait for your answer:\n\n${shown.map((item) => lineFor(item, origin, nowMs)).join('\n')}${more}${footer}`,
   }
 }

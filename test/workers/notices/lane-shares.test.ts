@@ -35,9 +35,9 @@ test('a person is told while 30 agents of somebody else have 10 callbacks each t
     const agent: Actor = { ...cast['devin']!, id: `agent_dead${i}` }
     await world.call('system', 'identity/agent.add', { id: agent.id, name: `Dead ${i}`, owner: 'user_bob' })
     for (let k = 0; k < limits.hooksPerSubjectMax; k++) {
-      const { channel } = (await world.kernel.call('execution/channel.add', { endpoint: DEAD }, agent)) as any
+      const { channel } = await world.kernel.call('execution/channel.add', { endpoint: DEAD }, agent)
       const asked = { action: 'APPROVE', payload: { item: 'Anything', details: {} }, callback: channel.id }
-      const { request } = (await world.kernel.call('execution/request.create', asked, agent)) as any
+      const { request } = await world.kernel.call('execution/request.create', asked, agent)
       await world.kernel.call('execution/request.cancel', { request_id: request.id }, agent)
     }
   }

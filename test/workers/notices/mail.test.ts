@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { realClock } from '#apps/server/clock.ts'
 import { runNotices } from '#workers/notices/channel.ts'
+import { mailFor, type Item } from '#workers/notices/message-words.ts'
 import { until } from '../../support/over-sockets/receiver.ts'
 import { silent } from '../../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../../support/in-process/world.ts'
@@ -93,7 +94,8 @@ test('nothing is sent to an address before its owner has followed the link, and 
   await until(() => office.got.length === 3)
   const mail = office.got[2]!
   assert.match(mail.text, new RegExp(`${ORIGIN}/inbox/${id}`))
-  assert.match(mail.text, /agent_devin/)
+  assert.match(mail.text, /^Devin asks for your answer:/)
+  assert.doesNotMatch(mail.text, /agent_devin/)
   assert.match(mail.text, /Wire it <now>/)
   assert.match(mail.head, /content-type: text\/plain/i)
   assert.match(mail.head, /List-Unsubscribe:\s+<https:\/\/tasks/)
@@ -123,7 +125,7 @@ test('a burst is one mail in the order of the inbox, and what is decided meanwhi
   await world.call('alice', 'execution/request.resolve', { request_id: ids[2], result: 'approved' })
   await until(() => office.got.length === 2)
   const { text, head } = office.got[1]!
-  assert.match(head, /Subject: 4 items wait for your answer/)
+  assert.match(head, /Subject: 4 items wait: Question 3 and 3 more/)
   for (const [i, id] of ids.entries()) assert.equal(text.includes(id), i !== 2, `question ${i}`)
   const places = [3, 1, 4, 0].map((i) => text.indexOf(ids[i]!))
   assert.deepEqual(
@@ -135,6 +137,61 @@ test('a burst is one mail in the order of the inbox, and what is decided meanwhi
   const count = (state: string): number => items.filter((one: any) => one.state === state).length
   assert.deepEqual([count('accepted'), count('dropped')], [5, 1], 'the confirmation and four questions')
   assert.equal(office.got.length, 2)
+})
+
+const words = { confirm: `${ORIGIN}/mail/confirm?token=a`, stop: `${ORIGIN}/mail/stop?token=b`, signIn: '' }
+const NOW_MS = Date.UTC(2026, 0, 1, 12)
+const item = (more: object): Item => ({
+  event: 'created',
+  requester: 'agent_deployer',
+  name: 'Deployer',
+  title: 'Roll back payments-api',
+  priority: 'high',
+  risk: 'R3',
+  expires_at: '2026-01-01T12:29:30.000Z',
+  link: '/inbox/hxp_1',
+  ...more,
+})
+const mailOf = (...items: Item[]) => mailFor(items, ORIGIN, words, NOW_MS)
+
+test('the subject says what waits, how risky it is, how much time is left and who asks', () => {
+  const subjects: [Item, string][] = [
+    [item({}), '[R3, 29 min] Roll back payments-api (Deployer)'],
+    [item({ expires_at: '2026-01-01T12:00:20.000Z' }), '[R3, under 1 min] Roll back payments-api (Deployer)'],
+    [item({ expires_at: '2026-01-02T11:59:00.000Z' }), '[R3, 23 h] Roll back payments-api (Deployer)'],
+    [item({ expires_at: '2026-01-05T12:00:00.000Z' }), '[R3, 4 days] Roll back payments-api (Deployer)'],
+    [item({ overdue: true }), '[R3, overdue] Roll back payments-api (Deployer)'],
+    [item({ risk: null, expires_at: null }), 'Roll back payments-api (Deployer)'],
+    [item({ name: null }), '[R3, 29 min] Roll back payments-api (agent_deployer)'],
+  ]
+  for (const [one, subject] of subjects) assert.equal(mailOf(one).subject, subject)
+  assert.match(mailOf(item({})).text, /^ {2}answer by 2026-01-01 12:29 UTC \(29 min left\)$/m)
+  const many = mailOf(item({ risk: 'R5', title: 'Delete it', expires_at: null }), item({}), item({}))
+  assert.equal(many.subject, '3 items wait: [R5] Delete it and 2 more')
+  assert.equal(many.text.match(/answer by/g)!.length, 2)
+})
+
+test('no text of an agent becomes a link in a mail', () => {
+  const hostile = [
+    'https://evil.example/login',
+    'www.evil.example',
+    'HTTP://a.co',
+    'me@evil.xn--p1ai',
+    '\u4F8B.\u516C\u53F8',
+    'ftp://10.0.0.1/x',
+    'evil\u3002example',
+  ]
+  for (const title of hostile)
+    for (const { subject, text } of [mailOf(item({ title })), mailOf(item({ name: title })), mailOf(item({ title }), item({ title }))]) {
+      const own = text.replaceAll(ORIGIN, '')
+      for (const part of [subject, own]) {
+        assert.ok(!part.includes(title), title)
+        assert.doesNotMatch(part, /:\/\//, title)
+        assert.doesNotMatch(part, /[\p{L}\p{N}][.\u3002]\p{L}/u, title)
+      }
+    }
+  assert.match(mailOf(item({ title: 'See https://evil.example/login' })).subject, /See https\[:\]\/\/evil\[\.\]example\/login/)
+  assert.match(mailOf(item({ title: 'Deploy v1.2.3. Then stop.' })).subject, /Deploy v1\.2\.3\. Then stop\./)
 })
 
 test('above the cap of an hour nothing comes but what is critical', async (t) => {
@@ -179,6 +236,7 @@ test('an SMTP server that refuses, stalls, hangs up or asks for TLS is logged in
     )
     assert.match(tried.recent[0].error, words, url)
     assert.ok(!tried.recent[0].error.includes('alice@'))
+    assert.deepEqual([tried.error, tried.channel.kind, tried.title], [tried.recent[0].error, 'email', null])
   }
 })
 

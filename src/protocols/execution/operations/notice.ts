@@ -24,7 +24,7 @@ import {
   isReady,
 } from '../notices/notice.ts'
 import { quietUntil } from '../notices/quiet-hours.ts'
-import { titleOf } from '../inbox/item.ts'
+import { knowingBy, nameFor, titleOf } from '../inbox/item.ts'
 import { shownDigest } from '../answering/shown-request.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { signReceipt } from '../answering/receipt.ts'
@@ -142,14 +142,16 @@ function itemFor({ id, kind, action, priority, agent_id, requester, created_at }
   }
 }
 
-/** Beside that, for people's own devices and mail: the title, escaped and cut, and who answers for the agent. */
-function itemOn(channel: Channel, request: Request, event: string, now: string): object {
+/** Beside that, for people's own devices and mail: the title, escaped and cut; in a mail also who asks, by name, and until when. */
+async function itemOn(read: Read, channel: Channel, request: Request, event: string, now: string): Promise<object> {
   const item = itemFor(request, event, now)
   if (channel.kind === 'webhook') return item
   const title = cutTo(titleOf(request), limits.noticeTitleCharsMax)
   const answers =
     channel.kind === 'push' && isAnsweredByTitle(request) ? { actions: ['approve', 'reject'], digest: shownDigest(request) } : {}
-  return { ...item, title, risk: request.risk ?? null, ...answers }
+  const { requester, risk = null, expires_at, overdue } = request
+  const told = channel.kind === 'email' ? { name: await nameFor(requester, knowingBy(read)), expires_at, overdue } : {}
+  return { ...item, title, risk, ...told, ...answers }
 }
 
 /** A push asks for an answer only where there is nothing to read but the title, and little at stake. */
@@ -192,7 +194,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
     const capped = await cappedUntil(read, channel.person, terms.noticesPerHourMax, now)
     if (capped !== null) return { data: null, until: capped, why: null, is_held: true }
   }
-  return said(itemOn(channel, request, event, now))
+  return said(await itemOn(read, channel, request, event, now))
 }
 
 async function forAgent(read: Read, channel: AgentChannel, event: string, request: Request | null, context: Context): Promise<Composed> {
@@ -391,12 +393,32 @@ const forget = command({
   example: { given: 'tried', as: 'system', input: ({ notice }) => ({ id: notice.id }) },
 })
 
+/** One notice of the log, with what a page or a terminal needs to show it. */
+const Listed = t.Object({
+  ...Notice.schema.properties,
+  title: nullable(t.String({ description: 'of the item that it is about, where the caller may read that' })),
+  channel: nullable(t.Object({ id: Id, label: t.String(), kind: ChannelKind })),
+  error: nullable(t.String({ description: 'why the last attempt failed, or why it was dropped' })),
+})
+
+async function listedAs(read: Read, notice: Notice): Promise<Static<typeof Listed>> {
+  const { target, request_id, state, why, recent } = notice
+  const channel = (await read.raw(Channel, target)) ?? (await read.raw(AgentChannel, target))
+  const request = request_id === null ? null : await read.maybe(Request, request_id)
+  return {
+    ...notice,
+    title: request && cutTo(titleOf(request), limits.noticeTitleCharsMax),
+    channel: channel && { id: channel.id, label: channel.label, kind: channel.kind ?? 'webhook' },
+    error: state === 'accepted' ? null : (why ?? recent.at(-1)?.error ?? null),
+  }
+}
+
 const list = query({
   name: 'notice.list',
   summary: 'List the notices that were sent to you or posted for you, with their outcomes, the newest first.',
   draft: 'ours: the log of notices',
   input: t.Object({ whose: t.Optional(Id), ...pageInput }),
-  output: t.Object({ items: t.Array(Notice.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(Listed), next_cursor: nextCursor }),
   callers: [
     role<{ whose: string }>('the person or agent themself', (actor, { whose }) => actor.kind !== 'service' && actor.id === whose),
     administrator,
@@ -406,7 +428,8 @@ const list = query({
     const whose = input.whose ?? actor.id
     const listed = await read.list(Notice, 'whose', [[whose]], { ...pageIn('notice.list', input), reverse: true })
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Notice, id)))
-    return { whose, listed, items: found.filter((notice) => notice !== null) }
+    const items = await Promise.all(found.filter((notice) => notice !== null).map((notice) => listedAs(read, notice)))
+    return { whose, listed, items }
   },
   view: ({ listed, items }, input) => pageOf('notice.list', input, listed, items),
   example: { given: 'tried', as: 'alice', input: {} },

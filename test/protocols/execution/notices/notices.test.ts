@@ -72,6 +72,10 @@ test('whoever has a request before them is told, signed, that an agent asks and 
   const [logged] = await listed(world)
   assert.deepEqual([logged.state, logged.attempts, logged.recent[0].status, logged.whose], ['accepted', 1, 204, 'user_alice'])
   assert.deepEqual(
+    [logged.request_id, logged.title, logged.channel, logged.error],
+    [request_id, 'Wire $40,000 to Mallory', { id: channel.id, label: 'phone', kind: 'webhook' }, null],
+  )
+  assert.deepEqual(
     (await world.call('admin', 'execution/notice.list', { whose: 'user_alice' })).items.map(({ id }: any) => id),
     [logged.id],
   )
