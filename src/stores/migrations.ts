@@ -174,6 +174,7 @@ const UNTOLD = new Set([
   'kernel.errand',
   'kernel.pending',
   'kernel.reply',
+  'kernel.stored_bytes',
   'identity.ticket',
   'delegation.endpoint',
   'delegation.mailbox',

@@ -90,7 +90,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   let isSuspect = false
 
   const report = (difference: Found): void => options.found?.(difference)
-  const seals = createSealCheck(backend, tag, report)
+  const seals = createSealCheck(backend, {
+    tag,
+    isShared: backend.news !== undefined,
+    report,
+    forget: (position) => learn({ position, keys: 'all', wakes: 'all' }),
+  })
 
   async function read(keys: readonly Key[]): Promise<(Versioned | undefined)[]> {
     const found = keys.map((key) => readable(cache.get(key)))
@@ -120,10 +125,10 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
 
   /** Where another connection wrote: reads must not answer from a record that was put back. */
   async function lookBehind(): Promise<void> {
-    const from = seals.tip()
+    const from = seals.seen()
     const onward = await backend.onward(from.position)
     learn({ position: onward.position, keys: 'all', wakes: 'all' })
-    seals.followForReading(from, onward)
+    await seals.followForReading(from, onward)
     isSuspect = false
   }
 
@@ -208,11 +213,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     let hint: Hint | null = null
     let seal: Seal | null = null
     let since = forgotten
-    let asked = seals.tip()
+    let asked = seals.proven()
+    let sealed = asked
     try {
       await backend.transact(
         () => {
-          asked = seals.tip()
+          asked = seals.proven()
           return wantedBy(
             jobs.map(({ batch }) => batch),
             asked.position,
@@ -221,13 +227,12 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
         (state) => {
           // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
           if (state.news) learn(state.news)
+          // Nothing is written on top of a record that somebody else changed.
+          sealed = state.onward
+            ? seals.follow(state.onward, asked)
+            : seals.follow({ position: state.position, at: seals.proven().tag, since: [] })
           since = forgotten
           staging = nothingStaged(state)
-          // Nothing is written on top of a record that somebody else changed.
-          const tip = seals.tip()
-          const sealed = state.onward
-            ? seals.follow(asked, state.onward)
-            : seals.follow(tip, { position: state.position, at: tip.tag, since: [] })
           const sources = sourcesOf(state, sealed, careful)
           for (const job of jobs) {
             job.error = refusalOf(job.batch, staging, sources)
@@ -246,8 +251,14 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       throw error
     }
     // Durable. From here on it may be seen.
-    if (seal !== null) seals.wrote(seal)
+    if (seal !== null) settleSeal(seal)
+    else if (hint !== null) seals.proved(sealed)
     if (hint !== null) settle(jobs, staging, hint, ticket, since === forgotten)
+  }
+
+  function settleSeal(seal: Seal): void {
+    seals.learn(seal)
+    seals.proved({ position: seal.last, tag: seal.tag })
   }
 
   /** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
@@ -328,11 +339,11 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   function send(): Promise<void> {
     next = null
     const mine = ++sent
-    const from = seals.tip()
+    const from = seals.seen()
     asking = backend.news!(from.position)
-      .then(({ hint, onward }) => {
+      .then(async ({ hint, onward }) => {
         if (hint) learn(hint)
-        seals.followForReading(from, onward)
+        await seals.followForReading(from, onward)
         over = mine
       })
       .finally(() => (asking = null))
@@ -380,7 +391,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     seals: backend.seals,
     isSeal: (seal) => isSeal(seal, tag),
     sealFaults: async (facts) => seals.faults(facts),
-    sealed: seals.tip,
+    sealed: seals.proven,
     recheck: seals.recheck,
     seek: backend.seek,
     place(key) {

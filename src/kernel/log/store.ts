@@ -160,7 +160,7 @@ export interface Store {
   isSeal(seal: Seal): boolean
   /** For each fact how it differs from its seal; null: it does not. */
   sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
-  /** How far this process knows the record to be sealed. */
+  /** The last seal that cannot be lost any more: a commit of this process rests on it. */
   sealed(): Tip
   /** How the stored record does not follow from what this process knows to be sealed; null: it does. */
   recheck(): Promise<string | null>

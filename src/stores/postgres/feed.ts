@@ -59,6 +59,11 @@ export function createFeed(start: number): Feed {
     since: () => applied,
     take(rows, since) {
       const { groups: last, position } = rows[0]!
+      // A failover lost groups that had been seen: their numbers are given again.
+      if (last < since) {
+        applied = Math.min(applied, last)
+        return { position, keys: 'all', wakes: 'all' }
+      }
       if (last <= applied) return null
       // Keys that were forgotten while they were on their way stay to be told, with everything after them. These are told all the same: a call
       // that waits at a barrier must not go on without them.

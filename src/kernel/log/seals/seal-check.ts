@@ -15,30 +15,60 @@ export type SealCheck = {
   faultsIn(rows: readonly (AtRest | undefined)[]): Promise<ReadonlyMap<AtRest, string | null>> | undefined
   /** Of the fact that describes a document; null also where none does. */
   faultOf(row: AtRest | undefined): Promise<string | null>
-  /** The last seal that this process has written or found valid. */
-  tip(): Tip
-  /** A group of this process is durable. */
-  wrote(seal: Seal): void
-  /** Throws where what is stored does not follow from a tip: nothing may be written on top of it. */
-  follow(from: Tip, onward: Onward): Tip
-  /** The same for readers: a record that was put back or exchanged answers nothing, one with unsealed facts answers what is sealed. */
-  followForReading(from: Tip, onward: Onward): void
-  /** How what is stored does not follow from the tip; null: it does. */
+  /** The last seal that was found valid. Of a replicated database it may be lost in a failover. */
+  seen(): Tip
+  /** The last seal that a commit of this process rests on: it is never lost, and a record without it was put back. */
+  proven(): Tip
+  proved(tip: Tip): void
+  /** A valid seal. */
+  learn(seal: Seal): void
+  /** Throws where what is stored does not follow from what is proven: nothing may be written on top of it. */
+  follow(onward: Onward, from?: Tip): Tip
+  /**
+   * The same for readers, from what was seen when they asked: a record that was put back or exchanged answers nothing, one with unsealed facts
+   * answers what is sealed.
+   */
+  followForReading(from: Tip, onward: Onward): Promise<void>
+  /** How what is stored does not follow from what is known; null: it does. */
   recheck(): Promise<string | null>
 }
 
 /** The name under which a change of the record as a whole is found. */
 const RECORD = 'record'
 
-export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, tag: Tag, report: (difference: Found) => void): SealCheck {
+export type SealCheckOptions = {
+  readonly tag: Tag
+  /** Others write to it as well. */
+  readonly isShared: boolean
+  report(difference: Found): void
+  /** Groups that were seen are gone: so is whatever was read of them. */
+  forget(position: number): void
+}
+
+export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, options: SealCheckOptions): SealCheck {
+  const { tag, isShared, report, forget } = options
   /** By the positions that they cover. */
   const known = new Map<number, Seal>()
-  let tip = NOTHING_SEALED
+  let seen = NOTHING_SEALED
+  let proven = NOTHING_SEALED
 
   function learn(seal: Seal): void {
     for (let position = seal.first; position <= seal.last; position++) setBounded(known, position, seal, limits.sealedPositionsMax)
   }
-  const advance = (next: Tip): void => void (next.position > tip.position && (tip = next))
+
+  function advance(next: Tip, since: readonly Seal[]): void {
+    for (const seal of since) learn(seal)
+    if (next.position > seen.position) seen = next
+    // A store that one process alone has open loses nothing.
+    if (!isShared) proven = seen
+  }
+
+  /** A group that was visible and not replicated yet is gone after a failover: the record goes on from what is proven. */
+  function fallBack(next: Tip): void {
+    seen = next
+    known.clear()
+    forget(next.position)
+  }
 
   /** Undefined: the seal of this position is not known yet. */
   function knownFault(fact: SealedFact): string | null | undefined {
@@ -65,12 +95,31 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, ta
     })
   }
 
-  function follow(from: Tip, onward: Onward): Tip {
+  function follow(onward: Onward, from: Tip = proven): Tip {
     const next = tipAfter(from, onward, tag)
     if (typeof next === 'string') throw new Damaged(RECORD, next)
-    for (const seal of onward.since) learn(seal)
-    advance(next)
+    if (next.position < seen.position) fallBack(next)
+    advance(next, onward.since)
     return next
+  }
+
+  const isBehind = (from: Tip, { position, at }: Onward): boolean => position < from.position || at !== from.tag
+
+  /** Null: it follows. `isPutBack`: what was known is not there. */
+  async function faultBehind(from: Tip, onward: Onward): Promise<{ how: string; isPutBack: boolean } | null> {
+    const next = tipAfter(from, onward, tag)
+    if (typeof next !== 'string') {
+      advance(next, onward.since)
+      return null
+    }
+    const isPutBack = isBehind(from, onward)
+    if (!isPutBack || from.position <= proven.position) return { how: next, isPutBack }
+    const [was, base] = [seen, proven]
+    const now = await backend.onward(base.position)
+    const again = tipAfter(base, now, tag)
+    if (typeof again === 'string') return { how: again, isPutBack: isBehind(base, now) }
+    if (seen === was) fallBack(again)
+    return null
   }
 
   return {
@@ -85,30 +134,23 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, ta
       const { position = null, hash = null } = row?.newest ?? {}
       return position === null || hash === null ? null : (await faults([{ position, hash }]))[0]!
     },
-    tip: () => tip,
-    wrote(seal) {
-      learn(seal)
-      advance({ position: seal.last, tag: seal.tag })
+    seen: () => seen,
+    proven: () => proven,
+    proved(tip) {
+      if (tip.position > proven.position) proven = tip
+      if (tip.position > seen.position) seen = tip
     },
+    learn,
     follow,
-    followForReading(from, onward) {
-      try {
-        follow(from, onward)
-      } catch (error) {
-        if (error instanceof Damaged) report({ what: error.key, how: error.what })
-        if (onward.position < from.position || onward.at !== from.tag) throw error
-      }
+    async followForReading(from, onward) {
+      const fault = await faultBehind(from, onward)
+      if (fault === null) return
+      report({ what: RECORD, how: fault.how })
+      if (fault.isPutBack) throw new Damaged(RECORD, fault.how)
     },
     async recheck() {
-      const from = tip
-      const onward = await backend.onward(from.position)
-      try {
-        follow(from, onward)
-        return null
-      } catch (error) {
-        if (error instanceof Damaged) return error.what
-        throw error
-      }
+      const from = seen
+      return (await faultBehind(from, await backend.onward(from.position)))?.how ?? null
     },
   }
 }
