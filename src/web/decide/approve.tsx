@@ -2,6 +2,7 @@
 import { useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
 import { announce } from '../app/announce.ts'
 import { isSettled, useCommands, useLetters } from '../app/commands.ts'
+import { sentence } from '../item/facts.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Radios, TextArea } from '../parts/fields.tsx'
 import { riskSentence } from '../parts/risk.tsx'
@@ -9,6 +10,7 @@ import { Said, shortDigest } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 import { Guarded } from './guarded.tsx'
+import { decline } from './send.ts'
 
 /** The digest of what is shown, which the answer carries. */
 export function Signs({ item }: { readonly item: Item }) {
@@ -93,6 +95,22 @@ type TextProps = NoProps & {
   readonly blocked: string
   readonly danger?: boolean
   readonly draft: string
+}
+
+export function DeclineDialog({ item, close }: { readonly item: Item; close(): void }) {
+  return (
+    <TextDialog
+      item={item}
+      name="Decline"
+      label="Reason"
+      note={`The agent reads it. ${sentence(item.effects.decline)}`}
+      blocked="Say why you decline."
+      danger
+      draft="decline"
+      close={close}
+      send={(reason) => decline(item, reason)}
+    />
+  )
 }
 
 type ConfirmProps = {

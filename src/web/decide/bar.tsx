@@ -11,6 +11,7 @@ import { useConnection } from '../server/live.ts'
 import { useMe } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
 import { AskBack, Escalate, Extend, Reassign, Snooze } from './dialogs.tsx'
+import { DeclineDialog } from './approve.tsx'
 import { editableOf } from './edit.tsx'
 import { GrantDialog } from './grant.tsx'
 import { useSettled } from './guarded.tsx'
@@ -28,7 +29,7 @@ type Props = {
   accepted(item: Item): void
   advance(): void
 }
-type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Grant'
+type Opened = 'Ask back' | 'Reassign' | 'Snooze' | 'Extend' | 'Escalate' | 'Grant' | 'Decline'
 
 function Tool({
   name,
@@ -101,6 +102,8 @@ function Tools({
   const canGrant = item.card.payload.scope !== undefined && item.task_id !== null
   // Without a deadline there is nothing to extend.
   const canExtend = item.expires_at !== null
+  // Questions that are answered have the button in their bar.
+  const canDecline = item.declinable && item.action === 'APPROVE'
   // C requests changes where that is an answer.
   const commentKey = canChange(item) ? [] : ['c']
   const commands: Command[] = [
@@ -108,6 +111,7 @@ function Tools({
     { title: 'Snooze', keys: ['s'], group: 'This item', run: () => open('Snooze') },
     { title: 'Reassign', keys: ['m'], group: 'This item', run: () => open('Reassign') },
     { title: 'Escalate', group: 'This item', run: () => open('Escalate') },
+    ...(canDecline ? [{ title: 'Decline', group: 'This item' as const, run: () => open('Decline') }] : []),
     ...(canExtend ? [{ title: 'Extend', group: 'This item' as const, run: () => open('Extend') }] : []),
     ...(edit === null ? [] : [{ title: 'Edit', keys: ['e'], group: 'This item' as const, run: edit }]),
     ...(comment === null ? [] : [{ title: 'Comment', keys: commentKey, group: 'This item' as const, run: comment }]),
@@ -133,6 +137,7 @@ function Tools({
         <Tool name="Reassign" icon="person" keyHint="M" press={() => open('Reassign')} />
         {canExtend && <Tool name="Extend" icon="clock" press={() => open('Extend')} />}
         <Tool name="Escalate" icon="alert" press={() => open('Escalate')} />
+        {canDecline && <Tool name="Decline" icon="x" press={() => open('Decline')} />}
       </div>
       <Refused error={pool.error} />
     </>
@@ -158,6 +163,7 @@ function Opened({
   if (what === 'Snooze') return <Snooze {...props} />
   if (what === 'Extend') return <Extend {...props} />
   if (what === 'Escalate') return <Escalate {...props} />
+  if (what === 'Decline') return <DeclineDialog item={item} close={close} />
   return what === 'Grant' ? <GrantDialog item={item} close={close} approve={approve} /> : null
 }
 

@@ -3,17 +3,16 @@ import { useLayoutEffect, useState, type ReactNode } from 'react'
 import { createPortal } from 'react-dom'
 import { CountersignError } from '#sdk/index.ts'
 import { isSettled, useCommands } from '../app/commands.ts'
-import { sentence } from '../item/facts.tsx'
 import { Refused } from '../parts/states.tsx'
 import type { Item } from '../server/types.ts'
 import { ProposedActions, proposedIn } from './actions.tsx'
 import { useChoice, useFile, useTyped, type Prepared } from './answer.tsx'
-import { ApproveBar, Confirm, Signs, TextDialog, type Comment } from './approve.tsx'
+import { ApproveBar, Confirm, DeclineDialog, Signs, type Comment } from './approve.tsx'
 import { HandOver } from './dialogs.tsx'
 import { draftOfEdits, editableOf, patchOf, useEdits } from './edit.tsx'
 import { Guarded } from './guarded.tsx'
 import { isDoubted, sendAgain, useOutgoing } from './outgoing.ts'
-import { approveCheckpoint, decide, decline } from './send.ts'
+import { approveCheckpoint, decide } from './send.ts'
 
 /** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
 function InItem({ children }: { readonly children: ReactNode }) {
@@ -214,19 +213,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
           {buttons}
         </Confirm>
       )}
-      {isDeclining && (
-        <TextDialog
-          item={item}
-          name="Decline"
-          label="Reason"
-          note={`The agent reads it. ${sentence(item.effects.decline)}`}
-          blocked="Say why you decline."
-          danger
-          draft="decline"
-          close={() => setDeclining(false)}
-          send={(reason) => decline(item, reason)}
-        />
-      )}
+      {isDeclining && <DeclineDialog item={item} close={() => setDeclining(false)} />}
     </>
   )
 }
