@@ -361,7 +361,7 @@ test('the log holds no secret, whatever was sent and whatever went wrong', async
     assert.ok(!stderr.includes(secret), `the log holds ${secret}`)
   assert.deepEqual(
     stdout.match(/^[a-z]+/gim),
-    ['countersign', 'Log', 'http', 'The', 'next'],
+    ['countersign', 'Log', 'http', 'The', 'Next'],
     'nothing but where it is, how to sign in and what to do next on stdout',
   )
   for (const line of stderr.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object')

@@ -59,6 +59,7 @@ const ways: Readonly<Record<string, (world: World) => Promise<readonly [string, 
     'collaboration/checkpoint.resolve',
     { checkpoint_id: await blocked(world), action: 'choose', choice: 'a' },
   ],
+  'checkpoint.decline': async (world) => ['collaboration/checkpoint.decline', { checkpoint_id: await blocked(world), reason: 'not now' }],
   'key.issue': () => Promise.resolve(['identity/key.issue', { subject: 'agent_devin' }]),
   'login.issue': () => Promise.resolve(['identity/login.issue', { user_id: 'user_alice' }]),
   'substitute.add': () =>
