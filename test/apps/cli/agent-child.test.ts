@@ -110,7 +110,7 @@ describe('under COUNTERSIGN_AGENT', () => {
       assert.ok(specs.length > 150)
       for (const { words, examples, isLocal } of specs)
         for (const line of examples.length > 0 ? examples : [`countersign ${words.join(' ')}`]) {
-          const said = /(?<=countersign ).*?(?= [|&<]|$)/.exec(line)![0]
+          const said = /(?<=(?:^|[ (])countersign ).*?(?= [|&<]|$)/.exec(line)![0]
           const argv = (said.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll(/^'|'$/g, ''))
           if (argv[0] === 'completion') continue
           const { code, err } = await cli.run(argv)
