@@ -9,9 +9,12 @@ const made = join(root, 'dist', 'web')
 /** Beside the files: what they were made of. */
 export const STAMP = '.made-of'
 
+/** The page, the SDK, and the folders that the SDK's checks of answers come from. */
+const PATTERNS = ['src/web/**/*', 'src/sdk/**/*.ts', 'src/kernel/{codec,foreign}/*.ts', 'src/protocols/execution/{answering,asking}/*.ts']
+
 /** Of all that the page is made of. */
 export function sourceHash(): string {
-  const names = globSync(['src/web/**/*', 'src/sdk/**/*.ts'], { cwd: root, withFileTypes: true })
+  const names = globSync(PATTERNS, { cwd: root, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
   const hash = createHash('sha256')

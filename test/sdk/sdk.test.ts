@@ -588,6 +588,7 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
     'src/sdk/errors.ts',
     'src/sdk/hxp.ts',
     'src/sdk/receipt.ts',
+    'src/sdk/retry-notice.ts',
     'src/sdk/seal.ts',
     'src/sdk/transport/arrivals.ts',
     'src/sdk/transport/http.ts',
@@ -598,6 +599,9 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
     'src/sdk/transport/transport.ts',
     'src/sdk/transport/upload.ts',
   ])
+  // The page loads the checks of answers beside it, when a form is shown.
+  const checks = [...loadedWith(join(root, 'src/sdk/answers.ts'))].map((file) => relative(root, file))
+  assert.deepEqual(checks.filter((file) => !file.startsWith('src/')).toSorted(), ['re2js', 'typebox/schema'])
   assert.ok(loadedWith(join(root, exports['./node']!)).has('node:net'), 'the check sees what it looks for')
 })
 
