@@ -57,6 +57,7 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
       throw error
     },
     ...sequencer,
+    isKeyless: readOnly && options.tag === undefined,
   })
 }
 

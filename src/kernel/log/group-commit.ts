@@ -21,6 +21,8 @@ export type SequencerOptions = {
   fatal(error: unknown): void
   /** Makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
   readonly tag?: Tag
+  /** Opened to be read, without the key: the order and the hashes of seals are checked, and their tags cannot be. */
+  readonly isKeyless?: boolean
   /** Something is not what the record says. */
   found?(difference: Found): void
   /** A listener failed. */
@@ -90,8 +92,9 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   let isSuspect = false
 
   const report = (difference: Found): void => options.found?.(difference)
+  const isValid = (seal: Seal): boolean => options.isKeyless === true || isSeal(seal, tag)
   const seals = createSealCheck(backend, {
-    tag,
+    isValid,
     isShared: backend.news !== undefined,
     report,
     forget: (position) => learn({ position, keys: 'all', wakes: 'all' }),
@@ -389,7 +392,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     keys: backend.keys,
     facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, seals, of, page, report)),
     seals: backend.seals,
-    isSeal: (seal) => isSeal(seal, tag),
+    isSeal: isValid,
     sealFaults: async (facts) => seals.faults(facts),
     sealed: seals.proven,
     recheck: seals.recheck,

@@ -4,8 +4,8 @@ import type { Backend } from '../backend.ts'
 import { setBounded } from '../../codec/bounded-map.ts'
 import { Damaged } from '../../declare/errors.ts'
 import { limits } from '../../limits.ts'
-import type { AtRest, Tag } from '../sealed-documents.ts'
-import { faultUnder, isSeal, NOTHING_SEALED, SEAL_CHANGED, tipAfter, type Onward, type Seal, type SealedFact, type Tip } from './seals.ts'
+import type { AtRest } from '../sealed-documents.ts'
+import { faultUnder, NOTHING_SEALED, SEAL_CHANGED, tipAfter, type Onward, type Seal, type SealedFact, type Tip } from './seals.ts'
 import type { Found } from '../store.ts'
 
 export type SealCheck = {
@@ -37,7 +37,7 @@ export type SealCheck = {
 const RECORD = 'record'
 
 export type SealCheckOptions = {
-  readonly tag: Tag
+  isValid(seal: Seal): boolean
   /** Others write to it as well. */
   readonly isShared: boolean
   report(difference: Found): void
@@ -46,7 +46,7 @@ export type SealCheckOptions = {
 }
 
 export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, options: SealCheckOptions): SealCheck {
-  const { tag, isShared, report, forget } = options
+  const { isValid, isShared, report, forget } = options
   /** By the positions that they cover. */
   const known = new Map<number, Seal>()
   let seen = NOTHING_SEALED
@@ -86,7 +86,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
     const seals = await backend.sealsAt([...new Set(unknown.map(({ position }) => position))])
     const changed = new Set<Seal>()
     for (const seal of seals) {
-      if (isSeal(seal, tag)) learn(seal)
+      if (isValid(seal)) learn(seal)
       else changed.add(seal)
     }
     return facts.map((fact) => {
@@ -96,7 +96,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
   }
 
   function follow(onward: Onward, from: Tip = proven): Tip {
-    const next = tipAfter(from, onward, tag)
+    const next = tipAfter(from, onward, isValid)
     if (typeof next === 'string') throw new Damaged(RECORD, next)
     if (next.position < seen.position) fallBack(next)
     advance(next, onward.since)
@@ -107,7 +107,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
 
   /** Null: it follows. `isPutBack`: what was known is not there. */
   async function faultBehind(from: Tip, onward: Onward): Promise<{ how: string; isPutBack: boolean } | null> {
-    const next = tipAfter(from, onward, tag)
+    const next = tipAfter(from, onward, isValid)
     if (typeof next !== 'string') {
       advance(next, onward.since)
       return null
@@ -116,7 +116,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
     if (!isPutBack || from.position <= proven.position) return { how: next, isPutBack }
     const [was, base] = [seen, proven]
     const now = await backend.onward(base.position)
-    const again = tipAfter(base, now, tag)
+    const again = tipAfter(base, now, isValid)
     if (typeof again === 'string') return { how: again, isPutBack: isBehind(base, now) }
     if (seen === was) fallBack(again)
     return null

@@ -57,7 +57,7 @@ export function faultUnder(seal: Seal | undefined, { position, hash }: SealedFac
 }
 
 /** The new tip, or in words how what is stored does not follow from the tip. */
-export function tipAfter(tip: Tip, { position, at, since }: Onward, tag: Tag): Tip | string {
+export function tipAfter(tip: Tip, { position, at, since }: Onward, isValid: (seal: Seal) => boolean): Tip | string {
   if (position < tip.position)
     return `the record ends at position ${position}, but this installation wrote position ${tip.position}: it was put back to an earlier state`
   if (at !== tip.tag) return `the seal of position ${tip.position} is not the one that was written: the record was exchanged`
@@ -66,7 +66,7 @@ export function tipAfter(tip: Tip, { position, at, since }: Onward, tag: Tag): T
     const follows = seal.first === last.position + 1 && seal.before === last.tag
     if (!follows && (i > 0 || since.length < SEALS_MAX))
       return `the seal of positions ${seal.first} to ${seal.last} does not follow that of position ${last.position}`
-    if (!isSeal(seal, tag)) return `the seal of positions ${seal.first} to ${seal.last} was changed`
+    if (!isValid(seal)) return `the seal of positions ${seal.first} to ${seal.last} was changed`
     last = { position: seal.last, tag: seal.tag }
   }
   if (last.position < position)
