@@ -48,7 +48,7 @@ const command: Surface = {
     const words: readonly string[] = {
       approve: () => {
         const { phrase, comment } = act as Extract<Act, { does: 'approve' }>
-        const typed = typedFor({ ...(phrase === undefined ? {} : { phrase }) }, right)
+        const typed = typedFor((phrase === undefined ? {} : { phrase }), right)
         return ['approve', ...(typed === null ? [] : ['--confirm', typed]), ...(comment === undefined ? [] : ['--reason', comment])]
       },
       reject: () => ['reject'],

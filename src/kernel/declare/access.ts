@@ -1,7 +1,7 @@
 // Actors and roles. The actor is made from the credential and from nothing else; claims of a body about its sender are checked, never
 // believed. Being a person is a registered property, not the spelling of an id.
 import { limits } from '../limits.ts'
-import { isAway, Refusal } from './errors.ts'
+import { Refusal } from './errors.ts'
 import type { Basis, Key, Value } from '../log/store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
@@ -146,7 +146,7 @@ const isOfActor = ({ is }: Role<never>): boolean => is.length < 2
  * state: it must learn neither that, nor be able to make the server look unavailable.
  */
 export function refusalOfLoad(error: unknown, name: string, callers: readonly Role<never>[], actor: Actor): unknown {
-  if (!isAway(error) || !callers.every(isOfActor)) return error
+  if (!(error instanceof Refusal) || error.code !== 'UNAVAILABLE' || !callers.every(isOfActor)) return error
   try {
     authorize(name, callers as readonly Role<unknown>[], actor, null)
     return error

@@ -32,7 +32,7 @@ export function fieldProblem(schema: unknown, value: unknown): FieldProblem | nu
   const first = errors.find(({ keyword }) => keyword !== 'boolean')
   if (isFit || first === undefined) return null
   const { instancePath, keyword, message, params } = first
-  const limits = Object.entries(params as object).filter(([name]) => name !== 'comparison')
+  const limits = Object.entries(params).filter(([name]) => name !== 'comparison')
   return {
     path: instancePath
       .split('/')

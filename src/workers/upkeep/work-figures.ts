@@ -28,8 +28,8 @@ const familyOf = (key: Key): Family | null => kinds.find(([prefix]) => key.start
 const stateIn = (entry: string): string => entry.split('\0').at(-2)!
 const sources = [
   { kind: Request, family: 'items', index: 'open', counts: () => true },
-  { kind: Task, family: 'tasks', index: 'state', counts: (entry: string) => !isTerminal(stateIn(entry) as Task['state']) },
-  { kind: Run, family: 'runs', index: 'project', counts: (entry: string) => isActive(stateIn(entry) as Run['state']) },
+  { kind: Task, family: 'tasks', index: 'state', counts: (entry: string) => !isTerminal(stateIn(entry)) },
+  { kind: Run, family: 'runs', index: 'project', counts: (entry: string) => isActive(stateIn(entry)) },
 ] as const
 
 type Open = { readonly labels: string; readonly since: number | null }
@@ -145,7 +145,7 @@ function openOf(family: Family, value: Value): Open | null {
     return { labels, since: Date.parse(request.created_at) }
   }
   const { state, project_id } = value as Task | Run
-  const counts = family === 'tasks' ? !isTerminal(state as Task['state']) : isActive(state as Run['state'])
+  const counts = family === 'tasks' ? !isTerminal(state) : isActive(state)
   return counts ? { labels: labelsOf({ state, project: project_id }), since: null } : null
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Actor } from '#kernel/declare/access.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
+import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { Store } from '#kernel/log/store.ts'
@@ -70,7 +70,7 @@ function losingStore(after: (memory: Store, trouble: Trouble) => Partial<Store>)
   })
   return { ...memory, ...after(memory, trouble) }
 }
-const away = (): Refusal => new Refusal('UNAVAILABLE', 'the database cannot be reached')
+const away = (): Refusal => new StoreUnavailable('the database cannot be reached', {})
 
 const afterwards: Record<string, (memory: Store, trouble: Trouble) => Partial<Store>> = {
   'its answer cannot be looked up': (memory, trouble) => ({

@@ -14,7 +14,7 @@ const scenes = { ...collaboration.scenes, ...execution.scenes }
 const checksumOf = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 
 async function at(scene: string, byteQuotas: ByteQuotas) {
-  const world = await createWorld({ terms: { byteQuotas } as NonNullable<Parameters<typeof createWorld>[0]>['terms'] })
+  const world = await createWorld({ terms: { byteQuotas } })
   const refs = await world.play(scenes[scene]!)
   const upload = (who: string, name: string, size: number) =>
     world.call(who, 'collaboration/artifact.upload', { task_id: refs['task'].id, checksum: checksumOf(name), size })

@@ -1,6 +1,6 @@
 // A world at a named scene, and what tests ask of it: calls, refusals that change nothing, events and facts.
 import assert from 'node:assert/strict'
-import type { Refusal } from '#kernel/declare/errors.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { Refs, Step } from '#kernel/declare/operation.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { duePrefix, dueUntil, idIn, kindOf } from '#kernel/declare/schema.ts'
@@ -104,7 +104,7 @@ export async function refusalOf(calling: Promise<unknown>): Promise<Refusal> {
   try {
     answer = await calling
   } catch (error) {
-    assert.equal((error as Error).name === 'Conflict' || (error as Error).name === 'Refusal', true, String(error))
+    assert.equal(error instanceof Refusal, true, String(error))
     return error as Refusal
   }
   return assert.fail(`was not refused, but answered ${JSON.stringify(answer).slice(0, 300)}`)

@@ -50,7 +50,7 @@ async function sealed(envelope: Envelope, context: Context): Promise<EarlyMessag
 
 export async function envelopeIn({ envelope, sealed: seals }: EarlyMessage, context: Pick<Context, 'notary'>): Promise<Envelope> {
   const { payload, ...rest } = envelope as Envelope
-  return { ...rest, payload: (await unseal(context, payload, seals)) as Payload }
+  return { ...rest, payload: (await unseal(context, payload, seals)) }
 }
 
 /** A stored message on its way to the dead letters. */

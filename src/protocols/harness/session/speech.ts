@@ -205,7 +205,7 @@ export const close = (script: Script): Outgoing =>
 /** The document as it is from now on, where no transition has said so. */
 export function keep(script: Script, more: Partial<Session>, action: string, detail?: Payload): void {
   script.session = { ...script.session, updated_at: script.context.now, ...more }
-  script.facts.push(fact(action, [image(Session, script.session)], detail ? { detail: detail as Value } : {}))
+  script.facts.push(fact(action, [image(Session, script.session)], detail ? { detail: detail } : {}))
 }
 
 /** Everything together; the cursor goes with it. */

@@ -101,7 +101,7 @@ describe('from R4 on', () => {
       risk,
       payload: { item: 'Delete the database', details: { target: 'db-payments-0' } },
       ...more,
-    } as Asked)
+    })
     return [id, (await owner.execution.inbox.get({ request_id: id })).item.guard.confirm]
   }
   const ways = [

@@ -80,7 +80,7 @@ describe('a batch takes', () => {
       ['review_ready', 'A review is decided by itself.'],
       ['taken_over', 'It is answered by itself.'],
     ] as const) {
-      const there = await stage(collaboration.scenes[scene]!)
+      const there = await stage(collaboration.scenes[scene])
       assert.equal((await there.call('alice', 'execution/inbox.list')).items[0].guard.batch, words)
     }
   })
