@@ -48,7 +48,7 @@ const command: Surface = {
     const words: readonly string[] = {
       approve: () => {
         const { phrase, comment } = act as Extract<Act, { does: 'approve' }>
-        const typed = typedFor((phrase === undefined ? {} : { phrase }), right)
+        const typed = typedFor(phrase === undefined ? {} : { phrase }, right)
         return ['approve', ...(typed === null ? [] : ['--confirm', typed]), ...(comment === undefined ? [] : ['--reason', comment])]
       },
       reject: () => ['reject'],
@@ -173,25 +173,25 @@ type Law = {
   readonly asked: () => Promise<any>
   readonly act: Act
   /** The status, the result and the reason of the receipt afterwards. */
-  readonly then: readonly [status: string, result?: unknown, reason?: string]
+  readonly leaves: readonly [status: string, result?: unknown, reason?: string]
 }
 const OPEN = ['pending'] as const
 const laws: readonly Law[] = [
-  { law: 'R4 is not approved without its phrase', asked: grave, act: { does: 'approve' }, then: OPEN },
-  { law: 'R4 is not approved by another phrase', asked: grave, act: { does: 'approve', phrase: 'wrong' }, then: OPEN },
-  { law: 'R4 is approved by its phrase', asked: grave, act: { does: 'approve', phrase: 'right' }, then: ['completed', 'approved'] },
-  { law: 'Enter alone neither approves nor rejects', asked: grave, act: { does: 'press Enter' }, then: OPEN },
-  { law: 'a no is never sent as a value', asked: value, act: { does: 'reject' }, then: OPEN },
-  { law: 'a no is never sent as a choice', asked: choice, act: { does: 'reject' }, then: OPEN },
-  { law: 'a value that breaks its rule is not sent', asked: value, act: { does: 'provide', value: '99' }, then: OPEN },
-  { law: 'a comment goes with a yes', asked: small, act: { does: 'approve', comment: 'Only once.' }, then: ['completed', 'approved', 'Only once.'] }, // prettier-ignore
+  { law: 'R4 is not approved without its phrase', asked: grave, act: { does: 'approve' }, leaves: OPEN },
+  { law: 'R4 is not approved by another phrase', asked: grave, act: { does: 'approve', phrase: 'wrong' }, leaves: OPEN },
+  { law: 'R4 is approved by its phrase', asked: grave, act: { does: 'approve', phrase: 'right' }, leaves: ['completed', 'approved'] },
+  { law: 'Enter alone neither approves nor rejects', asked: grave, act: { does: 'press Enter' }, leaves: OPEN },
+  { law: 'a no is never sent as a value', asked: value, act: { does: 'reject' }, leaves: OPEN },
+  { law: 'a no is never sent as a choice', asked: choice, act: { does: 'reject' }, leaves: OPEN },
+  { law: 'a value that breaks its rule is not sent', asked: value, act: { does: 'provide', value: '99' }, leaves: OPEN },
+  { law: 'a comment goes with a yes', asked: small, act: { does: 'approve', comment: 'Only once.' }, leaves: ['completed', 'approved', 'Only once.'] }, // prettier-ignore
   ...[value, choice, small].map((asked, i): Law => ({
     law: `${['a value', 'a choice', 'an approval'][i]} can be declined with a reason`,
     asked,
     act: { does: 'decline', reason: 'Not from me.' },
-    then: ['declined', null, 'declined: Not from me.'],
+    leaves: ['declined', null, 'declined: Not from me.'],
   })),
-  { law: 'nothing is declined without a reason', asked: value, act: { does: 'decline', reason: '' }, then: OPEN },
+  { law: 'nothing is declined without a reason', asked: value, act: { does: 'decline', reason: '' }, leaves: OPEN },
 ]
 
 const surfaces: Readonly<Record<string, Surface>> = { 'the page': inPage, 'the terminal': terminal, 'the command': command }
@@ -203,7 +203,7 @@ describe('a decision', { concurrency: 3 }, () => {
         law,
         asked,
         act,
-        then: [status, result, reason],
+        leaves: [status, result, reason],
       } of laws)
         test(law, async () => {
           const { id } = await asked()

@@ -62,7 +62,7 @@ export function boundedLog(log: Log, perMinute: number, now: () => number): Boun
     (level: Level) =>
     (name: string, fields: object, words: string): void => {
       const missed = unlogged.get(name) ?? 0
-      if (!meter.take(name)) return  setBounded(unlogged, name, missed + 1, NAMES_MAX)
+      if (!meter.take(name)) return setBounded(unlogged, name, missed + 1, NAMES_MAX)
       unlogged.delete(name)
       log[level](missed === 0 ? fields : { ...fields, unlogged: missed }, words)
     }

@@ -70,7 +70,7 @@ const withComment = (comment: string): { readonly reason?: string } => (comment 
 const yesDrafts = ({ request_id }: Item): string[] => [`comment/${request_id}`]
 
 function ReviewKind({ item, isShown, isCommenting, isEditing: _, ...rest }: KindProps) {
-  const { options = [] } = item.card.payload
+  const { options } = item.card.payload
   return (
     <>
       <NotSent item={item} again={() => sendAgain(item.request_id)} />

@@ -48,7 +48,7 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
   })
   async function until(look: () => boolean | Promise<boolean>): Promise<void> {
     for (let tries = 0; !(await look()); tries++) {
-      assert.ok(tries < 1_200, `${look} did not come`)
+      assert.ok(tries < 1_200, `${String(look)} did not come`)
       await sleep(25)
     }
   }

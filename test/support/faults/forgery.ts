@@ -46,9 +46,9 @@ export function forgeInFolder(folder: string): void {
     const one = <T>(text: string): T => db.prepare(text.replaceAll('%', '')).get() as T
     const { fact, image, doc } = forgedBy(one(LAST), one(NEWEST))
     db.exec('BEGIN IMMEDIATE')
-    db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)').run(...(fact))
+    db.prepare('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)').run(...fact)
     db.prepare('INSERT INTO images VALUES (?, ?, ?, ?, ?, ?, ?)').run(...(image as (string | number | null)[]))
-    db.prepare('UPDATE docs SET version = ?, image = ? WHERE key = ?').run(...(doc))
+    db.prepare('UPDATE docs SET version = ?, image = ? WHERE key = ?').run(...doc)
     db.exec('COMMIT')
   } finally {
     db.close()

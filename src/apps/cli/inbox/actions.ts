@@ -199,7 +199,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     shownAgain,
     answer(item, key) {
       const result = verdictOf(item, key.toLowerCase())
-      if (key === 'p') isFile(item) ? sendingFile(item) : providing(item)
+      if (key === 'p') (isFile(item) ? sendingFile : providing)(item)
       else if (key === 'd') declining(item)
       else if (key === 't') telling(item)
       else if (key === 'h') handing(item)

@@ -2,7 +2,7 @@
 // folder that is served at the same address is another server, and no key of the one is any good there.
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readText, writeAtomically } from '../../server/folder/data-folder.ts'
+import { readText, writeAtomically } from '../../server/folder/small-files.ts'
 import { usage } from '../exit-codes.ts'
 import { installationAt } from './http.ts'
 import type { Io } from '../terminal.ts'

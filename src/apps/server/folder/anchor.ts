@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { runLoop } from '#workers/loop.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
-import { readText, writeAtomically } from './data-folder.ts'
+import { readText, writeAtomically } from './small-files.ts'
 
 export type Anchor = {
   /** The name of the key that the record is sealed with. */

@@ -1,6 +1,6 @@
 // The folder that holds everything: private to its user, and used by one server at a time.
 import { accessSync, closeSync, constants, fstatSync, fsyncSync, mkdirSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
-import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import type { Found } from '#kernel/log/store.ts'
@@ -8,6 +8,7 @@ import type { FindingsFile } from '#workers/upkeep/findings.ts'
 import type { SeenFile } from '#workers/presence.ts'
 import type { Marker, MarkerFile } from '#workers/upkeep/record-verifier.ts'
 import { anchorFile, type AnchorFile } from './anchor.ts'
+import { readText, writeAtomically } from './small-files.ts'
 import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
 import { StartError } from '../start-error.ts'
 
@@ -189,36 +190,5 @@ function seenFile(path: string): SeenFile {
       }
     },
     write: (seen) => writeAtomically(path, `${JSON.stringify(Object.fromEntries([...seen].map(([id, at]) => [id, timestampOf(at)])))}\n`),
-  }
-}
-
-/** null: there is no such file. */
-export async function readText(path: string): Promise<string | null> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
-}
-
-/** The whole file or the one before, also after a power cut; readable by its owner alone. */
-export async function writeAtomically(path: string, text: string): Promise<void> {
-  const temporary = `${path}.new`
-  await rm(temporary, { force: true })
-  const file = await open(temporary, 'wx', 0o600)
-  try {
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await chmod(temporary, 0o600)
-  await rename(temporary, path)
-  const folder = await open(dirname(path), 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
   }
 }

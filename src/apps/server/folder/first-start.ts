@@ -7,7 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { authenticate, partsOf } from '#protocols/identity/authenticate.ts'
 import { ADMIN_SERVICE, DEFAULT_PROJECT, Project, User } from '#protocols/identity/schema.ts'
-import { readText, writeAtomically } from './data-folder.ts'
+import { readText, writeAtomically } from './small-files.ts'
 import { closeToOthers } from './key-files.ts'
 
 export const OWNER = 'user_owner'

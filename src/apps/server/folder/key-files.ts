@@ -9,7 +9,7 @@ import type { KeyNames } from '#protocols/identity/schema.ts'
 import { serverKeyId } from '#workers/keys/notary.ts'
 import { newRing, ringFrom, rotateRing, type KeyRing } from '#workers/keys/key-ring.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
-import { readText, writeAtomically } from './data-folder.ts'
+import { readText, writeAtomically } from './small-files.ts'
 import { lockFile, lockFolder } from './folder-lock.ts'
 import { StartError } from '../start-error.ts'
 

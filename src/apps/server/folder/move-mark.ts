@@ -6,7 +6,7 @@ import type { Store } from '#kernel/log/store.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { WrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { StartError } from '../start-error.ts'
-import { readText, writeAtomically } from './data-folder.ts'
+import { readText, writeAtomically } from './small-files.ts'
 
 /** `copy_of`, `moved_to`: a data folder, or a database without its password. */
 export type MoveMark = { readonly copy_of: string; readonly at: string } | { readonly moved_to: string; readonly at: string }

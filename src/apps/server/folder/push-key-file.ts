@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { newPushRing, pushRingFrom, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
 import { StartError } from '../start-error.ts'
-import { writeAtomically } from './data-folder.ts'
+import { writeAtomically } from './small-files.ts'
 
 export const pushFile = (keys: string): string => join(keys, 'push.json')
 export const textOfPushRing = (ring: PushRing): string => `${JSON.stringify(ring, null, 2)}\n`

@@ -125,7 +125,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
   return {
     faults,
     faultsIn(rows) {
-      const described = rows.filter((row) => row?.newest?.position != null && row.newest.hash !== null) as AtRest[]
+      const described = rows.filter((row) => (row?.newest?.position ?? null) !== null && row!.newest!.hash !== null) as AtRest[]
       const found = faults(described.map(({ newest }) => ({ position: newest!.position!, hash: newest!.hash! })))
       if (Array.isArray(found) && found.every((fault) => fault === null)) return undefined
       return Promise.resolve(found).then((all) => new Map(described.map((row, i) => [row, all[i]!])))

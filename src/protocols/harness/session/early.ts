@@ -7,7 +7,7 @@ import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { harnessIn } from '../access.ts'
-import { DEAD, eventQueue, type Envelope, type Payload } from '../envelope.ts'
+import { DEAD, eventQueue, type Envelope } from '../envelope.ts'
 import { Early, routeId, Session, type EarlyMessage } from '../schema.ts'
 import type { DeadReason } from '../wire.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
@@ -50,7 +50,7 @@ async function sealed(envelope: Envelope, context: Context): Promise<EarlyMessag
 
 export async function envelopeIn({ envelope, sealed: seals }: EarlyMessage, context: Pick<Context, 'notary'>): Promise<Envelope> {
   const { payload, ...rest } = envelope as Envelope
-  return { ...rest, payload: (await unseal(context, payload, seals)) }
+  return { ...rest, payload: await unseal(context, payload, seals) }
 }
 
 /** A stored message on its way to the dead letters. */

@@ -5,7 +5,6 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Context, Made } from '#kernel/declare/operation.ts'
-import type { Value } from '#kernel/log/store.ts'
 import {
   COMMANDS,
   commandKey,

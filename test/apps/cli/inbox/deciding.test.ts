@@ -189,6 +189,6 @@ test('at the terminal: a value that is a verdict word is asked about, a question
   assert.equal(ran.code, 0, lastFrame(ran))
   const ended = async (request_id: string) => owner.execution.request.get({ request_id })
   assert.deepEqual([(await ended(token)).request.status, (await ended(token)).receipt?.reason], ['declined', 'declined: I do not have it.'])
-  assert.equal(((await ended(contract)).receipt?.result as { name: string }).name, 'signed.txt')
+  assert.equal(((await ended(contract)).receipt!.result as { name: string }).name, 'signed.txt')
   assert.equal((await owner.collaboration.task.get({ task_id: task.id })).task.state, 'in_progress')
 })
