@@ -35,9 +35,7 @@ export function decline(item: Item, reason: string): void {
     title,
     digest,
     verb: 'Declining',
-    send: async () =>
-      ((await call('execution/request.decline' as never, { request_id, digest, reason } as never)) as { receipt?: unknown }).receipt ??
-      null,
+    send: async () => (await call('execution/request.decline', { request_id, digest, reason })).receipt ?? null,
     arrived: () => dropDraft(`decline/${request_id}`),
   })
 }
