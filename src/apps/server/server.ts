@@ -27,6 +27,7 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
+import { keepAnchor } from '#workers/upkeep/anchor.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
 import { jwksOf } from '#workers/keys/key-ring.ts'
 import { createNotary, serverKeyId } from '#workers/keys/notary.ts'
@@ -50,7 +51,7 @@ import { setUpDevelopment } from './identity/development.ts'
 import { quietBy, withoutWrites, type MoveMark, type Quiet } from './folder/move-mark.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
-import { keepAnchor } from './folder/anchor.ts'
+import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
 import { namesOf, replacedIn, SERVER_KEY, watchKeys, type Keys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
 import { createSessions, type Sessions } from './identity/authenticator.ts'
@@ -142,7 +143,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => self.leases && within(self.leases.stop(), LEASES_MS))
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const serverKey = serverKeyId(keys.server)
-  const anchor = config.database ? folder.sharedAnchor : folder.anchor
+  const anchor = (config.database ? sharedAnchorIn : anchorIn)(folder.path)
   const beforehand = { path: folder.path, marker, anchor, serverKey, isNewKey: replacedIn(folder.keys).includes(SERVER_KEY) }
   const starting = { keys, folder, config, findings, log }
   // Without the right key no seal fits.

@@ -12,6 +12,7 @@ import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
 import type { Worker } from '#workers/worker.ts'
 import { realEntropy } from './clock.ts'
 import type { DataFolder } from './folder/data-folder.ts'
+import { anchorIn } from './folder/anchor.ts'
 import { markSealed, openKeys, replacedIn, SERVER_KEY, wasSealed, type Keys } from './folder/key-files.ts'
 import { openPushKeys } from './folder/push-key-file.ts'
 import type { Config } from './settings/config.ts'
@@ -65,7 +66,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const retags = replacedIn(folder.keys).includes(SERVER_KEY)
-  const isAccepted = retags || (await folder.anchor.read())?.accepted === true
+  const isAccepted = retags || (await anchorIn(folder.path).read())?.accepted === true
   const tags = { tag: taggerOf(keys.server), retags, wasSealed: wasSealed(folder.keys) && !isAccepted }
   const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)

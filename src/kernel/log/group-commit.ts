@@ -23,6 +23,8 @@ export type SequencerOptions = {
   readonly tag?: Tag
   /** Opened to be read, without the key: the order and the hashes of seals are checked, and their tags cannot be. */
   readonly isKeyless?: boolean
+  /** False as long as the key is not known: until then only values without tags are asked for. */
+  hasKey?(): boolean
   /** Something is not what the record says. */
   found?(difference: Found): void
   /** A listener failed. */
@@ -346,7 +348,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     asking = backend.news!(from.position)
       .then(async ({ hint, onward }) => {
         if (hint) learn(hint)
-        await seals.followForReading(from, onward)
+        if (options.hasKey?.() !== false) await seals.followForReading(from, onward)
         over = mine
       })
       .finally(() => (asking = null))

@@ -214,6 +214,7 @@ test('a clock that is an hour from that of the database is told in the log', { s
     clock: { ...realClock, now: () => Date.now() + 3_600_000 },
     log: { warn: (_: object, words: string) => said.push(words) },
     findings: { add: () => undefined },
+    config: { skipVerify: false, readOnly: false },
     onFatal: assert.fail,
   } as unknown as StorageParts
   const settings = { url, secret: { name: 'COUNTERSIGN_SECRET', text: SECRET }, blobs: null, isReplicatedOnly: false }

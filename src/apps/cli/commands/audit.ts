@@ -231,12 +231,12 @@ export const acceptSpec = spec(
     async run(context) {
       const { io, globals, paint } = context
       const folder = dataFolder(io, globals)
-      const { anchorFile } = await import('../../server/folder/anchor.ts')
-      const { anchorIn, markerIn, sharedAnchorIn } = await import('../../server/folder/data-folder.ts')
+      const { anchorIn, sharedAnchorIn } = await import('../../server/folder/anchor.ts')
+      const { markerIn } = await import('../../server/folder/data-folder.ts')
       const { lockFolder } = await import('../../server/folder/folder-lock.ts')
       const free = orRefused(() => lockFolder(folder, `a server uses ${folder}: stop it first`))
       try {
-        const files = [anchorIn(folder), sharedAnchorIn(folder)].map(anchorFile)
+        const files = [anchorIn(folder), sharedAnchorIn(folder)]
         const anchors = await Promise.all(files.map(async (file) => ({ file, anchor: await file.read() })))
         const found = anchors.flatMap(({ file, anchor }) => (anchor ? [{ file, anchor }] : []))
         if (found.length === 0)

@@ -8,8 +8,8 @@ import { serverKeyId } from '#workers/keys/notary.ts'
 import { differenceAt } from '#workers/upkeep/record-verifier.ts'
 import { keysBeside } from '../../server/folder/record-check.ts'
 import { realClock } from '../../server/clock.ts'
-import { anchorFile, differenceFromAnchor } from '../../server/folder/anchor.ts'
-import { anchorIn, markerFile, markerIn } from '../../server/folder/data-folder.ts'
+import { anchorIn, differenceFromAnchor } from '../../server/folder/anchor.ts'
+import { markerFile, markerIn } from '../../server/folder/data-folder.ts'
 import { keysIn, readRing, serverKeyOrNull } from '../../server/folder/key-files.ts'
 import { openStore } from './folder.ts'
 
@@ -22,7 +22,7 @@ async function againstMarker(store: Store, folder: string): Promise<Difference |
 
 /** Null also where the folder has no anchor, or one that the operator set aside. */
 async function againstAnchor(store: Store, folder: string, server: Uint8Array | null): Promise<Difference | null> {
-  const anchor = await anchorFile(anchorIn(folder)).read()
+  const anchor = await anchorIn(folder).read()
   return anchor && !anchor.accepted && server ? differenceFromAnchor(store, anchor, serverKeyId(server)) : null
 }
 

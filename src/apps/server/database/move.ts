@@ -17,8 +17,8 @@ import { sqliteStore } from '#stores/sqlite.ts'
 import { serverKeyId, taggerOf } from '#workers/keys/notary.ts'
 import { createVerification, NOTHING_VERIFIED } from '#workers/upkeep/record-verifier.ts'
 import { lockFolder } from '../folder/folder-lock.ts'
-import { anchorFile } from '../folder/anchor.ts'
-import { anchorIn, makeFolder } from '../folder/data-folder.ts'
+import { anchorIn } from '../folder/anchor.ts'
+import { makeFolder } from '../folder/data-folder.ts'
 import { keysIn, markSealed, ringFile, serverFile } from '../folder/key-files.ts'
 import { markIn, placeOf, sharedMark, type MoveMark } from '../folder/move-mark.ts'
 import { pushFile } from '../folder/push-key-file.ts'
@@ -290,8 +290,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       await markSealed(keysIn(data))
       const last = (await databaseSide(store).last(seals)) as number | null
       const [seal] = last === null ? [] : await store.seals(last - 1, 1)
-      if (seal)
-        await anchorFile(anchorIn(data)).write({ key: serverKeyId(Buffer.from(key, 'base64url')), position: seal.last, tag: seal.tag })
+      if (seal) await anchorIn(data).write({ key: serverKeyId(Buffer.from(key, 'base64url')), position: seal.last, tag: seal.tag })
       const { rm } = await import('node:fs/promises')
       const at = timestampOf(Date.now())
       await markIn(data).write({ copy_of: placeOf(settings.url), at })

@@ -1,5 +1,6 @@
 // Storage in a PostgreSQL that several servers share. The needs on that database are checked before anything is answered.
 import pg from 'pg'
+import type { Tag } from '#kernel/log/sealed-documents.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
 import { connectAlone, SCHEMA, wordsFor } from '#stores/postgres/link.ts'
 import { blobPool, createPins } from '#stores/postgres/pins.ts'
@@ -13,6 +14,7 @@ import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
 import type { Storage, StorageParts } from '../storage.ts'
 import { sharedMark } from '../folder/move-mark.ts'
+import { sharedAnchorIn } from '../folder/anchor.ts'
 import { createDatabaseFigures } from './figures.ts'
 import { secretFrom } from './secret.ts'
 import { openSharedKeys, openSharedPushKeys, sealShared, sharedMarker, type SealWish } from './shared-keys.ts'
@@ -35,7 +37,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
   let durability = await orStartError(() => checked(settings))
   const figures = createDatabaseFigures()
   // The tag needs a key that stands in the database, and the first question needs no tag.
-  let tag = (_: string): string => ''
+  let tag: Tag | null = null
   const store = await orStartError(() =>
     postgresStore(settings.url, {
       node,
@@ -43,7 +45,8 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
       ...(signal ? { signal } : {}),
       fatal: onFatal,
       found: findings.add,
-      tag: (text) => tag(text),
+      tag: (text) => tag?.(text) ?? '',
+      hasKey: () => tag !== null,
       bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
       committed: figures.commit.add,
       asked: figures.barrier.add,
@@ -61,7 +64,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
     tag = taggerOf(keys.server)
     const wish = async (): Promise<SealWish> => ({
       isForced: parts.config.skipVerify,
-      isAccepted: (await parts.folder.sharedAnchor.read())?.accepted === true,
+      isAccepted: (await sharedAnchorIn(parts.folder.path).read())?.accepted === true,
     })
     // A record without seals is sealed by a server that may write.
     for (const difference of parts.config.readOnly ? [] : await orStartError(() => sealShared(settings.url, values, wish, signal)))

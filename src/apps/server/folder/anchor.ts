@@ -1,11 +1,9 @@
 // The anchor: the last seal of the record that this server has seen, in a file outside of the database. A database that was put back to an
 // earlier state has valid seals, and lacks this one.
-import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Difference } from '#kernel/log/hash-chain.ts'
-import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
-import { runLoop } from '#workers/loop.ts'
-import type { Worker, WorkerLog } from '#workers/worker.ts'
+import type { AnchorKeeping } from '#workers/upkeep/anchor.ts'
 import { readText, writeAtomically } from './small-files.ts'
 
 export type Anchor = {
@@ -17,15 +15,17 @@ export type Anchor = {
   readonly accepted?: true
 }
 
-export type AnchorFile = {
-  readonly path: string
+export type AnchorFile = AnchorKeeping & {
   /** Null: there is none that can be read. */
   read(): Promise<Anchor | null>
   write(anchor: Anchor): Promise<void>
-  remove(): void
 }
 
-export function anchorFile(path: string): AnchorFile {
+export const anchorIn = (data: string): AnchorFile => anchorFile(join(data, 'anchor.json'))
+/** Of a database that several servers share. */
+export const sharedAnchorIn = (data: string): AnchorFile => anchorFile(join(data, 'anchor.postgres.json'))
+
+function anchorFile(path: string): AnchorFile {
   return {
     path,
     async read() {
@@ -38,7 +38,6 @@ export function anchorFile(path: string): AnchorFile {
       }
     },
     write: (anchor) => writeAtomically(path, `${JSON.stringify(anchor)}\n`),
-    remove: () => rmSync(path, { force: true }),
   }
 }
 
@@ -54,35 +53,4 @@ export async function differenceFromAnchor(store: Store, { key, position, tag }:
       ? `it ends at position ${last}, and this server has seen position ${position}: it was put back to an earlier state`
       : `the seal of position ${position} is not the one that this server has seen`,
   )
-}
-
-const WRITE_MS = 5_000
-
-/** Writes the anchor again and again, and at a stop. */
-export function keepAnchor(store: Store, file: AnchorFile, key: string, clock: Clock, log: WorkerLog): Worker {
-  let written = ''
-  async function write(): Promise<void> {
-    const { position, tag } = store.sealed()
-    if (position === 0 || tag === written) return
-    await file.write({ key, position, tag })
-    written = tag
-  }
-  const loop = runLoop({
-    name: 'anchor',
-    clock,
-    log,
-    failed: `${file.path} could not be written; trying again`,
-    failedMs: WRITE_MS,
-    async turn() {
-      await write()
-      return WRITE_MS
-    },
-  })
-  return {
-    ...loop,
-    async stop() {
-      await loop.stop()
-      await write().catch((error: unknown) => log.warn({ error: String(error) }, `${file.path} could not be written`))
-    },
-  }
 }

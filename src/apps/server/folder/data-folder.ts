@@ -7,7 +7,6 @@ import type { Found } from '#kernel/log/store.ts'
 import type { FindingsFile } from '#workers/upkeep/findings.ts'
 import type { SeenFile } from '#workers/presence.ts'
 import type { Marker, MarkerFile } from '#workers/upkeep/record-verifier.ts'
-import { anchorFile, type AnchorFile } from './anchor.ts'
 import { readText, writeAtomically } from './small-files.ts'
 import { holdFolder, unwritable, type FolderLock } from './folder-lock.ts'
 import { StartError } from '../start-error.ts'
@@ -20,9 +19,6 @@ export type DataFolder = {
   /** Signing and sealing keys. */
   readonly keys: string
   readonly marker: MarkerFile
-  readonly anchor: AnchorFile
-  /** The same for a database that several servers share. */
-  readonly sharedAnchor: AnchorFile
   readonly findings: FindingsFile
   readonly seen: SeenFile
   readonly reserve: Reserve
@@ -47,8 +43,6 @@ export function openDataFolder(path: string): DataFolder {
     blobs: join(path, 'blobs'),
     keys: join(path, 'keys'),
     marker: markerFile(markerIn(path)),
-    anchor: anchorFile(anchorIn(path)),
-    sharedAnchor: anchorFile(sharedAnchorIn(path)),
     findings: findingsFile(join(path, 'findings.json')),
     seen: seenFile(join(path, 'seen.json')),
     reserve,
@@ -135,8 +129,6 @@ function reserveIn(path: string): Reserve {
   }
 }
 
-export const anchorIn = (path: string): string => join(path, 'anchor.json')
-export const sharedAnchorIn = (path: string): string => join(path, 'anchor.postgres.json')
 export const markerIn = (path: string): string => join(path, 'verified.json')
 
 /** Null: a marker that cannot be read costs a verification from the start, nothing else. */
