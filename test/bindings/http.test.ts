@@ -187,7 +187,7 @@ test('a path that is not there is 404, a method that is not possible is 405 and 
     ['/v1/toy/note.write?x=1', 'DELETE', 'POST'],
     ['/v1/toy/note.write', 'OPTIONS', 'POST'],
     ['/health', 'POST', 'GET, HEAD'],
-    ['/login', 'POST', 'HEAD, GET'],
+    ['/login', 'PUT', 'HEAD, GET, POST'],
     ['/', 'PUT', 'GET, HEAD'],
   ] as const) {
     const answer = await send(port, path, { method })

@@ -189,7 +189,9 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
   test('a fact that is appended: refused by every running server, named, and no start', async (t) => {
     const servers = await startServers(t, 2)
     const [a, b] = servers.nodes as [Node, Node]
-    assert.equal((await healthOf(a.port))['record.anchor'], 'kept')
+    // Of two that start at once one makes the record, and the other finds it.
+    const anchors = await Promise.all([a, b].map(async ({ port }) => (await healthOf(port))['record.anchor']))
+    assert.ok(anchors.includes('kept'), anchors.join())
     const { alice } = await enroll(a.port, servers.adminKey)
     for (const node of [a, b]) assert.equal((await node.call(alice, 'identity/me.get')).status, 200)
     await forgeInPostgres(servers.url, true)

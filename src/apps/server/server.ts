@@ -48,7 +48,7 @@ import { hostInUrl, isPublic, publicOrigin, type Config } from './settings/confi
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
-import { quietBy, withoutWrites, type MoveMark, type Quiet } from './folder/move-mark.ts'
+import { markIn, quietBy, withoutWrites, type MoveMark, type Quiet } from './folder/move-mark.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
@@ -125,6 +125,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const tls = config.tls === null ? undefined : readTls(config.tls, clock.now(), log)
   const folder = openDataFolder(config.data)
   undo.push(folder.release)
+  // Before anything is opened for writing.
+  if (!config.database) quietBy(await markIn(folder.path).read(), config.readOnly)
   // A database may let a start wait: for another server that migrates, or for its own answer.
   const early = config.database ? await listening(() => listenEarly(tls, config.port, config.host), config) : null
   undo.push(() => early?.stop())
@@ -233,7 +235,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (!quiet) workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
   const harness = runHarness(quiet ? null : config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
-  const sessions = await sessionsOf(kernel, config, log)
+  const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log)
   const metrics = createMetrics(async () => [
     '# HELP countersign_info The release that these figures are of.',
     '# TYPE countersign_info gauge',

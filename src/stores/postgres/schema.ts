@@ -43,7 +43,8 @@ export const steps: readonly string[] = [
    CREATE INDEX blob_pins_checksum ON blob_pins (checksum)`,
   // Open requests have one order: tier, risk, deadline, age. It follows whose turn it is (\`urgent\`), the group (\`called\`), or the person
   // alone (the others, which had priority and age, and are counted by the tier now).
-  `CREATE TEMPORARY TABLE moved ON COMMIT DROP AS
+  `SELECT 1 FROM head WHERE one FOR UPDATE;
+   CREATE TEMPORARY TABLE moved ON COMMIT DROP AS
      SELECT s.entry, array_to_string(s.parts[1:s.kept] || ARRAY[
          (CASE s.request->>'priority' WHEN 'critical' THEN 1 WHEN 'high' THEN 5 WHEN 'normal' THEN 6 ELSE 7 END
            - CASE WHEN s.request->>'overdue' = 'false' AND s.request->>'escalated_at' IS NULL THEN 0

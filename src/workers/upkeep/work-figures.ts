@@ -1,5 +1,6 @@
 // Figures of the work for /metrics: open items, time to a decision, answers, tasks, runs and failed deliveries. Facts of this and of other servers
 // keep them up to date; documents that were there before are read once, when the figures are first asked for.
+import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Key, Sealed, Value } from '#kernel/log/store.ts'
@@ -65,7 +66,7 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
     if (receipt === undefined) return
     const result = resultOf({ ...request, receipt })
     answers.set(result, (answers.get(result) ?? 0) + 1)
-    if (receipt.basis.kind !== 'role') return
+    if (receipt.basis.kind !== 'role' || receipt.by === SYSTEM_ID) return
     sum += receipt.duration_seconds
     count++
     const at = DECISION_SECONDS.findIndex((bound) => receipt.duration_seconds <= bound)
@@ -103,9 +104,12 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
   async function lines(): Promise<string[]> {
     await (loading ??= load().catch((error: unknown) => {
       loading = null
+      for (const family of Object.values(families)) family.clear()
+      told.clear()
       throw error
     }))
-    const oldest = Math.min(now(), ...[...families.items.values()].map(({ since }) => since ?? now()))
+    let oldest = now()
+    for (const { since } of families.items.values()) oldest = Math.min(oldest, since ?? oldest)
     return [
       ...gauge('countersign_items_open', 'Open items of all inboxes.', talliedIn(families.items)),
       ...gauge('countersign_item_oldest_seconds', 'Age of the oldest open item.', [['', (now() - oldest) / 1_000]]),

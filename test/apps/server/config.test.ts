@@ -50,6 +50,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     noticesPerHourMax: 60,
     web: 'on',
     skipVerify: false,
+    readOnly: false,
     link: false,
   })
   const env = {

@@ -1,4 +1,5 @@
 // Commands for a database that several servers share: a new admin key, the rotation of its signing keys, and moves to it and back.
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { KeyRing } from '#workers/keys/key-ring.ts'
 import type { PushRing } from '#workers/keys/push-keys.ts'
@@ -167,7 +168,7 @@ const adopt = spec('adopt', 'Make a copy, such as `migrate` leaves, the installa
     const data = dataFolder(io, globals)
     const adopted = settings
       ? await inDatabase(settings, async ({ values }) => adoptAt(sharedMark(values), 'the database'))
-      : await adoptAt(markIn(data), data)
+      : await adoptFolder(data)
     if (json) return void io.out.write(`${JSON.stringify({ adopted })}\n`)
     io.out.write(
       adopted
@@ -176,6 +177,12 @@ const adopt = spec('adopt', 'Make a copy, such as `migrate` leaves, the installa
     )
   },
 })
+
+function adoptFolder(data: string): Promise<boolean> {
+  if (!existsSync(join(data, 'countersign.db')))
+    throw new CliError(exits.refused, 'NOT_ADOPTED', `there is no Countersign data in ${data}`, 'name the folder with --data')
+  return adoptAt(markIn(data), data)
+}
 
 async function adoptAt(file: MarkFile, where: string): Promise<boolean> {
   const mark = await file.read().catch((error: unknown) => {

@@ -16,7 +16,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
-  Server: ['up', 'doctor', 'admin-key', 'migrate', 'completion'],
+  Server: ['up', 'doctor', 'admin-key', 'migrate', 'adopt', 'completion'],
 }
 /** Words that stand between a noun and its verbs. */
 export const innerNouns: Readonly<Record<string, string>> = { 'device audit': 'the audit file of a daemon: verify' }

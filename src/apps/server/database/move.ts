@@ -263,13 +263,15 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       ])
       if (!server || !ring) throw new StartError('there is no installation in the database')
       if (await values.read(MOVE_NAME)) throw new StartError('a move into this database is not finished')
-      refuseMoved(await sharedMark(values).read())
+      if (!existsSync(note)) refuseMoved(await sharedMark(values).read())
       await sealShared(settings.url, values)
       const key = serverKeyIn(server.text)
       const tag = taggerOf(Buffer.from(key, 'base64url'))
       useTag(tag)
       const facts = await verify(store, 'the database')
       await writeFile(note, '', { mode: 0o600 })
+      // Before there is anything to start: a folder that was cut off is a copy, too.
+      await markIn(data).write({ copy_of: placeOf(settings.url), at: timestampOf(Date.now()) })
       await sqliteStore(file, { tag }).close()
       const db = new DatabaseSync(file)
       try {
@@ -292,9 +294,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       const [seal] = last === null ? [] : await store.seals(last - 1, 1)
       if (seal) await anchorIn(data).write({ key: serverKeyId(Buffer.from(key, 'base64url')), position: seal.last, tag: seal.tag })
       const { rm } = await import('node:fs/promises')
-      const at = timestampOf(Date.now())
-      await markIn(data).write({ copy_of: placeOf(settings.url), at })
-      await sharedMark(values).write({ moved_to: data, at })
+      await sharedMark(values).write({ moved_to: data, at: timestampOf(Date.now()) })
       await rm(note)
       return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
     })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Difference } from '#kernel/log/hash-chain.ts'
 import type { Store } from '#kernel/log/store.ts'
 import type { AnchorKeeping } from '#workers/upkeep/anchor.ts'
+import { StartError } from '../start-error.ts'
 import { readText, writeAtomically } from './small-files.ts'
 
 export type Anchor = {
@@ -16,7 +17,7 @@ export type Anchor = {
 }
 
 export type AnchorFile = AnchorKeeping & {
-  /** Null: there is none that can be read. */
+  /** Null: there is none. One that cannot be read is refused. */
   read(): Promise<Anchor | null>
   write(anchor: Anchor): Promise<void>
 }
@@ -29,15 +30,26 @@ function anchorFile(path: string): AnchorFile {
   return {
     path,
     async read() {
-      try {
-        const { key, position, tag, accepted } = JSON.parse((await readText(path)) ?? 'null') as Anchor
-        const isAnchor = typeof key === 'string' && Number.isSafeInteger(position) && typeof tag === 'string'
-        return isAnchor ? { key, position, tag, ...(accepted === true ? { accepted } : {}) } : null
-      } catch {
-        return null
-      }
+      const text = await readText(path)
+      if (text === null) return null
+      const found = anchorFrom(text)
+      if (found === null)
+        throw new StartError(
+          `${path} cannot be read: it says how far this server has seen the record. Restore it, or remove it to go on without that check`,
+        )
+      return found
     },
     write: (anchor) => writeAtomically(path, `${JSON.stringify(anchor)}\n`),
+  }
+}
+
+function anchorFrom(text: string): Anchor | null {
+  try {
+    const { key, position, tag, accepted } = JSON.parse(text) as Anchor
+    const isAnchor = typeof key === 'string' && Number.isSafeInteger(position) && typeof tag === 'string'
+    return isAnchor ? { key, position, tag, ...(accepted === true ? { accepted } : {}) } : null
+  } catch {
+    return null
   }
 }
 

@@ -107,8 +107,15 @@ export function createSessions(kernel: Kernel, options: SessionsOptions = {}): S
     authenticate: authenticateAny,
     open,
     async isRemembered(session) {
-      const [found] = await kernel.store.read([keyOf(Session, idOf(session))])
-      return found?.value['remembered'] === true
+      try {
+        await authenticateAny({ kind: 'session', token: session })
+        const [found] = await kernel.store.read([keyOf(Session, idOf(session))])
+        return found?.value['remembered'] === true
+      } catch (error) {
+        // A cookie of another program, or of a session that has ended, says nothing.
+        if (error instanceof Refusal) return false
+        throw error
+      }
     },
     async recheck(credential) {
       await kernel.store.fresh()

@@ -13,6 +13,7 @@ import { Channel, Hook, isReady } from '#protocols/execution/notices/notice.ts'
 
 const PORTION = 500
 const NAMES_MAX = 10_000
+const SEARCHES_MAX = 20
 
 /** So many links for one name in a quarter of an hour. */
 function createRation(max: number, now: () => number): (name: string) => boolean {
@@ -26,7 +27,7 @@ function createRation(max: number, now: () => number): (name: string) => boolean
   }
 }
 
-/** Confirmed e-mail channels with this address: those of one person, or of several who share it. */
+/** Confirmed e-mail channels with this address that were added with all the rights of their person. */
 async function channelsAt({ store }: Kernel, address: string): Promise<string[]> {
   const wanted = address.toLowerCase()
   const prefix = prefixOf(Channel, 'person', [])
@@ -39,7 +40,7 @@ async function channelsAt({ store }: Kernel, address: string): Promise<string[]>
     const hooks = await store.read(ids.map((id) => keyOf(Hook, id)))
     for (const [i, id] of ids.entries()) {
       const [channel, endpoint] = [channels[i]?.value as Channel | undefined, hooks[i]?.value['endpoint']]
-      const isIt = channel?.kind === 'email' && isReady(channel) && typeof endpoint === 'string' && endpoint.toLowerCase() === wanted
+      const isIt = channel?.signs_in === true && isReady(channel) && typeof endpoint === 'string' && endpoint.toLowerCase() === wanted
       if (isIt) found.push(id)
     }
     seen += entries.length
@@ -68,6 +69,9 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
   const fromAddress = createRation(limits.linksPerAddressMax, kernel.now)
   const toChannel = createRation(limits.linksPerPersonMax, kernel.now)
 
+  /** One search at a time, so that requests of strangers cannot add up. */
+  let searching: Promise<unknown> = Promise.resolve()
+  let waiting = 0
   async function mail(address: string, request_id: string | null): Promise<void> {
     for (const channel_id of await channelsAt(kernel, address))
       if (toChannel(channel_id)) await kernel.call('execution/channel.sign_in', { channel_id, request_id }, SYSTEM)
@@ -90,9 +94,13 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
       return open(token, device)
     },
     mailLink(address, from, request_id) {
-      if (!fromAddress(from)) return false
-      // Nobody waits for it: how long it takes would tell whether the address is known.
-      void mail(address, request_id).catch((error: unknown) => log.warn({ err: error }, 'a sign-in link could not be mailed'))
+      if (!fromAddress(from) || waiting >= SEARCHES_MAX) return false
+      waiting++
+      // The answer does not wait for it: the time would tell whether the address is known.
+      searching = searching
+        .then(() => mail(address, request_id))
+        .catch((error: unknown) => log.warn({ err: error }, 'a sign-in link could not be mailed'))
+        .finally(() => waiting--)
       return true
     },
   }

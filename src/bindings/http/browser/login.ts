@@ -125,7 +125,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     const actor = await whose(request)
     const other = actor !== null && actor.id !== person ? await named(actor.id) : null
     if (person === undefined || (!link.asks && !isForeignSite(request.headers) && other === null))
-      return open(request, link, await isRemembered(request))
+      return open(request, link, actor !== null && actor.id === person && (await isRemembered(request)))
     return page(200, signInPage(await named(person), other))
   }
 

@@ -166,11 +166,14 @@ const decline = command({
   async load(read, { checkpoint_id, reason }, { actor }) {
     refuseBlank(reason, 'reason')
     const loaded = await checkpointAndTask(read, checkpoint_id)
-    const people = await peopleLeft(read, loaded.checkpoint, loaded.task, actor.id)
-    return { ...loaded, people, name: (await read.ports.names.named(read, actor.id))?.name ?? actor.id }
+    // A substitute declines for the person in whose place they answer.
+    const { ownership, reviewers } = loaded.task
+    const seat = [ownership.principal, ...reviewers].includes(actor.id) ? actor.id : loaded.checkpoint.routed_to
+    const people = await peopleLeft(read, loaded.checkpoint, loaded.task, seat)
+    return { ...loaded, people, seat, name: (await read.ports.names.named(read, actor.id))?.name ?? actor.id }
   },
-  decide({ checkpoint, task, people, name }, { reason, digest }, { actor, now, newId }) {
-    const declined = [...(checkpoint.declined ?? []), { by: actor.id, reason, at: now }]
+  decide({ checkpoint, task, people, seat, name }, { reason, digest }, { now, newId }) {
+    const declined = [...(checkpoint.declined ?? []), { by: seat, reason, at: now }]
     const over: Checkpoint = { ...expireCheckpoint(checkpoint), reason: 'declined', declined }
     const freed: Task = { ...task, pending_checkpoint: null }
     const id = newId('ckpt')

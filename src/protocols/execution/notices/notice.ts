@@ -27,6 +27,7 @@ export const Channel = doc(
     kind: ChannelKind,
     label: Label,
     confirmed: t.Optional(t.Boolean()), // of an e-mail address: its owner has followed the link
+    signs_in: t.Optional(t.Boolean()), // links to sign in may go there: it was added with all the rights of the person
     min_priority: Priority,
     quiet_hours: t.Optional(QuietHours),
     disabled: t.Boolean(), // the other side said that it is gone for good

@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image, put } from '#kernel/declare/facts.ts'
-import { administrator, anyone, heldBy, human, installationOwner, role, system } from '#kernel/declare/access.ts'
+import { administrator, anyone, heldBy, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Change, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
@@ -160,7 +160,7 @@ const add = command({
           person: actor.id,
           kind,
           ...common,
-          ...(kind === 'email' ? { confirmed: false } : {}),
+          ...(kind === 'email' ? { confirmed: false, ...(isWhole(actor) ? { signs_in: true } : {}) } : {}),
           min_priority,
           ...(quiet_hours ? { quiet_hours } : {}),
         }

@@ -3,7 +3,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
+import { command, query, rule, type Read, freshProof } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, t } from '#kernel/declare/schema.ts'
 import { administrators, projectOwner, shownTo } from '../access.ts'
@@ -97,6 +97,7 @@ const join = command({
   output: memberOutput,
   callers: [...administrators, projectOwner],
   requires: [
+    freshProof(),
     rule<Joining>(
       'PRECONDITION_FAILED',
       `a subject is in at most ${limits.projectsPerSubjectMax} projects`,

@@ -2,7 +2,7 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
-import { command, query } from '#kernel/declare/operation.ts'
+import { command, query, freshProof } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { either, t } from '#kernel/declare/schema.ts'
 import { administrators, seenProjects, shownTo } from '../access.ts'
@@ -22,7 +22,7 @@ const add = command({
   }),
   output: t.Object({ user: User.schema }),
   callers: administrators,
-  requires: [],
+  requires: [freshProof()],
   audit: 'user.added',
   async load(read, { id, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)
@@ -83,7 +83,7 @@ const update = command({
   }),
   output: t.Object({ user: User.schema }),
   callers: administrators,
-  requires: [],
+  requires: [freshProof()],
   audit: 'user.updated',
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
   decide({ user }, { user_id: _, ...changes }) {
