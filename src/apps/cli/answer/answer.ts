@@ -5,9 +5,11 @@ import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { sentFile } from '../commands/artifact.ts'
-import { usage } from '../exit-codes.ts'
+import { CliError, usage } from '../exit-codes.ts'
 import { flag, jsonFrom, objectIn, type Flag, type Given } from '../derive/flags.ts'
+import { handingOver } from '../inbox/actions.ts'
 import { cardIn } from '../inbox/card.ts'
+import { refuseUnshown } from '../inbox/deliverable.ts'
 import { readInput } from '../input/read-input.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
@@ -59,15 +61,17 @@ export const answerSpec = spec('inbox answer', 'Answer one item: approve or reje
     const request_id = await itemIdOf(remote, given.get('request-id') as string)
     const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
     const reason = given.get('reason') as string | undefined
-    if (act === 'to') return handOver(context, remote, item, given.get('to') as string)
-    const digest = (given.get('digest') as string | undefined) ?? item.digest
+    const looked = given.get('digest') as string | undefined
+    const digest = looked ?? item.digest
+    if (act === 'to') return handOver(context, remote, { ...item, digest }, given.get('to') as string, reason)
     const why = reason === undefined ? {} : { reason }
     if (act === 'decline')
       return finish(context, item, 'declined', await remote.call('execution/request.decline', { request_id, digest, ...why }))
     const edited = objectIn(given, 'edited')
     const result = await resultFrom(context, given, item)
-    if (item.asks === 'escalation' && given.get('result') === 'tell' && reason === undefined)
-      throw usage('tell says something to the agent: give it with --reason')
+    if (item.asks === 'escalation' && result === 'approved' && (reason ?? '').trim() === '')
+      throw usage('the agent asks what to do, and tell says something to the agent: give it with --reason')
+    await refuseUnshown(remote, item, result, looked)
     await confirmAnswer(context.io, item, result, given.get('confirm') as string | undefined)
     const input = { request_id, result, digest, ...why, ...(edited === undefined ? {} : { edited }) }
     return finish(context, item, result, await remote.call('execution/request.resolve', input))
@@ -101,12 +105,26 @@ export async function itemIdOf(remote: Remote, id: string): Promise<string> {
   return checkpoint.request_id ?? mirroredItemId(id)
 }
 
-async function handOver(context: Context, remote: Remote, { task_id, title }: Item, assignee: string): Promise<void> {
-  if (task_id === null) throw usage('--to hands a task to another agent, and this item belongs to none')
-  const done: { connected: boolean } = await remote.call('collaboration/task.reassign', { task_id, assignee })
-  if (context.json) return writeJson(context, done)
-  const offline = done.connected ? '' : '; it is offline and receives the task when it connects'
-  context.io.out.write(`${context.paint('green', '✔')} handed to ${escapeControl(assignee)}: ${escapeControl(title)}${offline}\n`)
+async function handOver(context: Context, remote: Remote, item: Item, assignee: string, comment: string | undefined): Promise<void> {
+  if (item.kind !== 'escalation')
+    throw usage('--to answers an escalation, and this is none', 'hand any task to another agent with `countersign task reassign`')
+  const input = { ...handingOver(item, assignee), ...(comment === undefined ? {} : { comment }) }
+  const done: object = await remote.call('collaboration/checkpoint.resolve', input)
+  const connected = await isConnected(remote, assignee)
+  if (context.json) return writeJson(context, { ...done, connected })
+  const offline = connected === false ? '; it is offline and receives the task when it connects' : ''
+  context.io.out.write(`${context.paint('green', '✔')} handed to ${escapeControl(assignee)}: ${escapeControl(item.title)}${offline}\n`)
+}
+
+/** null: not known. The task is handed over either way. */
+async function isConnected(remote: Remote, agent_id: string): Promise<boolean | null> {
+  try {
+    const { agent }: { agent: { last_seen: string | null } } = await remote.call('identity/agent.get', { agent_id })
+    return agent.last_seen !== null && Date.now() - Date.parse(agent.last_seen) <= limits.connectedMs
+  } catch (error) {
+    if (error instanceof CliError) return null
+    throw error
+  }
 }
 
 /** The effect of an answer, in a line. */

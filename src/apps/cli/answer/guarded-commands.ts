@@ -3,6 +3,7 @@ import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
 import { cardIn } from '../inbox/card.ts'
+import { refuseUnshown } from '../inbox/deliverable.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
 import { flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -54,6 +55,7 @@ function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<str
         // A value that came as JSON is literal.
         const word = given.get('result')
         if (typeof word === 'string' && !isJudged(item)) refuseForeignWord(item, word, false)
+        await refuseUnshown(remote, item, result, input['digest'] as string | undefined)
         await confirmAnswer(context.io, item, labelOf(item, result), given.get('confirm') as string | undefined)
       }
       await show(context, op.name, await remote.call(`${protocol.name}/${op.name}`, input, keyIn(given)))

@@ -1,6 +1,6 @@
 // Reviewing: what was delivered, what changed since the version before, and a verdict.
 import type { Artifact, Task } from '#protocols/collaboration/schema.ts'
-import { deliveredOf } from '../inbox/deliverable.ts'
+import { deliveredOf, unshown } from '../inbox/deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { flag, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -22,8 +22,12 @@ export const reviewSpecs: readonly Spec[] = [
   }),
   spec('review approve', 'Approve the deliverable; the task completes.', {
     positionals: [taskArgument],
-    flags: [artifactFlag, commentFlag],
-    examples: ["countersign review approve task_1 --comment 'Well done.'"],
+    flags: [
+      artifactFlag,
+      flag('version', 'text', 'the version that you have looked at; required where `review show` cannot show it'),
+      commentFlag,
+    ],
+    examples: ["countersign review approve task_1 --comment 'Well done.'", 'countersign review approve task_1 --version v2'],
     run: (context, given) => submit(context, given, 'approved', []),
   }),
   spec('review changes', 'Send the deliverable back, with the changes to make.', {
@@ -62,6 +66,10 @@ async function deliveredIn(remote: Remote, given: Given): Promise<{ task: Task; 
 async function submit(context: Context, given: Given, verdict: string, requested_changes: string[]): Promise<void> {
   const remote = await context.remote()
   const { task, artifact } = await deliveredIn(remote, given)
+  if (verdict === 'approved' && given.get('version') === undefined) {
+    const delivered = await deliveredOf(remote, artifact.id, artifact.version)
+    if (delivered.text === null) throw unshown(delivered, `--version ${artifact.version}`)
+  }
   const comment = given.get('comment') as string | undefined
   const answer = await remote.call('collaboration/review.submit', {
     task_id: task.id,

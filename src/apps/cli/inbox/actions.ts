@@ -1,5 +1,6 @@
 // Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
@@ -77,6 +78,14 @@ export function sure({ ask, askKey, tell }: Stage, { item, result, question, ...
 }
 export const isYes = (text: string): boolean => /^y(es)?$/i.test(text.trim())
 
+/** The answer to an escalation that gives its task to another agent. */
+export const handingOver = ({ request_id, digest }: Pick<Item, 'request_id' | 'digest'>, reassign_to: string): object => ({
+  checkpoint_id: checkpointOf(request_id),
+  action: 'reassign',
+  reassign_to,
+  digest,
+})
+
 const PREVIEW_DAYS = 30
 type Preview = { readonly would_answer: number; readonly approved: number; readonly rejected: number }
 const previewWords = ({ would_answer, approved, rejected }: Preview): string =>
@@ -131,10 +140,9 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
       sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sending(item, { result: 'approved', words: 'told', reason })),
     )
   function handing(item: Item): void {
-    if (item.task_id === null) return tell('It belongs to no task: there is nothing to hand over', 'red')
     saying('Hand the task to which agent? Its id, such as agent_kim', (typed) => {
       const assignee = typed.startsWith('agent_') ? typed : `agent_${typed}`
-      return calling(item, `handed to ${assignee}`, 'collaboration/task.reassign', { task_id: item.task_id, assignee })
+      return calling(item, `handed to ${assignee}`, 'collaboration/checkpoint.resolve', handingOver(item, assignee))
     })
   }
 

@@ -162,7 +162,7 @@ function proposals(item: Item, { own, lines, columns }: Writing): void {
 
 /** Long texts are folded once for each width, not at every tick of the clock. */
 const folds = new WeakMap<Delivered, { readonly columns: number; readonly lines: readonly Line[] }>()
-const DELIVERED_LINES_MAX = 2_000
+export const DELIVERED_LINES_MAX = 2_000
 
 function deliveredLines(delivered: Delivered, columns: number): readonly Line[] {
   const known = folds.get(delivered)
@@ -227,8 +227,10 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   known(item, own)
   if (!isOpen(item)) return own(endOf(item), 'green')
   const isJudged = item.action === 'APPROVE' || item.kind === 'review'
-  own(`${isJudged ? 'Approve' : 'Answer'}: ${effects.approve}`)
-  if (isJudged) own(`Reject: ${effects.reject}`)
+  const [yes, no] = verdictWords[item.kind] ?? ['Approve', 'Reject']
+  own(`${isJudged ? yes : 'Answer'}: ${effects.approve}`)
+  if (effects.changes !== undefined) own(`Request changes: ${effects.changes}`)
+  if (isJudged) own(`${no}: ${effects.reject}`)
   own(`${item.expires_at === null ? 'No deadline' : 'Without an answer'}: ${effects.timeout}`)
   if (item.declinable) own(`Decline: ${effects.decline}`)
 }
@@ -248,6 +250,12 @@ function known({ facts }: Item, own: Writing['own']): void {
     const answer = typeof result === 'string' ? result : JSON.stringify(result)
     own(`Before: ${word(answer.slice(0, 60))} by ${named(by)}, ${at.slice(0, 10)}${reason === null ? '' : ', with a reason'}`, 'dim')
   }
+}
+
+/** Where the keys have other words than approve and reject. */
+const verdictWords: Readonly<Partial<Record<Item['kind'], readonly [yes: string, no: string]>>> = {
+  escalation: ['Tell it, or let it go on', 'End the task'],
+  interrupt: ['Let it go on', 'End the task'],
 }
 
 export function endOf({ status, ended }: Item): string {

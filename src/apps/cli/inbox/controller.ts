@@ -1,14 +1,14 @@
 // The controller of the terminal inbox, from key to key: the chosen item, the typed text, the answer. An answer goes out with the digest of
 // what was on the screen, and only once all of it was there long enough to be seen.
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { createDeliveries } from './deliverable.ts'
+import { createDeliveries, isShown } from './deliverable.ts'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
 import { createAnswers, type Prompt, type Stage } from './actions.ts'
-import { isOpen, proposedIn } from './card.ts'
+import { choicesOf, isOpen, proposedIn } from './card.ts'
 import { choosingAfter, type Choosing } from './choose-actions.ts'
 import { approveSome, editAndApprove } from './edit.ts'
 import { filterFrom, whoseIn } from './filter.ts'
-import { answersOf, answersWith, stepOf, isGrantable } from './keyboard-help.ts'
+import { answersOf, answersWith, stepOf, isGrantable, verdictOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Terminal } from './live.ts'
 import { answerMany } from './marked-items.ts'
@@ -184,10 +184,24 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     return false
   }
 
+  /** Whether the key approves a deliverable that the card does not show. */
+  function isBlind(item: Item, key: string): boolean {
+    const result = verdictOf(item, key.toLowerCase()) ?? choicesOf(item)[Number(key) - 1]
+    const delivered = item.kind === 'review' && result === 'approved' ? deliveredFor(item) : null
+    return delivered !== null && delivered !== undefined && !isShown(delivered)
+  }
+  const UNSHOWN =
+    'It cannot be shown here: open the review on the page, or download it and `countersign review approve` it with its --version'
+
   function answering(key: string): void {
     if (answers.isBusy) return
     const marked = items.all.filter(({ request_id }) => items.picked.has(request_id))
     if (marked.length > 0 && /^[aArR]$/.test(key)) {
+      const blind = marked.find((item) => isBlind(item, key))
+      if (blind !== undefined) {
+        items.chosen = blind.request_id
+        return tell(UNSHOWN, 'red')
+      }
       const unread = marked.find(({ digest }) => !seen.has(digest))
       if (isRead(unread ?? marked.at(-1)!)) answerMany(remote, stage, answers, marked, key)
       return
@@ -205,6 +219,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
       const words = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
       return tell(`Keys for this item: ${words}`)
     }
+    if (isBlind(item, key)) return tell(UNSHOWN, 'red')
     if (!isRead(item)) return
     if (key === 'x') choosing = { item, at: 0, chosen: new Set() }
     else if (key === 'e') void editAndApprove(remote, stage, answers, item, terminal.env)

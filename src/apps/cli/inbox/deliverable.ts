@@ -3,7 +3,8 @@ import type { Artifact } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { bytesOf } from '../commands/artifact.ts'
 import { changesBetween, hunksOf } from '../output/diff.ts'
-import { cardIn, type Style } from './card.ts'
+import { cardIn, DELIVERED_LINES_MAX, type Style } from './card.ts'
+import { usage, type CliError } from '../exit-codes.ts'
 import type { Remote } from '../remote/remote.ts'
 import { bytesIn } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
@@ -48,6 +49,26 @@ async function textIn(remote: Remote, artifact: Artifact): Promise<string | null
   } catch {
     return null
   }
+}
+
+/** Whether a card has all of it: nobody approves at a terminal what it does not show. */
+export const isShown = ({ text, lines }: Delivered): boolean => text !== null && lines.length <= DELIVERED_LINES_MAX
+
+/** Refuses to approve a deliverable that `inbox show` cannot show, unless the digest says which one was looked at. */
+export async function refuseUnshown(remote: Remote, item: Item, result: unknown, digest: string | undefined): Promise<void> {
+  const { artifact } = cardIn(item)
+  if (item.kind !== 'review' || result !== 'approved' || artifact === undefined || digest !== undefined) return
+  const delivered = await deliveredOf(remote, artifact.artifact_id, artifact.version)
+  if (!isShown(delivered)) throw unshown(delivered, `--digest ${item.digest}`)
+}
+
+/** `named`: the flag that says which one was looked at. */
+export function unshown({ artifact: { id, version } }: Delivered, named: string): CliError {
+  const download = `countersign artifact download ${escapeControl(id)} --version ${escapeControl(version)}`
+  return usage(
+    'the deliverable cannot be shown here, and nobody approves what they have not seen; nothing was sent',
+    `open the review on the page, or look at it (\`${download}\`) and add ${escapeControl(named)}`,
+  )
 }
 
 /** The agent's word for it, in quotes unless it is one plain word: it stands in a sentence of ours. */

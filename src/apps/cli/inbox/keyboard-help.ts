@@ -58,7 +58,7 @@ export function answersOf(item: Item): readonly Hint[] {
       ...no,
     ]
   if (item.kind === 'review') {
-    const words = { a: 'approve', c: 'request changes', r: 'reject' } as const
+    const words = { a: 'approve', c: 'request changes', r: endsTask(item, 'rejected') ? 'reject and end the task' : 'reject' }
     return Object.entries(words).filter(([key]) => verdictOf(item, key) !== undefined)
   }
   if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose'], ...no]

@@ -193,6 +193,7 @@ describe('a task that is stuck or was stopped', () => {
     const [task_id, id] = await stuck()
     const mute = await run(['inbox', 'answer', id, 'tell'])
     assert.deepEqual([mute.code, /tell says something to the agent: give it with --reason/.test(mute.err)], [2, true], mute.err)
+    for (const word of ['Tell', 'approve']) assert.equal((await run(['inbox', 'answer', id, word])).code, 2, word)
     const told = await run(['inbox', 'answer', id, 'tell', '--reason', 'The staging one.'])
     assert.equal(told.code, 0, told.err)
     assert.equal((await taskOf(task_id)).state, 'in_progress')
@@ -207,6 +208,22 @@ describe('a task that is stuck or was stopped', () => {
     assert.equal(handed.code, 0, handed.err)
     assert.match(handed.out, /^✔ handed to agent_kim: .*; it is offline and receives the task when it connects\n$/)
     assert.equal((await taskOf(task_id)).executor, 'agent_kim')
+  })
+
+  test('--to is for escalations, goes with the digest, and takes the reason along', async () => {
+    const [task_id, id] = await stuck()
+    const stale = await run(['inbox', 'answer', id, '--to', 'kim', '--digest', `sha256:${'0'.repeat(64)}`])
+    assert.notEqual(stale.code, 0)
+    assert.equal((await taskOf(task_id)).executor, 'agent_robot')
+    assert.equal((await run(['inbox', 'answer', id, '--to', 'kim', '--reason', 'She knows it.'])).code, 0)
+    const { checkpoint } = await owner.collaboration.checkpoint.get({ checkpoint_id: id })
+    assert.deepEqual([checkpoint.resolution?.action, checkpoint.resolution?.comment], ['reassign', 'She knows it.'])
+    const other = await started()
+    const asked = await agent.collaboration.checkpoint.raise({ task_id: other, kind: 'approval', prompt: 'Go?' })
+    const refused = await run(['inbox', 'answer', asked.checkpoint.id, '--to', 'kim'])
+    assert.deepEqual([refused.code, /--to answers an escalation/.test(refused.err)], [2, true], refused.err)
+    assert.equal((await taskOf(other)).executor, 'agent_robot')
+    await run(['inbox', 'answer', asked.checkpoint.id, 'reject'])
   })
 
   test('end ends the task; an interrupt is resumed or ended', async () => {

@@ -203,6 +203,24 @@ test('a review shows what was delivered and what changed, and takes approve, req
   assert.equal((await owner.collaboration.task.get({ task_id })).task.state, 'completed')
 })
 
+test('a deliverable that is not shown is not approved, unless its version is named', async () => {
+  const task_id = await started()
+  await agent.collaboration.artifact.commit({ task_id, type: 'image', payload: textOf('a\0b') })
+  const ran = await live([read('which is not text', 'a'), ['It cannot be shown here: open the review on the page', 'q']])
+  assert.equal(ran.code, 0, lastFrame(ran))
+  const { request_id } = (await owner.execution.inbox.list({ kind: 'review' })).items[0]!
+  for (const words of [
+    ['inbox', 'answer', request_id, 'approve'],
+    ['review', 'approve', task_id],
+  ]) {
+    const { code, err } = await run(words)
+    assert.deepEqual([code, /cannot be shown here/.test(err)], [2, true], err)
+  }
+  assert.equal((await owner.collaboration.task.get({ task_id })).task.state, 'review_ready')
+  assert.equal((await run(['review', 'approve', task_id, '--version', 'v1'])).code, 0)
+  assert.equal((await owner.collaboration.task.get({ task_id })).task.state, 'completed')
+})
+
 describe('answers in scripts', () => {
   test('say what they did', async () => {
     const asked = await approving('Deploy v2')
