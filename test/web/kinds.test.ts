@@ -184,6 +184,7 @@ describe('a review', () => {
     await shoot(page, 'item-review')
     await pressUntil(page, 'a', page.getByText('Read it to its end first'))
     assert.equal(await page.getByTestId('undo-toast').count(), 0)
+    assert.equal(await page.getByRole('button', { name: 'Approve' }).getAttribute('aria-disabled'), 'true')
     await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
     await pressUntil(page, 'a', page.getByTestId('undo-toast'))
     await decided(page)

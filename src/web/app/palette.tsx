@@ -25,10 +25,12 @@ export function Keys({ command }: { readonly command: Command }) {
   )
 }
 
+const keyOf = (one: Command | Found): string => ('id' in one ? one.id : one.title)
+
 export default function Palette({ close, help }: { close(): void; help(): void }) {
   const id = useId()
   const [text, setText] = useState('')
-  const [at, setAt] = useState(0)
+  const [picked, pick] = useState<string | null>(null)
   const seen = new Set<string>()
   const commands = useCommandList().filter(({ title }) => {
     const isNew = !seen.has(title) && title !== 'Commands'
@@ -38,10 +40,11 @@ export default function Palette({ close, help }: { close(): void; help(): void }
   const groups = ['This item', 'List', 'Go to', 'Page'] as const
   const { found, isLooking } = useFound(text)
   const listed: readonly (Command | Found)[] = [
-    ...groups.flatMap((group) => commands.filter((command) => command.group === group)),
     ...found,
+    ...groups.flatMap((group) => commands.filter((command) => command.group === group)),
   ]
-  const chosen = listed[Math.min(at, listed.length - 1)]
+  // A command that decides is never chosen by itself: one moves to it first.
+  const chosen = listed.find((one) => keyOf(one) === picked) ?? listed.find((one) => !('decides' in one && one.decides === true))
   const run = (command: Command | Found | undefined): void => {
     if (!command) return
     close()
@@ -51,10 +54,9 @@ export default function Palette({ close, help }: { close(): void; help(): void }
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault()
-      setAt(
-        (before) =>
-          (Math.min(before, listed.length - 1) + (event.key === 'ArrowDown' ? 1 : listed.length - 1)) % Math.max(1, listed.length),
-      )
+      const at = chosen === undefined ? -1 : listed.indexOf(chosen)
+      const next = listed.at(event.key === 'ArrowUp' ? Math.max(at, 0) - 1 : (at + 1) % Math.max(1, listed.length))
+      if (next) pick(keyOf(next))
     } else if (event.key === 'Enter') {
       event.preventDefault()
       run(chosen)
@@ -74,14 +76,14 @@ export default function Palette({ close, help }: { close(): void; help(): void }
           placeholder="Search commands, items, tasks, agents"
           onChange={(event) => {
             setText(event.target.value)
-            setAt(0)
+            pick(null)
           }}
           onKeyDown={onKeyDown}
         />
       </div>
       <ul className="cmds" role="listbox" id={`${id}-list`} aria-label="Commands">
         {listed.map((command, i) => (
-          <li key={'id' in command ? command.id : command.title} role="presentation">
+          <li key={keyOf(command)} role="presentation">
             {command.group !== listed[i - 1]?.group && (
               <p className="capt" role="presentation">
                 {command.group}
@@ -92,7 +94,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
               className="cmdrow"
               role="option"
               aria-selected={command === chosen}
-              onPointerMove={() => setAt(i)}
+              onPointerMove={() => pick(keyOf(command))}
               onClick={() => run(command)}
             >
               <span className="grow clip">

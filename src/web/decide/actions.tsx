@@ -6,9 +6,15 @@ import type { Item, ProposedAction, Risk } from '../server/types.ts'
 
 const risks: Readonly<Record<string, Risk>> = { low: 'R1', medium: 'R3', high: 'R4' }
 
+const isAction = (one: unknown): one is ProposedAction => {
+  const { id, summary } = (one ?? {}) as Partial<Record<string, unknown>>
+  return typeof id === 'string' && typeof summary === 'string'
+}
+/** The actions that a checkpoint proposes, each of which may be approved by itself. A field of that name elsewhere is an argument like any other. */
 export function proposedIn(item: Item): readonly ProposedAction[] {
+  if (item.action !== 'APPROVE' || item.kind === 'request' || item.kind === 'review') return []
   const { proposed_actions: proposed } = (item.card.payload.details ?? {}) as { proposed_actions?: unknown }
-  return Array.isArray(proposed) ? (proposed as ProposedAction[]) : []
+  return Array.isArray(proposed) && proposed.every(isAction) ? proposed : []
 }
 
 type Props = { readonly actions: readonly ProposedAction[]; readonly chosen: ReadonlySet<string>; choose(next: ReadonlySet<string>): void }

@@ -20,6 +20,8 @@ export type Prepared = {
   readonly isKept: boolean
   /** Of less weight than the item: it needs no phrase. */
   readonly isSlight?: boolean
+  /** The answer itself, so far as it may be kept: a phrase is typed for exactly that. */
+  readonly value: string
   make(): Promise<Answer>
   readonly draft: string
 }
@@ -75,6 +77,7 @@ export function useChoice(item: Item): { readonly prepared: Prepared; readonly f
       blocked: isOne ? undefined : 'Choose an option.',
       isKept: true,
       isSlight: isOne && !isGrave(riskOf(item, value) ?? item.risk),
+      value,
       make: () => Promise.resolve({ result: value }),
       draft,
     },
@@ -184,7 +187,16 @@ export function useFile(item: Item): { readonly prepared: Prepared; readonly for
       <Refused error={error} />
     </div>
   )
-  return { form, prepared: { blocked, isKept: true, make, draft: `file/${item.request_id}` } }
+  return {
+    form,
+    prepared: {
+      blocked,
+      isKept: true,
+      value: file === null ? '' : `${file.name} ${file.size} ${file.lastModified}`,
+      make,
+      draft: `file/${item.request_id}`,
+    },
+  }
 }
 
 const inputTypes = { text: 'text', number: 'text', url: 'url', email: 'email', file: 'text', selection: 'text' } as const
@@ -321,6 +333,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
     prepared: {
       blocked: isEmpty ? (brokenRule(rules, item.card.payload, '') ?? 'Give an answer first.') : broken,
       isKept: !sensitive,
+      value: sensitive ? '' : JSON.stringify(kept),
       make,
       draft,
     },

@@ -1,5 +1,5 @@
 // Approve and reject: the buttons, the phrase that great risks ask for, a comment with a yes, and the reason of a no.
-import { useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
 import { announce } from '../app/announce.ts'
 import { isSettled, useCommands, useLetters } from '../app/commands.ts'
 import { sentence } from '../item/facts.tsx'
@@ -10,6 +10,7 @@ import { Said, shortDigest } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 import { Guarded } from './guarded.tsx'
+import { onUndone } from './outgoing.ts'
 import { decline } from './send.ts'
 
 /** The digest of what is shown, which the answer carries. */
@@ -113,6 +114,14 @@ export function DeclineDialog({ item, close }: { readonly item: Item; close(): v
   )
 }
 
+/** A typed phrase counts for one version and one value, and no longer once the decision was taken back. */
+export function usePhrase({ request_id, digest }: Item, value: string): readonly [typed: string, setTyped: (typed: string) => void] {
+  const of = JSON.stringify([request_id, digest, value])
+  const [held, setHeld] = useState({ of, typed: '' })
+  useEffect(() => onUndone((id) => id === request_id && setHeld({ of: '', typed: '' })), [request_id])
+  return [held.of === of ? held.typed : '', (typed) => setHeld({ of, typed })]
+}
+
 type ConfirmProps = {
   readonly item: Item
   readonly phrase: string
@@ -186,6 +195,10 @@ type Props = {
   readonly no: string | null
   readonly comment: Comment
   readonly canChange: boolean
+  /** The content of a yes beside its comment: a phrase is typed for that and nothing else. */
+  readonly value?: string
+  /** Why a yes cannot be said yet, where a no can. */
+  readonly unready?: string | undefined
   readonly children?: ReactNode
   approve(comment: string): void
   reject(reason: string): void
@@ -194,15 +207,18 @@ type Props = {
   advance(): void
 }
 export function ApproveBar(props: Props) {
-  const { item, settled, blocked, isReadToEnd, yes, no, comment, canChange, children, approve, reject, change, advance } = props
+  const { item, settled, blocked, isReadToEnd, yes, no, comment, canChange, value = '', unready, children } = props
+  const { approve, reject, change, advance } = props
   const [open, setOpen] = useState<'reject' | 'change' | null>(null)
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = usePhrase(item, value)
   const [isTold, setTold] = useState(false)
   const [text, setText] = useDraft(`comment/${item.request_id}`, '')
   const phrase = yes === null ? null : item.guard.confirm
   const isConfirmed = phrase === null || typed === phrase
   const missing = comment.isRequired && text.trim() === '' ? `Write it under “${comment.label}” first.` : undefined
-  const blockedYes = blocked ?? missing ?? (isConfirmed ? undefined : 'Type the phrase first.')
+  const blockedYes = blocked ?? unready ?? missing ?? (isConfirmed ? undefined : 'Type the phrase first.')
+  // The button of a review waits as its key does.
+  const unread = item.kind === 'review' && !isReadToEnd ? 'Read it to its end first' : undefined
   const send = (): void => approve(comment.isOpen ? text.trim() : '')
   const byKey = (): void => {
     if (blockedYes !== undefined || !isSettled()) return
@@ -239,7 +255,7 @@ export function ApproveBar(props: Props) {
       )}
       {children}
       {yes !== null && (
-        <Guarded className="btn primary" blocked={blockedYes} settled={settled} keyHint="A" press={send}>
+        <Guarded className="btn primary" blocked={blockedYes ?? unread} settled={settled} keyHint="A" press={send}>
           {yes}
         </Guarded>
       )}

@@ -17,7 +17,6 @@ import { GrantDialog } from './grant.tsx'
 import { useSettled } from './guarded.tsx'
 import { canChange, canComment, Kind } from './kinds.tsx'
 import { useOutgoing } from './outgoing.ts'
-import { decide } from './send.ts'
 import { HeldWords } from './undo.tsx'
 
 type Props = {
@@ -144,19 +143,7 @@ function Tools({
   )
 }
 
-function Opened({
-  what,
-  item,
-  close,
-  done,
-  approve,
-}: {
-  readonly what: Opened | null
-  readonly item: Item
-  close(): void
-  done(): void
-  approve(): void
-}) {
+function Opened({ what, item, close, done }: { readonly what: Opened | null; readonly item: Item; close(): void; done(): void }) {
   const props = { item, close, done }
   if (what === 'Ask back') return <AskBack {...props} />
   if (what === 'Reassign') return <Reassign {...props} />
@@ -164,7 +151,7 @@ function Opened({
   if (what === 'Extend') return <Extend {...props} />
   if (what === 'Escalate') return <Escalate {...props} />
   if (what === 'Decline') return <DeclineDialog item={item} close={close} />
-  return what === 'Grant' ? <GrantDialog item={item} close={close} approve={approve} /> : null
+  return what === 'Grant' ? <GrantDialog item={item} close={close} /> : null
 }
 
 export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, advance }: Props) {
@@ -191,7 +178,6 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
       noteMove()
     })
   }
-  const approve = (): void => decide(item, { result: 'approved' })
   const kind = { item, settled, blocked, isReadToEnd, isShown, isEditing, isCommenting, advance }
   return (
     <footer className="decide" aria-label="Decide" ref={bar}>
@@ -221,7 +207,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
         )}
         <Kind {...kind} />
       </div>
-      <Opened what={open} item={item} close={() => setOpen(null)} done={done} approve={approve} />
+      <Opened what={open} item={item} close={() => setOpen(null)} done={done} />
     </footer>
   )
 }

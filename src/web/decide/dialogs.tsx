@@ -9,6 +9,7 @@ import { call, queries, serverNow } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
 import { useAgents, useMe, usePeople } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
+import { isOffered } from '../tasks/agents.ts'
 import { dropRow } from '../inbox/data.ts'
 import { useRequest } from '../item/receipt.tsx'
 import { checkpointOf } from './send.ts'
@@ -108,7 +109,7 @@ export function Reassign(props: Props) {
 /** Another agent goes on with the task; the question ends with it. */
 export function HandOver({ item, close }: Omit<Props, 'done'>) {
   const [to, setTo] = useState('')
-  const agents = (useAgents().data ?? []).filter(({ id, disabled }) => id !== item.agent.id && !disabled)
+  const agents = (useAgents().data ?? []).filter((one) => isOffered(one, item.project.id) && one.id !== item.agent.id)
   const { request_id, digest } = item
   const act = (): Promise<unknown> =>
     call('collaboration/checkpoint.resolve', { checkpoint_id: checkpointOf(request_id), action: 'reassign', reassign_to: to, digest })
@@ -206,8 +207,12 @@ export function Extend(props: Props) {
 }
 
 /** Groups of the project, which may be named as people are. */
-function useGroupChoices(): Choice[] {
-  const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', {})).items, staleTime: 60_000 })
+function useGroupChoices(project_id: string): Choice[] {
+  const groups = useQuery({
+    queryKey: ['groups', project_id],
+    queryFn: async () => (await call('execution/group.list', { project_id })).items,
+    staleTime: 60_000,
+  })
   return (groups.data ?? []).map(({ name, members }) => ({
     id: `group:${name}`,
     name: `Group ${name}`,
@@ -219,7 +224,7 @@ export function Escalate(props: Props) {
   const [to, setTo] = useState('')
   const [isUnknown, setUnknown] = useState(false)
   const { request_id } = props.item
-  const groups = useGroupChoices()
+  const groups = useGroupChoices(props.item.project.id)
   const { choices, isOfTask } = useAnswerers(props.item)
   const named = useRequest(request_id).data?.request.escalation?.to ?? []
   const isNeeded = to === '' && named.length === 0

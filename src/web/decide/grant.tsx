@@ -59,7 +59,7 @@ export function GrantPreview({ task_id, scope }: { readonly task_id: string; rea
 }
 
 type Far = 'session' | 'uses' | 'task' | 'time'
-export function GrantDialog({ item, close, approve }: { readonly item: Item; close(): void; approve(): void }) {
+export function GrantDialog({ item, close }: { readonly item: Item; close(): void }) {
   const task_id = item.task_id!
   const [scope, setScope] = useState(item.card.payload.scope ?? '')
   const [far, setFar] = useState<Far>('uses')
@@ -76,14 +76,13 @@ export function GrantDialog({ item, close, approve }: { readonly item: Item; clo
       }),
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: ['grants'] })
-      approve()
       close()
     },
   })
   return (
     <FormDialog
       name="Grant"
-      about="So that you are not asked again for exactly this. This item is approved with it."
+      about="So that you are not asked again for exactly this. This item stays open: it is decided by itself."
       close={close}
       busy={grant.isPending}
       error={grant.error}

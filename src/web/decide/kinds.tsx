@@ -7,12 +7,12 @@ import { Refused } from '../parts/states.tsx'
 import type { Item } from '../server/types.ts'
 import { ProposedActions, proposedIn } from './actions.tsx'
 import { useChoice, useFile, useTyped, type Prepared } from './answer.tsx'
-import { ApproveBar, Confirm, DeclineDialog, Signs, type Comment } from './approve.tsx'
+import { ApproveBar, Confirm, DeclineDialog, Signs, usePhrase, type Comment } from './approve.tsx'
 import { HandOver } from './dialogs.tsx'
 import { draftOfEdits, editableOf, patchOf, useEdits } from './edit.tsx'
 import { Guarded } from './guarded.tsx'
 import { isDoubted, sendAgain, useOutgoing } from './outgoing.ts'
-import { approveCheckpoint, decide } from './send.ts'
+import { approveCheckpoint, decide, DECLINING } from './send.ts'
 
 /** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
 function InItem({ children }: { readonly children: ReactNode }) {
@@ -23,7 +23,7 @@ function InItem({ children }: { readonly children: ReactNode }) {
 }
 
 /** An answer that did not arrive. A value that was refused is corrected where it stands, and sent from there. */
-function NotSent({ item, again }: { readonly item: Item; again(): void }) {
+function NotSent({ item, again }: { readonly item: Item; readonly again?: (() => void) | undefined }) {
   const outgoing = useOutgoing(item.request_id)
   if (outgoing?.phase !== 'failed') return null
   const { error } = outgoing
@@ -33,7 +33,7 @@ function NotSent({ item, again }: { readonly item: Item; again(): void }) {
       <span className="grow">
         <Refused error={error} testId="decide-error" />
       </span>
-      {!isDoubted(outgoing) && !isValue && (
+      {again !== undefined && outgoing.verb !== DECLINING && !isDoubted(outgoing) && !isValue && (
         <button type="button" className="btn sm" onClick={again}>
           Try again
         </button>
@@ -69,16 +69,18 @@ const commentOn = (isOpen: boolean): Comment => ({ label: 'Comment', note: 'Goes
 const withComment = (comment: string): { readonly reason?: string } => (comment === '' ? {} : { reason: comment })
 const yesDrafts = ({ request_id }: Item): string[] => [`comment/${request_id}`]
 
+const rejectWords = ({ reject_ends_task }: Item): string => (reject_ends_task ? 'Reject and end the task' : 'Reject')
+
 function ReviewKind({ item, isShown, isCommenting, isEditing: _, ...rest }: KindProps) {
   const { options } = item.card.payload
   return (
     <>
-      <NotSent item={item} again={() => sendAgain(item.request_id)} />
+      <NotSent item={item} />
       <ApproveBar
         {...rest}
         item={item}
         yes={isShown ? 'Approve' : null}
-        no={options.includes('rejected') ? 'Reject' : null}
+        no={options.includes('rejected') ? rejectWords(item) : null}
         comment={commentOn(isCommenting)}
         canChange={canChange(item)}
         approve={(comment) => decide(item, { result: 'approved', ...withComment(comment) }, yesDrafts(item))}
@@ -92,8 +94,7 @@ function ReviewKind({ item, isShown, isCommenting, isEditing: _, ...rest }: Kind
 /** The words of its two answers, and the text that goes with a yes. */
 function wordsOf(item: Item, isEdited: boolean, isCommenting: boolean): { yes: string; no: string; comment: Comment } {
   if (!isTalk(item)) {
-    const no = item.reject_ends_task ? 'Reject and end the task' : 'Reject'
-    return { yes: isEdited ? 'Approve with edits' : 'Approve', no, comment: commentOn(isCommenting) }
+    return { yes: isEdited ? 'Approve with edits' : 'Approve', no: rejectWords(item), comment: commentOn(isCommenting) }
   }
   const isRequired = item.kind === 'escalation'
   const note = isRequired ? 'The agent gets it and goes on.' : 'Optional. The agent gets it and goes on.'
@@ -127,11 +128,13 @@ function ApproveKind({ item, isShown: _, isEditing, isCommenting, ...rest }: Kin
         {actions.length > 0 && <ProposedActions actions={actions} chosen={chosen} choose={choose} />}
         {isEdited && edited.form}
       </InItem>
-      <NotSent item={item} again={() => sendAgain(item.request_id)} />
+      <NotSent item={item} />
       <ApproveBar
         {...rest}
         {...wordsOf(item, isEdited, isCommenting)}
         blocked={blocked}
+        unready={actions.length > 0 && chosen.size === 0 ? 'Select an action first, or reject all of them.' : undefined}
+        value={JSON.stringify([[...chosen], isEdited ? edited.value : null])}
         item={item}
         canChange={false}
         approve={approve}
@@ -152,7 +155,7 @@ function ApproveKind({ item, isShown: _, isEditing, isCommenting, ...rest }: Kin
 function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly prepared: Prepared }) {
   const [isBusy, setBusy] = useState(false)
   const [isDeclining, setDeclining] = useState(false)
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = usePhrase(item, prepared.value)
   // It is asked for once there is an answer to confirm.
   const phrase = prepared.blocked !== undefined || prepared.isSlight === true ? null : item.guard.confirm
   const isConfirmed = phrase === null || typed === phrase
@@ -166,6 +169,9 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
       .catch(() => undefined)
       .finally(() => setBusy(false))
   }
+  // Fields are sent again by the rules of their own button. A secret is gone from its field: it is sent as it was confirmed.
+  const resend = prepared.blocked === undefined ? undefined : () => sendAgain(item.request_id)
+  const again = prepared.isKept ? (why === undefined ? send : undefined) : resend
   const canDecline = item.declinable
   useCommands([
     {
@@ -194,7 +200,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
   )
   return (
     <>
-      <NotSent item={item} again={prepared.isKept ? send : () => sendAgain(item.request_id)} />
+      <NotSent item={item} again={again} />
       {phrase === null ? (
         <div className="act">
           <Signs item={item} />

@@ -27,6 +27,7 @@ export function decide(item: Item, answer: Answer, drafts: readonly string[] = [
   })
 }
 
+export const DECLINING = 'Declining'
 /** A no to a question that is no yes or no: the agent learns that it will not be answered, and why. */
 export function decline(item: Item, reason: string): void {
   const { request_id, digest, title } = item
@@ -34,7 +35,7 @@ export function decline(item: Item, reason: string): void {
     request_id,
     title,
     digest,
-    verb: 'Declining',
+    verb: DECLINING,
     send: async () => (await call('execution/request.decline', { request_id, digest, reason })).receipt ?? null,
     arrived: () => dropDraft(`decline/${request_id}`),
   })

@@ -78,6 +78,7 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   // As they are shown here, and not as they become meanwhile.
   const [fit] = useState(() => rows.filter((row) => apart(row) === null))
   const [taken] = useState(() => rows.filter((row) => apart(row) !== null))
+  const ending = verdict === 'rejected' ? fit.filter(({ reject_ends_task }) => reject_ends_task).length : 0
   const weighty = taken.filter(({ risk }) => isWeighty(risk)).length
   const send = useMutation({
     mutationFn: () => answered(fit, verdict, reason),
@@ -139,6 +140,11 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
             ))}
           </ul>
         </div>
+      )}
+      {ending > 0 && (
+        <p className="note" data-testid="batch-ends-task">
+          {ending === 1 ? 'One of them ends its task when it is rejected.' : `${ending} of them end their tasks when they are rejected.`}
+        </p>
       )}
       {verdict === 'rejected' && <TextArea label="Reason" value={reason} onValue={setReason} note="Each agent reads it." />}
     </FormDialog>

@@ -5,6 +5,7 @@ import { announce } from '../app/announce.ts'
 import { noteMove } from '../app/commands.ts'
 import { ConnectionState } from '../app/connection.tsx'
 import { useNarrow } from '../app/narrow.ts'
+import { proposedIn } from '../decide/actions.tsx'
 import { DecisionBar } from '../decide/bar.tsx'
 import { dismiss, isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { isEnded, useItem, type Shown } from '../inbox/data.ts'
@@ -117,7 +118,7 @@ function WholeQuestion({ item }: { readonly item: Item }) {
 /** The details without what is shown as something of its own. */
 export function plainDetails(item: Item): Record<string, unknown> {
   const details = inOrder(item.card.payload.details ?? {}, item.order) as Record<string, unknown>
-  const apart = ['proposed_actions', ...(evidenceIn(item).length > 0 ? ['context'] : [])]
+  const apart = [...(proposedIn(item).length > 0 ? ['proposed_actions'] : []), ...(evidenceIn(item).length > 0 ? ['context'] : [])]
   return Object.fromEntries(Object.entries(details).filter(([name]) => !apart.includes(name)))
 }
 

@@ -1,5 +1,6 @@
 // Differences as rows: files of a patch, or one text against its version before, with the words that changed.
-import { diffLines, diffWordsWithSpace, parsePatch } from 'diff'
+import { diffLines, diffWordsWithSpace } from 'diff'
+import { visible } from './visible.ts'
 
 export type Part = { readonly text: string; readonly isMarked: boolean }
 export type Line = {
@@ -17,7 +18,8 @@ export type DiffFile = {
   readonly isWhole: boolean
 }
 
-const plain = (text: string): Part[] => [{ text, isMarked: false }]
+/** Characters that are not seen, or that turn others around, are spelled out: what is read is what was delivered. */
+const plain = (text: string): Part[] => [{ text: visible(text), isMarked: false }]
 const WORD_CHARS_MAX = 600
 
 /** Lines that stand for one another get their changed words marked. */
@@ -47,7 +49,7 @@ function marked(lines: readonly Line[]): Line[] {
 }
 const counted = (name: string, lines: readonly Line[], isWhole = false): DiffFile => ({
   isWhole,
-  name,
+  name: visible(name),
   lines: marked(lines),
   added: lines.filter(({ kind }) => kind === 'added').length,
   removed: lines.filter(({ kind }) => kind === 'removed').length,
@@ -62,30 +64,62 @@ const linesIn = (text: string): string[] => {
 /** Text that begins as a patch does and holds a hunk. */
 export const isUnifiedDiff = (text: string): boolean => /^(?:diff --git |Index: |--- \S)/.test(text) && /^@@ /m.test(text)
 
-/** The files of a patch; null: it is none. */
+const STAMP = String.raw`(?:\t(?:\d{4}-\d\d-\d\d [\d:.]+(?: [+-]\d{4})?)?)?`
+const HEAD = new RegExp(
+  String.raw`(?:diff --git a/(?<git>[^\n]+) b/\k<git>\n|Index: (?<index>[^\n]+)\n=+\n)?(?:(?:new|deleted) file mode 100644\n)?` +
+    String.raw`(?:index [\da-f]+\.\.[\da-f]+(?: 100\d{3})?\n)?--- (?<old>[^\t\n]+)${STAMP}\n\+\+\+ (?<fresh>[^\t\n]+)${STAMP}\n`,
+  'y',
+)
+const HUNK = /@@ -(?<before>\d+)(?:,(?<removed>\d+))? \+(?<after>\d+)(?:,(?<added>\d+))? @@ ?(?<heading>[^\n]*)\n/y
+const ROW = /(?<sign>[ +-]?)(?<said>[^\n]*)\n(?:\\ No newline at end of file\n)?/y
+
+/** The name of a file that is the same before and after; null: the two heads do not agree. */
+function nameIn({ git, index, old = '', fresh = '' }: Readonly<Record<string, string | undefined>>): string | null {
+  const [before, after] = [old.replace(/^a\//, ''), fresh.replace(/^b\//, '')]
+  const name = after === '/dev/null' ? before : after
+  const isOne = before === name || before === '/dev/null'
+  return isOne && (git ?? name) === name && (index ?? name) === name ? name : null
+}
+
+/**
+ * The files of a patch; null: it is none. All of the text is in their rows: one with anything else in it, such as words before its first file, a rename
+ * or bytes, is read as the text that it is.
+ */
 export function filesOfPatch(text: string): DiffFile[] | null {
-  if (!/^@@ /m.test(text)) return null
-  try {
-    const files = parsePatch(text).filter(({ hunks }) => hunks.length > 0)
-    if (files.length === 0) return null
-    return files.map(({ oldFileName, newFileName, hunks }) => {
-      const lines: Line[] = []
-      for (const { oldStart, newStart, lines: held } of hunks) {
-        let [before, after] = [oldStart, newStart]
-        lines.push({ kind: 'gap', before: null, after: null, parts: plain(`lines ${newStart} and on`) })
-        for (const line of held) {
-          const parts = plain(line.slice(1))
-          if (line.startsWith('+')) lines.push({ kind: 'added', before: null, after: after++, parts })
-          else if (line.startsWith('-')) lines.push({ kind: 'removed', before: before++, after: null, parts })
-          else if (!line.startsWith('\\')) lines.push({ kind: 'same', before: before++, after: after++, parts })
-        }
-      }
-      const named = newFileName === undefined || newFileName === '/dev/null' ? oldFileName : newFileName
-      return counted((named ?? 'file').replace(/^[ab]\//, ''), lines)
-    })
-  } catch {
-    return null
+  const whole = `${text.replace(/\n+$/, '')}\n`
+  let at = 0
+  const next = (pattern: RegExp): Readonly<Record<string, string | undefined>> | null => {
+    pattern.lastIndex = at
+    const found = pattern.exec(whole)
+    if (found === null || found[0] === '') return null
+    at = pattern.lastIndex
+    return found.groups ?? {}
   }
+  const files = new Map<string, DiffFile>()
+  while (at < whole.length) {
+    const head = next(HEAD)
+    const name = head === null ? null : nameIn(head)
+    if (name === null || files.has(name)) return null
+    const lines: Line[] = []
+    for (let hunk = next(HUNK); hunk !== null; hunk = next(HUNK)) {
+      let [before, after] = [Number(hunk['before']), Number(hunk['after'])]
+      const [oldEnd, end] = [before + Number(hunk['removed'] ?? 1), after + Number(hunk['added'] ?? 1)]
+      const heading = hunk['heading'] === '' ? '' : `: ${hunk['heading']}`
+      lines.push({ kind: 'gap', before: null, after: null, parts: plain(`lines ${after} and on${heading}`) })
+      while (before < oldEnd || after < end) {
+        const row = next(ROW)
+        if (row === null || (row['sign'] === '' && row['said'] !== '')) return null
+        const parts = plain(row['said']!)
+        if (row['sign'] === '+') lines.push({ kind: 'added', before: null, after: after++, parts })
+        else if (row['sign'] === '-') lines.push({ kind: 'removed', before: before++, after: null, parts })
+        else lines.push({ kind: 'same', before: before++, after: after++, parts })
+      }
+      if (before > oldEnd || after > end) return null
+    }
+    if (lines.length === 0) return null
+    files.set(name, counted(name, lines))
+  }
+  return files.size === 0 ? null : [...files.values()]
 }
 
 const AROUND = 3

@@ -107,7 +107,7 @@ const states: Readonly<Record<string, readonly [words: string, tone: string]>> =
   dropped: ['not sent', ''],
 }
 const errorOf = ({ state, recent }: Sent): string | null => (state === 'accepted' ? null : (recent.at(-1)?.error ?? null))
-const nameOfChannel = ({ label, kind }: Told): string => (label === '' ? capital(kind) : label)
+const nameOfChannel = ({ label, kind }: Pick<Told, 'label' | 'kind'>): string => (label === '' ? capital(kind) : label)
 
 const useSent = () =>
   useQuery({
@@ -116,15 +116,14 @@ const useSent = () =>
     refetchInterval: 5_000,
   }).data
 
-function Log({ channels, sent }: { readonly channels: readonly Told[]; readonly sent: readonly Sent[] }) {
+function Log({ sent }: { readonly sent: readonly Sent[] }) {
   if (sent.length === 0) return null
   return (
     <section>
       <h3 className="h">What was sent</h3>
       <ul className="card rows">
         {sent.map((notice) => {
-          const { id, target, event, state, attempts, last_at, why, request_id } = notice
-          const channel = channels.find((one) => one.id === target)
+          const { id, event, state, attempts, last_at, why, request_id, title, channel } = notice
           const error = errorOf(notice)
           const [words, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
           return (
@@ -135,14 +134,14 @@ function Log({ channels, sent }: { readonly channels: readonly Told[]; readonly 
                   {request_id !== null && (
                     <>
                       {' '}
-                      <Link className="mono" href={`/inbox/${request_id}`}>
-                        {request_id}
+                      <Link className={title === null ? 'mono' : undefined} href={`/inbox/${request_id}`}>
+                        <bdi>{title ?? request_id}</bdi>
                       </Link>
                     </>
                   )}
                 </b>
                 <span className="note">
-                  by <bdi>{channel === undefined ? 'a channel that was removed' : nameOfChannel(channel)}</bdi>, <Ago at={last_at} />
+                  by <bdi>{channel === null ? 'a channel that was removed' : nameOfChannel(channel)}</bdi>, <Ago at={last_at} />
                   {attempts > 1 && `, ${attempts} attempts`}
                   {why !== undefined && `, ${why}`}
                   {error !== null && `: ${error}`}
@@ -211,7 +210,7 @@ export function Notifications() {
           </ul>
         )}
       </Loaded>
-      <Log channels={channels.data ?? []} sent={sent} />
+      <Log sent={sent} />
     </div>
   )
 }

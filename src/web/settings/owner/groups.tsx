@@ -13,7 +13,7 @@ export default function Groups() {
   const nameOf = useNameOf()
   const [name, setName] = useState('')
   const [members, setMembers] = useState<readonly string[]>([])
-  const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', {})).items })
+  const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', { all_projects: true })).items })
   const blocked = name.trim() === '' ? 'A name is needed.' : members.length === 0 ? 'Choose its members.' : undefined
   return (
     <div className="stack">
