@@ -140,7 +140,9 @@ test(`${CASES} calls with odd inputs end in an answer or a listed refusal that c
       const again = `${name} as ${as} with ${JSON.stringify(raw)} (seed ${SEED})`
       assert.ok(code === 'OK' || Object.hasOwn(scene.world.kernel.codes, code), `${code}: ${again}`)
       assert.notEqual(code, 'INTERNAL', again)
-      if (code === 'OK' && op.kind === 'command') before = { hash: '', written: scene.written() }
+      // A violation of a guard is refused and recorded: the summary of the session names it (HCP L3, risk_events).
+      const isRecorded = code === 'OK' || code === 'SAFETY_VIOLATION'
+      if (isRecorded && op.kind === 'command') before = { hash: '', written: scene.written() }
       else assert.equal(scene.written(), before.written, `a document changed although it answered ${code}: ${again}`)
     }
     // Documents that counted as unchanged above are compared as a whole where nothing succeeded since.
