@@ -92,12 +92,23 @@ export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean
 export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered }: Session, nowMs: number): boolean =>
   closed_at === null && nowMs < Date.parse(expires_at) && (remembered === true || nowMs < Date.parse(seen_at) + limits.sessionIdleMs)
 
+type Documents = { raw<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null> }
+/** Whether the key that opened a login or a session, if any, is still accepted. */
+export async function isOpenerGood(read: Documents, { by_key }: Pick<Session, 'by_key'>, now: string): Promise<boolean> {
+  if (by_key === undefined) return true
+  const key = await read.raw(Key, by_key)
+  if (key === null || !isGoodKey(key, now)) return false
+  return !key.subject.startsWith('user_') || (await read.raw(User, key.subject))?.disabled === false
+}
+
 /** The login that a link stands for, as long as it works; null: it does not. */
 export async function loginOf(store: Pick<Store, 'read'>, token: string, now: string): Promise<Login | null> {
   const { id, secret } = partsOf(token)
   const [found] = await store.read([keyOf(Login, `login_${id}`)])
   const login = found?.value as Login | undefined
-  return login !== undefined && isGoodLogin(login, secret, now) ? login : null
+  if (login === undefined || !isGoodLogin(login, secret, now)) return null
+  const raw: Documents['raw'] = async (doc, id) => ((await store.read([keyOf(doc, id)]))[0]?.value ?? null) as never
+  return (await isOpenerGood({ raw }, login, now)) ? login : null
 }
 export const isGoodLogin = ({ digest, used_at, expires_at }: Login, secret: string, now: string): boolean =>
   matches(secret, digest) && used_at === null && expires_at > now
@@ -120,6 +131,8 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
   if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw noValidCredential()
+  // It is worth no more than the key that opened it: a revoked key, or a subject that is switched off, ends both.
+  if (session.by_key !== undefined) await byKey(store, session.by_key, null, timestampOf(nowMs), proof)
   const isStale = session.remembered === true && nowMs >= Date.parse(session.created_at) + limits.proofMs
   return actorOf(store, session.user_id, timestampOf(nowMs), proof, isStale ? 'remembered' : 'session')
 }

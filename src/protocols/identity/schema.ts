@@ -166,6 +166,9 @@ export const Key = doc(
 )
 export type Key = Static<typeof Key.schema>
 
+/** Absent: no key was used. A login and a session are refused as soon as this key is. */
+const ByKey = t.Optional(t.String({ description: 'the key that opened it, directly or through a link: it ends with this key' }))
+
 /** A link that logs one person in, once. */
 export const Login = doc(
   'identity.login',
@@ -176,6 +179,7 @@ export const Login = doc(
     created_at: Timestamp,
     expires_at: Timestamp,
     used_at: nullable(Timestamp),
+    by_key: ByKey,
   }),
   { scopeOf: () => SYSTEM_SCOPE },
 )
@@ -215,6 +219,7 @@ export const Session = doc(
     remembered: t.Optional(
       t.Boolean({ description: 'the device is remembered: the session lasts 30 days, and needs a fresh sign-in from R4 on' }),
     ),
+    by_key: ByKey,
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,

@@ -90,7 +90,7 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
         throw new Refusal('UNAUTHORIZED', 'this key ends, or is for one project only, so it opens no session: use a full key or a link')
       if (person !== undefined && person !== actor.id)
         throw new Refusal('OTHER_PERSON', `this key is of ${actor.id}, and this page was opened for ${person}: use a key of ${person}`)
-      const { token } = (await kernel.call('identity/login.issue', { user_id: actor.id }, SYSTEM)) as { token: string }
+      const { token } = (await kernel.call('identity/login.issue', { user_id: actor.id }, actor)) as { token: string }
       return open(token, device)
     },
     mailLink(address, from, request_id) {

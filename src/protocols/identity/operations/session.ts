@@ -3,14 +3,14 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { fact, image } from '#kernel/declare/facts.ts'
-import { administrator, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
+import { administrator, human, installationOwner, isWhole, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, freshProof, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
-import { isGoodLogin, isGoodSession, partsOf, tokenOf } from '../authenticate.ts'
+import { idOf, keyOf, nullable, t } from '#kernel/declare/schema.ts'
+import { isGoodLogin, isGoodSession, isOpenerGood, partsOf, tokenOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
-import { Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
+import { Key, Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
 
 const issueLogin = command({
   name: 'login.issue',
@@ -32,16 +32,30 @@ const issueLogin = command({
   audit: 'login.issued',
   once: ['token', 'link'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
-  decide({ user }, _, { now, newId, secret, terms }) {
+  decide({ user }, _, { actor, now, newId, secret, terms }) {
     const hidden = secret()
     const expires_at = timestampOf(Date.parse(now) + limits.loginMs)
-    const login = { id: newId('login'), user_id: user.id, digest: sha256(hidden), created_at: now, expires_at, used_at: null }
+    const login: Login = {
+      id: newId('login'),
+      user_id: user.id,
+      digest: sha256(hidden),
+      created_at: now,
+      expires_at,
+      used_at: null,
+      ...openerOf(actor),
+    }
     const [token, origin] = [tokenOf(login.id, hidden), terms.publicOrigin?.() ?? null]
     const link = origin === null ? null : `${origin}/login?token=${token}`
     return { facts: [fact('login.issued', [image(Login, login)])], output: { token, link, expires_at } }
   },
   example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice' } },
 })
+
+/** A session that a key opened rests on that key too, so a link that it makes for another device does as well. */
+function openerOf({ proof }: Actor): Pick<Login, 'by_key'> {
+  const key = [...(proof?.keys() ?? [])].find((document) => document === keyOf(Key, idOf(document)))
+  return key === undefined ? {} : { by_key: idOf(key) }
+}
 
 const open = command({
   name: 'session.open',
@@ -61,13 +75,13 @@ const open = command({
   async load(read, { token }, { now }) {
     const { id, secret } = partsOf(token)
     const login = await read.raw(Login, `login_${id}`)
-    const isGood = login !== null && isGoodLogin(login, secret, now)
+    const isGood = login !== null && isGoodLogin(login, secret, now) && (await isOpenerGood(read, login, now))
     const user = isGood ? await read.raw(User, login.user_id) : null
     if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
     }
-    const { found } = await sessionsOf(read, user.id, { limit: limits.pageMax })
-    return { login, user, over: found.filter((session) => !isGoodSession(session, Date.parse(now))) }
+    const { found, good } = await sessionsOf(read, user.id, now, { limit: limits.pageMax })
+    return { login, user, over: found.filter((session) => !good.includes(session)) }
   },
   decide({ login, user, over }, { browser, address, remember = false }, { now, newId, secret }) {
     const hidden = secret()
@@ -83,6 +97,7 @@ const open = command({
       ...(browser === undefined ? {} : { browser }),
       ...(address === undefined ? {} : { address }),
       ...(remember ? { remembered: true } : {}),
+      ...(login.by_key === undefined ? {} : { by_key: login.by_key }),
     }
     // A session that simply ended is not closed: the next one of the same person does.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
@@ -94,9 +109,13 @@ const open = command({
   example: { given: 'withLogin', as: 'system', input: ({ token }) => ({ token }) },
 })
 
-async function sessionsOf(read: Read, user_id: string, page: ListPage) {
+async function sessionsOf(read: Read, user_id: string, now: string, page: ListPage) {
   const listed = await read.list(Session, 'user', [[user_id]], page)
-  return { listed, found: await Promise.all(listed.map(({ id }) => read(Session, id))) }
+  const found = await Promise.all(listed.map(({ id }) => read(Session, id)))
+  const isGood = await Promise.all(
+    found.map(async (session) => isGoodSession(session, Date.parse(now)) && (await isOpenerGood(read, session, now))),
+  )
+  return { listed, found, good: found.filter((_, i) => isGood[i]) }
 }
 
 type WithSession = { readonly session: { readonly user_id: string; readonly closed_at: string | null } }
@@ -153,9 +172,8 @@ const list = query({
     next_cursor: nextCursor,
   }),
   callers: [human],
-  load: (read: Read, input, { actor }) => sessionsOf(read, actor.id, pageIn('session.list', input)),
-  view({ listed, found }, input, { actor, now }) {
-    const good = found.filter((session) => isGoodSession(session, Date.parse(now)))
+  load: (read: Read, input, { actor, now }) => sessionsOf(read, actor.id, now, pageIn('session.list', input)),
+  view({ listed, good }, input, { actor }) {
     const shown = good.map((session) => ({ ...withoutDigest(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
     return pageOf('session.list', input, listed, shown)
   },
