@@ -5,7 +5,6 @@ import { streamPaths } from '#apps/server/stream-paths.ts'
 import { version } from '#apps/version.ts'
 import { openapiOf } from '#bindings/openapi.ts'
 import { protocols } from '#protocols/index.ts'
-import { messagesText } from './messages.ts'
 
 type Schema = {
   $ref?: string
@@ -45,7 +44,6 @@ export function generated(): Record<string, string> {
   return {
     'docs/api/openapi.json': `${JSON.stringify(openapi, null, 2)}\n`,
     'docs/api/operations.md': operationsText(openapi as unknown as Description),
-    'docs/api/messages.md': messagesText(),
   }
 }
 

@@ -1,7 +1,8 @@
-// `npm run check`: everything that can be said about the code without running it, each tool in its own process.
-// The steps run at the same time and report in the order of the table.
+// `npm run check`: every check that does not run the code, each tool in its own process. The steps run concurrently and report in the order of
+// the table. `npm run check -- --commits [range]` checks the subjects of commits instead.
 import { spawn } from 'node:child_process'
 import { delimiter, join } from 'node:path'
+import { checkCommits } from './commits.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -49,4 +50,15 @@ export async function check(): Promise<string[]> {
   return failed
 }
 
-if (import.meta.main) process.exitCode = (await check()).length === 0 ? 0 : 1
+async function main([option, range, ...others]: readonly string[]): Promise<number> {
+  if (option === undefined) return (await check()).length === 0 ? 0 : 1
+  if (option !== '--commits' || others.length > 0) {
+    console.error('usage: npm run check, or npm run check -- --commits [range]')
+    return 2
+  }
+  const { code, lines } = checkCommits(root, range)
+  for (const line of lines) console.log(line)
+  return code
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2))

@@ -1,4 +1,4 @@
-// The texts that people may read: the list of them is made from the sources, and none begins a sentence without naming its subject.
+// The texts that people read, as `npm run messages` prints them: none begins a sentence without naming its subject.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { protocols } from '#protocols/index.ts'

@@ -1,5 +1,5 @@
-// The run loop of an agent: it waits for messages, gives each to its run, holds the runs that handlers work on, and gives back those cannot
-// be finished. Nothing is lost: what a process has taken and not ended is redelivered when its lease runs out.
+// The run loop of an agent: it waits for messages, gives each to its run, holds the runs that handlers work on, and releases the runs it cannot
+// finish. Nothing is lost: a run that a process took and did not end is redelivered when its lease expires.
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport/transport.ts'
 import { durationOf, isRefusal, persistently } from '../transport/retry.ts'
