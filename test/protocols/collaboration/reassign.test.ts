@@ -53,6 +53,17 @@ describe('a task that is', () => {
     })
 })
 
+test('the actions that the present agent proposed are denied on the record', async () => {
+  const proposed_actions = ['drop', 'migrate'].map((id) => ({ id, kind: 'db', summary: id, risk: 'high' }))
+  const question = { kind: 'approval', prompt: 'Run these?', proposed_actions }
+  const on = await stage(after('devin', 'collaboration/checkpoint.raise', question))
+  const { id: task_id, pending_checkpoint: checkpoint_id } = (await on.call('alice', 'task.get', { task_id: on.refs['task'].id })).task
+  await on.call('alice', 'task.reassign', { task_id, assignee: 'agent_robin' })
+  const { checkpoint } = await on.call('alice', 'checkpoint.get', { checkpoint_id })
+  const { action, approved_actions, denied_actions } = checkpoint.resolution
+  assert.deepEqual([action, approved_actions, denied_actions], ['reassign', [], ['drop', 'migrate']])
+})
+
 test('bad input is refused and changes nothing', async () => {
   const on = await stage('in_progress')
   const { id: task_id } = on.refs['task']

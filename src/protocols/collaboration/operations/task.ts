@@ -8,6 +8,7 @@ import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
 import { answeredAlong, applyAnswer, broughtBy, type Resolving } from '../task/answering.ts'
+import { fitAnswer } from '../task/checkpoints.ts'
 import { moveTask, withExecutor, workedOnBy } from '../task/ownership.ts'
 import { agentFor, allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
 import { Checkpoint, Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
@@ -240,7 +241,8 @@ const reassign = command({
     }
     // As an answer to the question that it waits for.
     if (checkpoint !== null) {
-      const done = applyAnswer({ checkpoint, task }, { action: 'reassign', reassign_to: assignee }, actor.id, now)
+      const answer = fitAnswer(checkpoint, { action: 'reassign', reassign_to: assignee })
+      const done = applyAnswer({ checkpoint, task }, answer, actor.id, now)
       const resolved = fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], more)
       return { facts: answeredAlong(brought, [resolved], actor.id, now), output: { task: done.task, connected } }
     }
