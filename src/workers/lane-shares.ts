@@ -19,8 +19,8 @@ export type LaneShares = {
   hasRoomFor(share: Share): boolean
   begin(lane: string, share: Share): void
   end(lane: string): void
-  /** Remembers whether the receiver of this lane answered the last attempt. */
-  note(lane: string, isSilent: boolean): void
+  /** Remembers whether the receiver of this lane answered the last attempt. Answers whether it answers again. */
+  note(lane: string, isSilent: boolean): boolean
   isSilent(lane: string): boolean
   /** Those that yield come last; the rest in turns by owner, the one with the fewest lanes first. */
   inTurns<T extends { readonly share: Share }>(waiting: readonly T[]): T[]
@@ -57,9 +57,10 @@ export function createLaneShares(lanesMax: number): LaneShares {
     },
     note(lane, isSilent) {
       const { address } = active.get(lane)!
-      silent.delete(address)
+      const wasSilent = silent.delete(address)
       if (isSilent) silent.add(address)
       if (silent.size > SILENT_MAX) silent.delete(silent.values().next().value!)
+      return wasSilent && !isSilent
     },
     isSilent: (lane) => silent.has(active.get(lane)!.address),
     inTurns(waiting) {

@@ -4,6 +4,7 @@ import { backoffMs } from '#kernel/codec/backoff.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import type { Caller } from '#kernel/log/streams.ts'
+import type { Hint } from '#kernel/log/store.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import { readSound } from './upkeep/sound-documents.ts'
@@ -69,11 +70,14 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
   const settle = createSettler(kernel, clock, () => loop.signal, log, duty)
   const nowText = (): string => timestampOf(clock.now())
   let place = prefix
+  /** A lane became free or a delivery was added since the round over the index began. */
+  let isStale = false
 
   async function send(lane: string, deliveries: readonly Delivery[]): Promise<{ settled: Promise<unknown>; isWell: boolean }> {
     const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
     const failed = done.findIndex(({ status }) => status === 'rejected')
-    if (done.length > 0) shares.note(lane, done.some(isUnanswered))
+    // A receiver that answers again has room for its other lanes.
+    if (done.length > 0 && shares.note(lane, done.some(isUnanswered))) lookAgain()
     // Messages after a failure in their lane are sent again after it: twice rather than out of order.
     const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
     if (failed !== -1)
@@ -207,45 +211,45 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
         // Messages that came at the last moment are taken up at once; another lane may wait for the place; and the index knows what is due
         // later.
         if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, share, [])
-        else loop.wake()
+        else lookAgain()
       })
     lanes.set(lane, work)
   }
 
   const isOnDuty = (): boolean => duty.holds() && !loop.signal.aborted
+  function lookAgain(): void {
+    isStale = true
+    loop.wake()
+  }
   /** Messages that were committed here are begun at once, where they can be. Answers whether the index has to be looked at. */
-  function hear(keys: readonly string[]): boolean {
-    let isMore = false
+  function hear(keys: Hint['keys']): boolean {
+    let isMore = keys === 'all'
     const now = nowText()
-    for (const key of keys) {
+    for (const key of keys === 'all' ? [] : keys) {
       if (!key.startsWith(inChannel)) continue
       const delivery = store.peek?.(key)?.value as Delivery | undefined
       if (delivery === undefined && leaving.has(key)) continue
       if (!channel.ordered || delivery === undefined || delivery.due > now) isMore = true
-      else if (channel.sharesOf === undefined || lanes.has(delivery.lane))
-        isMore = !isTaken(delivery.lane, key, ownShare(delivery.lane)) || isMore
+      else if (channel.sharesOf === undefined || lanes.has(delivery.lane)) take(delivery.lane, key, ownShare(delivery.lane))
       else void offer(delivery.lane, key)
     }
+    isStale ||= isMore
     return isMore
   }
-  /** Hands a new delivery to its lane, which begins where there is room. Answers false where the index has to be looked at. */
-  function isTaken(lane: string, key: string, share: Share): boolean {
+  /** Hands a new delivery to its lane, which begins where there is room. Without room the next lane that ends looks into the index. */
+  function take(lane: string, key: string, share: Share): void {
     if (lanes.has(lane)) {
       news.get(lane)!.push(key)
       bells.get(lane)?.()
-    } else if ((held.get(lane) ?? '') <= nowText()) {
-      if (!shares.hasRoomFor(share) || !isOnDuty()) return false
-      start(lane, share, [])
-    }
-    return true
+    } else if ((held.get(lane) ?? '') <= nowText() && shares.hasRoomFor(share) && isOnDuty()) start(lane, share, [])
   }
   async function offer(lane: string, key: string): Promise<void> {
     try {
       const [share] = await sharesOf([lane])
-      if (!isTaken(lane, key, share!)) loop.wake()
+      take(lane, key, share!)
     } catch {
       // The index knows it too.
-      loop.wake()
+      lookAgain()
     }
   }
   const ownShare = (lane: string): Share => ({ owner: lane, address: lane, yields: false })
@@ -265,9 +269,12 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     return [...Map.groupBy(sound, laneOf)].map(([lane, its]) => ({ lane, share: startable.get(lane)!, ids: its }))
   }
 
-  /** Starts what is due, as far as there are lanes. Answers whether there may be more. */
+  /**
+   * Starts what is due, as far as there are lanes. Answers whether to look again soon: the round is not at its end, or something changed since
+   * it began. A round without a change waits for a lane to end, a commit or the next due time.
+   */
   async function look(now: string): Promise<boolean> {
-    const fromStart = place === prefix
+    if (place === prefix) isStale = false
     for (let page = 0; page < PAGES_MAX; page++) {
       const entries = await store.scan(place, endOf(prefix, now), PAGE)
       for (const { lane, share, ids } of shares.inTurns(await startableIn(entries.map(idIn), now))) {
@@ -277,7 +284,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       }
       if (entries.length < PAGE) {
         place = prefix
-        return !fromStart
+        return isStale
       }
       place = entries.at(-1)!
     }
@@ -307,13 +314,16 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     turn,
     // A hint; the index is the truth.
     tail: kernel.tail,
-    wants: ({ keys }) => keys === 'all' || hear(keys),
+    wants: ({ keys }) => hear(keys),
     restMs: REST_MS,
     failed: 'due deliveries could not be read',
   })
+  // Another server sent meanwhile: the places of an earlier term say nothing.
+  const leave = duty.onChange(() => (isStale = true))
   return {
     ...loop,
     async stop() {
+      leave()
       await loop.stop()
       await Promise.all(lanes.values())
     },

@@ -97,6 +97,39 @@ test('thousands behind a lane that is held do not hide another lane', async () =
   await worker.stop()
 })
 
+test('thousands without a free lane are looked at once, and again when a lane ends', async () => {
+  const w = workerWorld()
+  const gates = new Map<string, PromiseWithResolvers<void>>()
+  const sharesOf = async (lanes: readonly string[]) => lanes.map((lane) => ({ owner: 'same', address: lane, yields: false }))
+  const send = ({ lane }: Delivery): Promise<void> => {
+    gates.set(lane, Promise.withResolvers())
+    return gates.get(lane)!.promise
+  }
+  const orders = Array.from({ length: 500 }, (_, i) => String(i).padStart(3, '0'))
+  for (const lane of 'abcdefghij') await post(w, lane, orders)
+  w.clock.step(1)
+  const seen = { scans: 0 }
+  const scan: Store['scan'] = (...range) => {
+    seen.scans++
+    return w.store.scan(...range)
+  }
+  const kernel = { ...w.kernel, store: { ...w.store, scan } }
+  const worker = runOutbox(kernel, postChannel({ sharesOf, send }), w.clock, silent)
+  await w.clock.advance(1_000)
+  assert.equal(gates.size, 2, 'an owner leaves lanes to others')
+  const first = seen.scans
+  assert.ok(first > 20, 'one round over 5,000 deliveries takes more than one look')
+  await w.clock.advance(10_000)
+  assert.equal(seen.scans, first, 'nothing changed, so nothing is looked at')
+  gates.get('a')!.reject(new Error('a did not arrive'))
+  await w.clock.advance(100)
+  assert.deepEqual([...gates.keys()], ['a', 'b', 'c'])
+  assert.ok(seen.scans > first)
+  const stopping = worker.stop()
+  for (const { resolve } of gates.values()) resolve()
+  await stopping
+})
+
 test('what is committed goes out at once, and no clock has to move for it', async () => {
   const w = workerWorld()
   const channel = postChannel({ window: 8 })
