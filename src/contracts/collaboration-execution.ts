@@ -7,6 +7,7 @@ import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
+import { actionOf } from '#protocols/execution/actions/index.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
@@ -125,7 +126,8 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   // A person delivered instead of answering: nothing was approved.
   if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
   // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
-  if (action === 'reject' && item.action !== 'APPROVE') return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
+  if (action === 'reject' && actionOf(item).isVerdict !== true)
+    return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
   return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(reasonOf(checkpoint.resolution!)) }
 })
 

@@ -6,6 +6,8 @@ import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { actionOf, actions } from '#protocols/execution/actions/index.ts'
+import { isSecret } from '#protocols/execution/actions/provide.ts'
 import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
@@ -38,7 +40,6 @@ const answering = (name: string, on: string, call: string, input: Contract['inpu
 
 // --- Asking within a task ------------------------------------------------------------------------------------------------------
 
-const questions = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
 /** An option is called by its own words; HXP gives a risk to the whole request (Z2). */
 const risks = { R1: 'low', R2: 'low', R3: 'medium', R4: 'high', R5: 'high' } as const
 const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
@@ -48,15 +49,16 @@ const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system',
   const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
   // A question that came from a checkpoint is asked already; one that a grant has answered is not asked.
   if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return Promise.resolve(null)
-  const { item, question, prompt, options } = payload as { item?: string; question?: string; prompt?: string; options?: string[] }
+  const found = actions[action]
+  const labels = found.checkpoint === 'choice' ? found.options(payload) : null
   return Promise.resolve({
     task_id,
     checkpoint_id,
     request_id: id,
     raised_by: requester,
-    kind: questions[action],
-    prompt: item ?? question ?? prompt,
-    ...(options ? { options: optionsIn(options, request.risk) } : {}),
+    kind: found.checkpoint,
+    prompt: found.question(payload),
+    ...(labels === null ? {} : { options: optionsIn(labels.map(String), request.risk) }),
     takes_default: fallback === 'default',
     // A process that another one has taken over from asks nothing any more.
     ...(detail as { run_id?: string; attempt?: number } | null),
@@ -80,7 +82,7 @@ const resolves = answering('answer-resolves', 'request.completed', 'checkpoint.r
   if (checkpoint === null) return null
   const { result, reason } = request.receipt!
   const said = { checkpoint_id: checkpoint.id, ...comment(reason) }
-  if (request.action === 'APPROVE') return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
+  if (actionOf(request).isVerdict === true) return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
   if (checkpoint.options.length > 0) return { ...said, action: 'choose', choice: optionId(request, result) }
   return { ...said, action: 'provide', input: result }
 })
@@ -125,13 +127,17 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
   const unanswered = stands === 'declined' ? reason! : `${status}: ${reason ?? 'nobody answered'}`
   if (status !== 'completed') return { action: 'provide', input: cutTo(unanswered, limits.textCharsMax) }
   const said = comment(reason)
-  if (action === 'APPROVE')
+  const { checkpoint } = actions[action]
+  if (checkpoint === 'approval')
     return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }
-  if (action === 'DECIDE') return { action: 'choose', choice: options.find(({ label }) => label === result)?.id, ...said }
-  const isSecret = (payload as { sensitive?: boolean }).sensitive === true
+  if (checkpoint === 'choice') return { action: 'choose', choice: options.find(({ label }) => label === result)?.id, ...said }
   const text = typeof result === 'string' ? result : canonical(result)
   // A secret, and what is too long to pass on, is told to the agent that asked, with the receipt.
-  return { action: 'provide', input: isSecret || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text, ...said }
+  return {
+    action: 'provide',
+    input: isSecret(payload) || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text,
+    ...said,
+  }
 }
 
 const answers = ['request.completed', 'request.failed', 'request.cancelled', 'request.declined'].map((on) =>

@@ -4,7 +4,8 @@ import { isClaim } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { TSchema } from '#kernel/declare/schema.ts'
 import { unknownFields } from '#kernel/declare/unknown-fields.ts'
-import { Action, payloadInput } from '#protocols/execution/asking/payload.ts'
+import { Action } from '#protocols/execution/actions/index.ts'
+import { payloadInput } from '#protocols/execution/asking/payload.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

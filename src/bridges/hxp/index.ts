@@ -9,6 +9,7 @@ import { askedBy } from '#bindings/http/connections/ending.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
+import { actionNames } from '#protocols/execution/actions/index.ts'
 import { isProjectKey } from '#protocols/execution/access.ts'
 import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './responses.ts'
 import { visible } from '#protocols/execution/answering/shown-request.ts'
@@ -142,5 +143,5 @@ const aboutServer = (version: string) => ({
   protocol_version: '0.1',
   base_url: '/hxp/v1',
   endpoints: { agent: '/hxp/v1/requests', human: '/hxp/v1/inbox', admin: '/hxp/v1/delegation/rules' },
-  actions: ['DECIDE', 'APPROVE', 'PROVIDE'],
+  actions: actionNames,
 })

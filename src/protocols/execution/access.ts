@@ -6,6 +6,7 @@ import { agoInWords } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { cardOf, shownDigest, type Surface } from './answering/shown-request.ts'
+import { actions } from './actions/index.ts'
 import { isInPool, isOpen, isTimedOut, Request } from './schema.ts'
 
 /** The task behind an item. */
@@ -114,7 +115,7 @@ function endOf({ action, receipt, status: stands }: Request, now: string): strin
   const { status, result, reason, completed_by, completed_at } = receipt
   const isReplaced = completed_by === 'system' && reason === 'superseded'
   const ends = {
-    completed: action === 'PROVIDE' ? 'answered' : textOf(result),
+    completed: actions[action].isPrivate === true ? 'answered' : textOf(result),
     failed:
       stands === 'declined'
         ? 'declined'

@@ -5,7 +5,8 @@ import { doc, either, index, nullable, t, type Part, type Static } from '#kernel
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
 import { DECLINED } from './answering/receipt-format.ts'
-import { Action, Fallback, Payload } from './asking/payload.ts'
+import { Fallback } from './actions/action.ts'
+import { Action, actions, Payload } from './actions/index.ts'
 import { timesOf } from './deadlines.ts'
 import { textOf } from './inbox/search.ts'
 import { TREND_PARTS, trendRows } from './inbox/trends.ts'
@@ -291,9 +292,9 @@ function calledRows(request: Request): Part[][] {
 
 /** The same case: the same agent asks the same thing, by its scope where it names one. */
 export function caseOf({ action, payload }: Pick<Request, 'action' | 'payload'>): string {
-  const { scope, item, question, prompt } = payload as { scope?: string; item?: string; question?: string; prompt?: string }
+  const { scope } = payload as { scope?: string }
   // A scope as it is: grant.preview finds those of a family beside one another.
-  return scope === undefined ? sha256(`${action}\0${item ?? question ?? prompt ?? ''}`) : `scope ${scope}`
+  return scope === undefined ? sha256(`${action}\0${actions[action].question(payload)}`) : `scope ${scope}`
 }
 /** Answers of people, the latest last. */
 function caseRows(request: Request): Part[][] {

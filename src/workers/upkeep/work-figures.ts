@@ -8,6 +8,8 @@ import { isTerminal } from '#protocols/collaboration/states.ts'
 import { Task } from '#protocols/collaboration/schema.ts'
 import { Run } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
+import { actionOf } from '#protocols/execution/actions/index.ts'
+import { asksOf } from '#protocols/execution/inbox/item.ts'
 import { isOpen, outcomeOf, Request } from '#protocols/execution/schema.ts'
 import { readSound } from './sound-documents.ts'
 
@@ -137,14 +139,12 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
   return { lines, failed: (kind) => void failures.set(kind, (failures.get(kind) ?? 0) + 1), stop: leave }
 }
 
-const ASKS = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
-
 /** The labels that a document counts under now; null: it has ended. */
 function openOf(family: Family, value: Value): Open | null {
   if (family === 'items') {
     const request = value as Request
     if (!isOpen(request)) return null
-    const kind = request.kind === 'request' ? ASKS[request.action] : request.kind
+    const kind = asksOf(request)
     const labels = labelsOf({ kind, risk: request.risk ?? 'none', project: request.project_id })
     return { labels, since: Date.parse(request.created_at) }
   }
@@ -156,7 +156,8 @@ function openOf(family: Family, value: Value): Open | null {
 function resultOf(request: Request): string {
   const outcome = outcomeOf(request)
   if (outcome !== 'completed') return outcome
-  if (request.action !== 'APPROVE') return request.action === 'DECIDE' ? 'chosen' : 'provided'
+  const { counted } = actionOf(request)
+  if (counted !== undefined) return counted
   const result = request.receipt!.result
   return typeof result === 'string' && /^(approved|rejected|changes_requested)$/.test(result) ? result : 'answered'
 }

@@ -1,7 +1,8 @@
 // Edited details (X33): a person may correct what an agent is about to do, within the schema that the agent gave, and approve that.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
-import { refuseOddDetails, type ApprovePayload } from '../asking/payload.ts'
+import { refuseOddDetails, type ApprovePayload } from '../actions/approve.ts'
+import { actions } from '../actions/index.ts'
 import type { Request } from '../schema.ts'
 
 type Edited = Readonly<Record<string, unknown>>
@@ -13,7 +14,8 @@ export function editedFor({ kind, action, quorum, payload }: Request, result: un
     throw new Refusal('INVALID_REQUEST', `edited ${words}`, { field: 'edited' })
   }
   const { details_schema } = payload as ApprovePayload
-  if (kind !== 'request' || action !== 'APPROVE') refuse('goes with an approval that an agent itself asked for: leave it out here')
+  if (kind !== 'request' || actions[action].isVerdict !== true)
+    refuse('goes with an approval that an agent itself asked for: leave it out here')
   if (details_schema === undefined)
     refuse('is not possible: the agent gave no details_schema, so its details are approved as they are or rejected')
   if (quorum !== undefined) refuse('does not go with a quorum: all of them must have seen the same')

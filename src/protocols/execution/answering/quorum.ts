@@ -8,6 +8,7 @@ import { shownDigest, type Surface } from './shown-request.ts'
 import { endedWith, receiptOf, type Ending, type SignedReceipt } from './receipt.ts'
 import type { Reach } from '../asking/recipients.ts'
 import { answersAs, type OfRequest } from '../access.ts'
+import { actions } from '../actions/index.ts'
 import { Request, type Vote } from '../schema.ts'
 import { viewOf, type RequestView } from '../view.ts'
 
@@ -67,7 +68,7 @@ function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
   const declines = votes.filter(({ declined }) => declined === true)
   const isWon = ([, those]: [unknown, Vote[]]): boolean => those.length >= n
   const ended = { by: null, basis }
-  if (action === 'APPROVE') {
+  if (actions[action].isVerdict === true) {
     const approvals = counts.get('approved')?.length ?? 0
     if (approvals >= n) return { ...ended, status: 'completed', result: 'approved' }
     if (approvals + left >= n) return null
@@ -104,7 +105,9 @@ const declinedBy = (declines: readonly Vote[]): Ending => ({
 export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action' | 'quorum' | 'votes'>, reach: Reach): Ending | null {
   const counts = answersIn(votes)
   const most =
-    action === 'APPROVE' ? (counts.get('approved')?.length ?? 0) : Math.max(0, ...[...counts.values()].map((those) => those.length))
+    actions[action].isVerdict === true
+      ? (counts.get('approved')?.length ?? 0)
+      : Math.max(0, ...[...counts.values()].map((those) => those.length))
   if (most + votesLeft(votes, reach) >= quorum!.n) return null
   return {
     by: null,

@@ -8,8 +8,9 @@ import { image, put } from '#kernel/declare/facts.ts'
 import type { Change, Context, Made, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { File, FILE_VERSION, referenceTo } from './file.ts'
-import type { ProvidePayload } from '../asking/payload.ts'
-import { resultOf, type FileResult, type Resolution, type Result } from './result.ts'
+import type { FileResult, Result } from '../actions/action.ts'
+import { isSecret, type ProvidePayload } from '../actions/provide.ts'
+import { resultOf, type Resolution } from './result.ts'
 import { isOpen, type Request } from '../schema.ts'
 import { commitmentTo, Secret, type SecretReference } from './secret.ts'
 
@@ -21,10 +22,10 @@ const refuseSeal = (words: string): never => {
   throw new Refusal('INVALID_REQUEST', `sealed ${words}`, { field: 'sealed' })
 }
 /** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
-export function refuseOddSeal({ action, payload }: Request, { result, sealed }: Answer, given: Given | null): void {
+export function refuseOddSeal({ payload }: Request, { result, sealed }: Answer, given: Given | null): void {
   if (sealed === undefined) return
   if (result !== undefined) refuseSeal('stands in place of result: send one of them')
-  if (action !== 'PROVIDE' || (payload as ProvidePayload).sensitive !== true) refuseSeal('is for secrets: the request asks for none')
+  if (!isSecret(payload)) refuseSeal('is for secrets: the request asks for none')
   if (given === null)
     refuseSeal('is no compact JWE with ECDH-ES or ECDH-ES+A256KW, and A256GCM, for the present seal_key of the agent: fetch the item again')
 }
@@ -52,8 +53,8 @@ function isSealedFor(sealed: string, key: Value): boolean {
 
 /** null: the answer stands in the receipt as it is, or it is none; deciding says which. */
 export async function givenFor(read: Read, request: Request, answer: Answer, context: Context): Promise<Given | null> {
-  if (request.action !== 'PROVIDE' || !isOpen(request) || context.actor.kind !== 'human') return null
-  const { input_type, sensitive } = request.payload as ProvidePayload
+  if (!isOpen(request) || context.actor.kind !== 'human') return null
+  const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
   if (input_type !== 'file' && sensitive !== true) return null
   if (answer.sealed !== undefined) return sensitive === true ? sealedByPerson(read, request, answer.sealed, context) : null
   const said = validOf(request, answer)

@@ -4,7 +4,8 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
-import { resultText, type Result } from './result.ts'
+import type { Result } from '../actions/action.ts'
+import { resultText } from './result.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
 
 export const SealedTo = either('agent', 'server')

@@ -2,7 +2,7 @@
 import { isIn, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { Action } from './payload.ts'
+import { Action } from '../actions/index.ts'
 import { Id, Risk, Timestamp, type Request } from '../schema.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })

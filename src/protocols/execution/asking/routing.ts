@@ -5,7 +5,7 @@ import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { outOfReach } from '../answering/quorum.ts'
 import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOf, reachOfTask } from './recipients.ts'
-import type { Fallback } from './payload.ts'
+import type { Fallback } from '../actions/action.ts'
 import { isInPool, type Escalation, type Quorum, type Request } from '../schema.ts'
 import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './preferences.ts'
 

@@ -3,6 +3,7 @@
 import { speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
+import { actionOf } from '../actions/index.ts'
 import { isOpen, type Request } from '../schema.ts'
 
 export const Effects = t.Object({
@@ -47,8 +48,10 @@ const session: Judged = {
 
 const isPlan = ({ kind, payload }: Request): boolean => kind === 'review' && 'options' in payload && !payload.options.includes('rejected')
 /** A question that was put to the next person is answered as before. */
-const kindOf = ({ kind, action }: Request): Request['kind'] =>
-  kind === 'escalation' && action !== 'APPROVE' ? (action === 'DECIDE' ? 'choice' : 'input') : kind
+function kindOf(request: Request): Request['kind'] {
+  const { isVerdict, checkpoint } = actionOf(request)
+  return request.kind === 'escalation' && isVerdict !== true ? checkpoint : request.kind
+}
 
 /** Whether a rejection of the item ends its task: of a request it is only an answer (H6). */
 export function rejectionEndsTask(request: Request): boolean {
@@ -64,14 +67,14 @@ export function isDeclinable({ kind, asked_by, people }: Request): boolean {
 }
 
 function judgedOf(request: Request, task: KnownTask | null): Judged {
-  const { kind, action, payload, session_id } = request
+  const { kind, payload, session_id } = request
   if (session_id !== undefined) return session
   if (kind !== 'request') return isPlan(request) ? plan : elsewhere[kindOf(request) as Exclude<Request['kind'], 'request'>]
   const told = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
   // A grant would answer the next one by itself; an answer is for this one alone.
   const once = task !== null && (payload as { scope?: string }).scope !== undefined ? ' this once' : ''
-  const what = { DECIDE: 'gets the option that you choose', APPROVE: `may go ahead${once}`, PROVIDE: 'gets the value that you provide' }
-  return { approve: told(what[action]), reject: action === 'APPROVE' ? told('may not go ahead') : ONLY_ANSWERED }
+  const { approve, reject } = actionOf(request).effects
+  return { approve: told(approve + once), reject: reject === undefined ? ONLY_ANSWERED : told(reject) }
 }
 
 function declineOf(request: Request, { actor, task }: Reading): string {
@@ -94,13 +97,14 @@ const listed = (names: readonly string[]): string =>
 
 /** One answer is one vote, which decides only where it is the last that is needed. */
 function votedOf(request: Request, once: Judged, voters: readonly string[]): Answers {
-  const { action, votes = [] } = request
+  const { votes = [] } = request
+  const { isVerdict, votesFor } = actionOf(request)
   const { n, of } = request.quorum!
   const left = of.length - votes.length - 1
   const enough = `${inWords(n)} of ${listed(voters)}`
-  if (action !== 'APPROVE') {
-    const approve = `counts as one vote. The agent gets an option when ${enough} have chosen it`
-    const decline = `counts as a vote for no option${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`
+  if (isVerdict !== true) {
+    const approve = `counts as one vote. The agent gets an ${votesFor} when ${enough} have chosen it`
+    const decline = `counts as a vote for no ${votesFor}${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`
     return { approve, reject: once.reject, decline }
   }
   const yes = votes.filter(({ result }) => result === 'approved').length

@@ -5,6 +5,7 @@ import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { visible } from '../answering/shown-request.ts'
 import { shownText } from '../asking/hostile-text.ts'
+import { actionOf } from '../actions/index.ts'
 import { isOpen, type Request } from '../schema.ts'
 
 export const Guard = t.Object({
@@ -22,11 +23,14 @@ const TYPED = /^[A-Za-z0-9](?:[\x21-\x7E]| (?! ))*$/
 const isTyped = (text: unknown): text is string =>
   typeof text === 'string' && text.length <= limits.phraseCharsMax && TYPED.test(text) && !text.endsWith(' ')
 
+const isVerdict = (request: Request): boolean => actionOf(request).isVerdict === true
+
 /** The target, where the agent names one that can be typed. */
-function phraseFor({ risk, action, payload }: Request): string | null {
+function phraseFor(request: Request): string | null {
+  const { risk, payload } = request
   if (risk === undefined || risk < 'R4') return null
   const { target } = (payload as { details?: { target?: unknown } }).details ?? {}
-  if (action !== 'APPROVE') return `answer ${risk}`
+  if (!isVerdict(request)) return `answer ${risk}`
   return isTyped(target) ? target : `approve ${risk}`
 }
 
@@ -41,18 +45,18 @@ const isShort = (value: unknown): boolean =>
 
 /** The arguments of an action that have room in a list, escaped. */
 export function argumentsOf(request: Request): Argument[] {
-  if (request.action !== 'APPROVE') return []
+  if (!isVerdict(request)) return []
   const shown = Object.entries(detailsIn(request)).filter(([name, value]) => isShort(name) && isShort(value))
   return shown.slice(0, ARGUMENTS_MAX).map(([name, value]) => ({ name: shownText(name), value: shownText(String(value)) }))
 }
 
 /** Nobody decides what they were not shown. `isCut`: its title is only the beginning of the question. */
 function aloneBecause(request: Request, flagged: readonly string[], isCut: boolean): string | null {
-  const { kind, action, risk, payload, thread, notice } = request
+  const { kind, risk, payload, thread, notice } = request
   if (!isOpen(request)) return 'It is decided.'
   if (request.no_decider === true) return 'Nobody can answer it yet.'
   if (kind === 'review') return 'A review is decided by itself.'
-  if (action !== 'APPROVE') return 'It takes an answer of its own.'
+  if (!isVerdict(request)) return 'It takes an answer of its own.'
   if (kind === 'escalation' || kind === 'interrupt') return 'It is answered by itself.'
   if (flagged.length > 0 || canonical(visible(payload)) !== canonical(payload)) return 'Its text was flagged: read it by itself.'
   if (risk === undefined) return 'Its risk is not rated.'

@@ -8,7 +8,7 @@ import type { Registered } from '#kernel/ports/names.ts'
 import { cardOf, shownDigest, visible } from '../answering/shown-request.ts'
 import { Effects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
 import { Argument, argumentsOf, Guard, guardOf } from './guard.ts'
-import { type Payload, Action } from '../asking/payload.ts'
+import { Action, actionOf, actions, actionWords } from '../actions/index.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { taskBehind } from '../access.ts'
 import { throughOf } from './readers.ts'
@@ -52,10 +52,9 @@ const Facts = t.Object({
 })
 
 /** One word for what is asked, whichever way it came: a request says by its action what it asks for. */
-export const Asks = either('approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
+export const Asks = either(...actionWords, 'escalation', 'interrupt', 'review')
 export type Asks = Static<typeof Asks>
-const asked = { APPROVE: 'approval', DECIDE: 'choice', PROVIDE: 'input' } as const
-export const asksOf = ({ kind, action }: Pick<Request, 'kind' | 'action'>): Asks => (kind === 'request' ? asked[action] : kind)
+export const asksOf = ({ kind, action }: Pick<Request, 'kind' | 'action'>): Asks => (kind === 'request' ? actions[action].asks : kind)
 
 const Option = t.Object({
   label: t.String(),
@@ -120,15 +119,14 @@ const { card, facts, effects, ...inRow } = Item.properties
 export const ListedItem = t.Object({ ...inRow, card: t.Optional(card), facts: t.Optional(facts), effects: t.Optional(effects) })
 export type ListedItem = Static<typeof ListedItem>
 
-const questionIn = (payload: Payload): string =>
-  'question' in payload ? payload.question : 'item' in payload ? payload.item : payload.prompt
+const questionIn = (request: Request): string => actionOf(request).question(request.payload)
 
 /** Its first line, escaped, and never longer than a line. */
 function lineOf(text: string): string {
   const line = shownText(text.trim().split('\n', 1)[0]!)
   return line.length > limits.labelCharsMax ? `${line.slice(0, limits.labelCharsMax - 1)}…` : line
 }
-export const titleOf = ({ payload }: Request): string => lineOf(questionIn(payload))
+export const titleOf = (request: Request): string => lineOf(questionIn(request))
 
 /** A task that a person stopped is known by the task, and by who stopped it. */
 async function titleFor(request: Request, actor: Actor, knowing: Knowing): Promise<string> {
@@ -140,17 +138,19 @@ async function titleFor(request: Request, actor: Actor, knowing: Knowing): Promi
 }
 
 /** Labels as people see them, each with the risk that the agent gave it. */
-function optionsOf({ payload, option_risks }: Request): Item['options'] {
-  const { options, validation } = payload as { options?: readonly string[]; validation?: { allowed_values?: readonly (string | number)[] } }
-  const labels = options ?? validation?.allowed_values
-  return labels === undefined ? null : labels.map((label, i) => ({ label: shownText(String(label)), risk: option_risks?.[i] ?? null }))
+function optionsOf(request: Request): Item['options'] {
+  const { payload, option_risks } = request
+  const labels = actionOf(request).options(payload)
+  return labels === null ? null : labels.map((label, i) => ({ label: shownText(String(label)), risk: option_risks?.[i] ?? null }))
 }
 
 const PLAIN = /^[\n\t\x20-\x7E]*$/
 /** Warnings to people about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
-function flaggedIn({ payload, agent_id }: Request): string[] {
-  const labels = 'question' in payload ? payload.options : []
-  const texts = [agent_id, questionIn(payload), ...labels, ...(payload.context === undefined ? [] : [payload.context])]
+function flaggedIn(request: Request): string[] {
+  const { payload, agent_id } = request
+  const labels = 'options' in payload ? payload.options : []
+  const more = actionOf(request).texts?.(payload) ?? []
+  const texts = [agent_id, questionIn(request), ...labels, ...more, ...(payload.context === undefined ? [] : [payload.context])]
   return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
 }
 
@@ -300,7 +300,7 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     acts_for: await personNamed(owner, knowing),
     through: throughOf(actor, request),
     risk: request.risk ?? null,
-    guard: guardOf(request, flaggedIn(request), titleOf(request) !== questionIn(payload)),
+    guard: guardOf(request, flaggedIn(request), titleOf(request) !== questionIn(request)),
     arguments: argumentsOf(request),
     options: optionsOf(request),
     order: request.details_order?.map(shownText) ?? null,

@@ -4,7 +4,7 @@ import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
-import { Action } from '../asking/payload.ts'
+import { Action } from '../actions/index.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { Id, Kind, Priority, Risk, Timestamp } from '../schema.ts'
 

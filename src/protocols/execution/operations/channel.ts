@@ -24,7 +24,7 @@ import {
 } from '../notices/notice.ts'
 import { isOnCurve } from '../notices/push-point.ts'
 import { QuietHours, quietProblem } from '../notices/quiet-hours.ts'
-import { isEmailAddress } from '../answering/result.ts'
+import { isEmailAddress } from '../actions/provided-value.ts'
 import { Id, Priority } from '../schema.ts'
 
 const DRAFT = 'ours: HXP 0.1 leaves open how people learn of requests, and knows polling and WebSocket only for agents'

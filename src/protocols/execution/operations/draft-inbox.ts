@@ -6,7 +6,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/decl
 import { either, END, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { asShown } from '../answering/shown-request.ts'
 import { allOf, inboxesReadBy, type Inboxes } from '../inbox/readers.ts'
-import { Action } from '../asking/payload.ts'
+import { Action } from '../actions/index.ts'
 import { allTiers, isTimedOut, outcomeOf, Priority, Request, tiersOf, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 

@@ -8,7 +8,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { fileExpiry, File, FILE_VERSION, FileReference, referenceTo } from '../answering/file.ts'
-import type { ProvidePayload } from '../asking/payload.ts'
+import type { ProvidePayload } from '../actions/provide.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
 

@@ -9,7 +9,7 @@ import { changeIn, eventsOf, type Audience } from '../answering/request-events.t
 import { shownDigest, visible } from '../answering/shown-request.ts'
 import { titleOf } from '../inbox/item.ts'
 import { isBefore } from '../inbox/readers.ts'
-import { Action } from '../asking/payload.ts'
+import { Action } from '../actions/index.ts'
 import { shownText } from '../asking/hostile-text.ts'
 import { Id, Kind, Priority, Request, Risk, Status, Timestamp } from '../schema.ts'
 

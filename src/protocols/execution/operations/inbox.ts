@@ -5,6 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, nullable, prefixOf, t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { isSecret } from '../actions/provide.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
 import { asksOf, Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
 import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
@@ -209,9 +210,8 @@ const get = query({
 })
 
 /** Only for what is to be sealed. */
-async function sealKeyFor(read: Read, { action, payload, requester }: Request): Promise<object | null> {
-  const isSecret = action === 'PROVIDE' && (payload as { sensitive?: boolean }).sensitive === true
-  return isSecret ? ((await read.subject(requester))?.sealKey ?? null) : null
+async function sealKeyFor(read: Read, { payload, requester }: Request): Promise<object | null> {
+  return isSecret(payload) ? ((await read.subject(requester))?.sealKey ?? null) : null
 }
 
 /** Counters are kept for the whole inbox: a key for some projects would learn of the others from them. */

@@ -23,6 +23,7 @@ import {
   orderOf,
   isReady,
 } from '../notices/notice.ts'
+import { actions } from '../actions/index.ts'
 import { quietUntil } from '../notices/quiet-hours.ts'
 import { knowingBy, nameFor, titleOf } from '../inbox/item.ts'
 import { shownDigest } from '../answering/shown-request.ts'
@@ -157,7 +158,7 @@ async function itemOn(read: Read, channel: Channel, request: Request, event: str
 /** A push asks for an answer only where there is nothing to read but the title, and little at stake. */
 function isAnsweredByTitle(request: Request): boolean {
   const { kind, action, risk, payload, quorum, thread, notice } = request
-  if (kind !== 'request' || action !== 'APPROVE' || (risk !== 'R1' && risk !== 'R2')) return false
+  if (kind !== 'request' || actions[action].isVerdict !== true || (risk !== 'R1' && risk !== 'R2')) return false
   const { item = '', details = {}, ...more } = payload as { item?: string; details?: object }
   const isBare = Object.keys(details).length === 0 && Object.keys(more).length === 0
   const isWhole = titleOf(request) === item && item.length <= limits.noticeTitleCharsMax

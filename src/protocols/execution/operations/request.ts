@@ -9,7 +9,9 @@ import { command, type Bound, type Context, type Granted, type Made, type Read }
 import { t, type Static } from '#kernel/declare/schema.ts'
 import { refuseForeignCallback } from '../notices/notice.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
-import { payloadOf, Action, Fallback } from '../asking/payload.ts'
+import { Fallback } from '../actions/action.ts'
+import { Action, actionNames, actions, actionsWith } from '../actions/index.ts'
+import { payloadOf } from '../asking/payload.ts'
 import { orderIn } from '../asking/argument-order.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind } from '../access.ts'
@@ -35,7 +37,7 @@ const CreateInput = t.Object({
   project_id: t.Optional(label),
   metadata: t.Optional(t.Object({ task_id: t.Optional(t.Unknown()) }, { additionalProperties: true })),
   tags: t.Optional(t.Array(label, { maxItems: limits.tagsMax })),
-  payload: t.Unknown({ description: 'the question itself: see DECIDE, APPROVE and PROVIDE' }),
+  payload: t.Unknown({ description: `the question itself: see ${actionNames.join(', ')}` }),
   // Ours, from here on.
   risk: t.Optional(Risk),
   quorum: t.Optional(Quorum),
@@ -114,7 +116,7 @@ const create = command({
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
     const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where }, task, now)
     // A grant is used by the executor of the task, with a key of its own.
-    const mayUse = task !== null && actor.id === requester && action === 'APPROVE'
+    const mayUse = task !== null && actor.id === requester && actions[action].isVerdict === true
     const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant, ...raised }
   },
@@ -245,7 +247,7 @@ function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   const wrong = (words: string): never => {
     throw new Refusal('INVALID_REQUEST', words, { field: 'quorum' })
   }
-  if (action === 'PROVIDE') wrong('quorum goes with DECIDE and APPROVE: a PROVIDE comes from one person')
+  if (actions[action].votesFor === undefined) wrong(`quorum goes with ${actionsWith('votesFor')}: a ${action} comes from one person`)
   if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names a person twice')
   if (quorum.n > quorum.of.length) wrong(`quorum.n is ${quorum.n}, but only ${quorum.of.length} are named`)
   if (metadata?.task_id !== undefined) wrong('the people of a task decide alone: a quorum does not go with metadata.task_id')

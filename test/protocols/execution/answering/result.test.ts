@@ -5,7 +5,9 @@ import fc from 'fast-check'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { payloadOf, type Action, type Payload, type Validation } from '#protocols/execution/asking/payload.ts'
+import type { Action, Payload } from '#protocols/execution/actions/index.ts'
+import type { Validation } from '#protocols/execution/actions/provide.ts'
+import { payloadOf } from '#protocols/execution/asking/payload.ts'
 import { resultOf, resultText } from '#protocols/execution/answering/result.ts'
 
 const decide = payloadOf('DECIDE', { question: 'Which plan?', options: ['Basic', 'Pro'] }, 'pause')

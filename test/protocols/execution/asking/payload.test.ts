@@ -6,7 +6,9 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { linearPattern } from '#kernel/foreign/linear-pattern.ts'
 import { limits } from '#kernel/limits.ts'
 import { assertMatches } from '#kernel/declare/schema.ts'
-import { Payload, payloadOf, type Action, type Fallback } from '#protocols/execution/asking/payload.ts'
+import type { Fallback } from '#protocols/execution/actions/action.ts'
+import { Payload, type Action } from '#protocols/execution/actions/index.ts'
+import { payloadOf } from '#protocols/execution/asking/payload.ts'
 import { isAlike } from '#protocols/execution/asking/hostile-text.ts'
 
 const decide = { question: 'Which plan?', options: ['Basic', 'Pro'] }

@@ -1,0 +1,75 @@
+// The type of an action of HXP: everything that differs between DECIDE, APPROVE and the others is a field of one object. index.ts is the table.
+import { Refusal } from '#kernel/declare/errors.ts'
+import { limits } from '#kernel/limits.ts'
+import { either, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
+import { alikeIn, refuseHostile } from '../asking/hostile-text.ts'
+
+export const Fallback = either('pause', 'fail', 'default')
+export type Fallback = Static<typeof Fallback>
+
+/** The artifact that a person gave; the newest version unless one is named. */
+export type FileResult = { readonly artifact_id: string; readonly version?: string }
+export type Result = string | number | (string | number)[] | FileResult
+
+/** `P`: its payload as it is stored. Methods, so that actions with different payloads fit one table. */
+export type HumanAction<P extends object = object> = {
+  /** Its word in inboxes, filters and metrics. */
+  readonly asks: string
+  readonly payload: TSchema
+  /** `{ payload }` as a client sends it. */
+  readonly input: TSchema
+  /** The payload of a new request, refused where the schema alone cannot tell. */
+  read(input: unknown, fallback: Fallback): P
+  /** The one text that says what is asked. */
+  question(payload: P): string
+  /** The answers to choose from; null: there is no list. */
+  options(payload: P): readonly (string | number)[] | null
+  /** Further text of the agent that people are warned about. */
+  texts?(payload: P): readonly string[]
+  /** The value as the receipt holds it, or a refusal. */
+  result(payload: P, value: unknown): Result
+  /** Whether this result must say why. */
+  needsReason?(payload: P, result: Result): boolean
+  /** The consequences of an answer: clauses about the agent. Without `reject` there is no no. */
+  readonly effects: { readonly approve: string; readonly reject?: string }
+  /** The kind of checkpoint that a request within a task raises. */
+  readonly checkpoint: 'approval' | 'choice' | 'input'
+  /** A yes or a no: grants, edits, batches and typed targets are for these alone. */
+  readonly isVerdict?: true
+  /** A timeout may take a default. */
+  readonly takesDefault?: true
+  /** The noun that several people vote for; absent: one person answers. */
+  readonly votesFor?: string
+  /** Its result is told to nobody but the agent. */
+  readonly isPrivate?: true
+  /** The label of an answer in metrics; absent: the result itself. */
+  readonly counted?: string
+  /** The same question for pages that know only the draft's actions. */
+  asKnown?(payload: P): { readonly action: string; readonly payload: object }
+}
+
+export const text = (maxLength: number) => t.String({ minLength: 1, maxLength })
+export const Context = t.Optional(t.String({ maxLength: limits.contextCharsMax, description: 'background, as the agent tells it' }))
+
+export function refuse(message: string, place: string): never {
+  throw new Refusal('INVALID_REQUEST', `payload.${place} ${message}`, { field: `payload.${place}` })
+}
+export function refuseResult(message: string, field = 'result'): never {
+  throw new Refusal('INVALID_RESULT', `${field} ${message}`, { field })
+}
+export const oneOf = (words: readonly string[], value: unknown): string =>
+  typeof value === 'string' && words.includes(value) ? value : refuseResult(`must be one of: ${words.join(', ')}`)
+
+/** Text that people read before they decide: not blank, and nothing in it that deceives. */
+export function refuseUnreadable(words: string, place: string, check = refuseHostile): void {
+  if (words.trim() === '') refuse('must not be blank', place)
+  check(words, `payload.${place}`)
+}
+
+export function refuseAlike(labels: readonly string[], place: string): void {
+  const alike = alikeIn(labels)
+  if (!alike) return
+  const [one, other] = alike
+  const isSame = labels[one] === labels[other]
+  refuse(`must be distinct: ${one + 1} and ${other + 1} ${isSame ? 'are the same' : 'look the same to people'}`, place)
+}
