@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Line } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { factOf, image } from '#kernel/declare/facts.ts'
 import { anyone, human, system, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { command, rule, type Contract, type Protocol } from '#kernel/declare/operation.ts'
@@ -13,11 +13,13 @@ import { seededEntropy, settled, stateHash } from '../support/in-process/world.t
 
 const Box = doc('contracttest.box', t.Object({ id: t.String(), steps: t.Array(t.String()) }), { scopeOf: () => 'project_a' })
 type Box = Static<typeof Box.schema>
+const events = { opened: Box, pushed: Box, sealed: Box, signed: Box, filled: Box }
+const fact = factOf(events)
 const output = t.Object({ box: Box.schema })
 const example = { given: 'empty', as: 'alice', input: { id: 'one' } }
 
 /** An operation that appends its own name to the box. */
-const step = (name: string, callers: (typeof anyone)[], max = Infinity) =>
+const step = (name: 'open' | 'push' | 'seal' | 'sign' | 'fill', callers: (typeof anyone)[], max = Infinity) =>
   command({
     name,
     summary: name,
@@ -47,6 +49,7 @@ const toy = (name: string, operations: Protocol['operations']): Protocol => ({
   title: name,
   version: '1',
   operations,
+  events,
   codes: { BOX_FULL: 'conflict' },
   scenes: { empty: [] },
 })
@@ -64,11 +67,11 @@ function idOnly({ subject }: { subject: Box }): Promise<object> {
   return Promise.resolve({ id: subject.id })
 }
 
-function kernelWith(contracts: Contract[]): Kernel {
+function kernelWith(contracts: Contract[], opening = first): Kernel {
   let now = Date.UTC(2026, 0, 1)
   return createKernel({
     store: memoryStore(),
-    protocols: [first, second],
+    protocols: [opening, second],
     contracts,
     directory: () => Promise.resolve(null),
     now: () => ++now,
@@ -183,6 +186,26 @@ test('contracts that call each other without end are stopped, and nothing is wri
 
 test('a contract that calls what is no command is refused when the kernel is made', () => {
   assert.throws(() => kernelWith([contract('first/opened', 'second/none', 'system')]), /calls second\/none, which is no command/)
+})
+
+test('a contract that follows an event which no protocol declares is refused when the kernel is made', () => {
+  assert.throws(
+    () => kernelWith([contract('first/openned', 'second/seal', 'system')]),
+    /^Error: first\/openned leads to second\/seal follows first\/openned, an event that no protocol declares$/,
+  )
+})
+
+test('a protocol with an operation that leaves an undeclared event is refused when the kernel is made', () => {
+  const { opened: _, ...others } = events
+  assert.throws(
+    () => kernelWith([], { ...first, events: others }),
+    /^Error: first\/open leaves opened, which first does not declare: add it to its events$/,
+  )
+})
+
+test('a fact of an undeclared event cannot be made', () => {
+  // @ts-expect-error -- a misspelt event does not compile
+  assert.throws(() => fact('openned', [image(Box, { id: 'one', steps: [] })]), /there is no event openned: declare it in events\.ts/)
 })
 
 test('what a contract passes on is checked like any other input', async () => {

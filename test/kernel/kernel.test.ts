@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Line } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { factOf, image } from '#kernel/declare/facts.ts'
 import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -136,6 +136,8 @@ describe('an idempotency key', () => {
 })
 
 const Counter = doc('kerneltest.counter', t.Object({ id: t.String(), n: t.Integer() }), { scopeOf: () => 'project_a' })
+const events = { 'counter.bumped': Counter }
+const fact = factOf(events)
 const bump = command({
   name: 'counter.bump',
   summary: 'Count up each of these, in this order.',
@@ -156,7 +158,7 @@ const bump = command({
   },
   example: { given: 'empty', as: 'alice', input: { ids: ['a'] } },
 })
-const counters: Protocol = { name: 'toy', title: 'Counters', version: '1', operations: [bump], codes: {}, scenes: { empty: [] } }
+const counters: Protocol = { name: 'toy', title: 'Counters', version: '1', operations: [bump], events, codes: {}, scenes: { empty: [] } }
 const alice: Actor = { id: 'user_alice', kind: 'human', projects: new Map([['project_a', 'member']]) }
 
 function counting(store: Store): Kernel {

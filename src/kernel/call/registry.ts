@@ -19,7 +19,13 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
       registry.set(`${name}/${op.name}`, { protocol: name, op })
     }
   }
+  const events = new Set(protocols.flatMap(({ name, events: declared }) => Object.keys(declared).map((event) => `${name}/${event}`)))
+  for (const { protocol, op } of registry.values()) {
+    if (op.kind === 'command' && op.audit !== null && !events.has(`${protocol}/${op.audit}`))
+      throw new Error(`${protocol}/${op.name} leaves ${op.audit}, which ${protocol} does not declare: add it to its events`)
+  }
   for (const contract of contracts) {
+    if (!events.has(contract.on)) throw new Error(`${contract.name} follows ${contract.on}, an event that no protocol declares`)
     const called = registry.get(contract.call)?.op
     if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
     // A consequence belongs into the batch of its cause; what is done outside never does.

@@ -3,6 +3,7 @@ import type { Ports } from '../ports/between-protocols.ts'
 import type { Received } from '../ports/blobs.ts'
 import type { EffectOf, Wanted } from '../call/effects.ts'
 import type { Fault, Refusal } from './errors.ts'
+import type { Events } from './facts.ts'
 import { PROOF_WORDS, type Actor, type PeopleSought, type Role, type Subject } from './access.ts'
 import type { NewId } from '../codec/ids.ts'
 import type { Notary } from '../ports/notary.ts'
@@ -323,6 +324,8 @@ export type Protocol = {
   readonly title: string
   readonly version: string
   readonly operations: readonly Operation[]
+  /** Everything that can happen in it: only these events are recorded, and only these can be followed by contracts. */
+  readonly events: Events
   readonly codes: Readonly<Record<string, Fault>>
   /** Named states of the world that examples and derived tests start from. */
   readonly scenes: Readonly<Record<string, readonly Step[]>>
@@ -330,26 +333,30 @@ export type Protocol = {
   readonly ports?: Partial<Ports>
 }
 
-/** A fact of one protocol calls an operation of another (or of its own), in the same batch. */
-export type Contract = {
+/**
+ * A fact of one protocol calls an operation of another (or of its own), in the same batch. `src/contracts/contract.ts` types subject and input by the
+ * names of both.
+ */
+// oxlint-disable-next-line typescript/no-explicit-any -- a list of contracts about documents of many kinds
+export type Contract<V = any, I extends object = object> = {
   readonly name: string
   readonly on: string // `${protocol}/${action}`
   readonly call: string // `${protocol}/${operation}`
   /** actor: the same caller, authorized again by the called operation. system: a consequence, recorded on the caller's behalf. */
   readonly as: 'actor' | 'system'
   /** The basis of the consequence where that is not the contract itself. */
-  readonly basis?: (fact: ContractFact) => Basis | null
+  readonly basis?: (fact: ContractFact<V>) => Basis | null
   /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
   readonly refused?: (refusal: Refusal) => Refusal
   /** Whether it is about such a fact at all; without it, about every one. */
-  readonly when?: (fact: ContractFact) => boolean
+  readonly when?: (fact: ContractFact<V>) => boolean
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
-  input(fact: ContractFact, read: Read): Promise<object | readonly object[] | null>
+  input(fact: ContractFact<V>, read: Read): Calls<I> | Promise<Calls<I>>
 }
-export type ContractFact = {
+type Calls<I> = I | readonly I[] | null
+export type ContractFact<V = unknown> = {
   readonly action: string
-  // oxlint-disable-next-line typescript/no-explicit-any -- the subject of whichever protocol made the fact
-  readonly subject: any
+  readonly subject: V
   readonly detail: Value | null
   /** The action of the fact that led to it; null: it is the call's own. */
   readonly cause: string | null

@@ -123,6 +123,7 @@ export const bookkeeping: Protocol = {
   title: 'Bookkeeping of the kernel',
   version: '1',
   operations: [settle, forget, begin, ...leaseOperations],
+  events: {},
   codes: {},
   scenes: { empty: [] },
 }

@@ -1,5 +1,6 @@
 // HACP, the Human-Agent Collaboration Protocol 0.1.0: tasks, checkpoints, ownership, reviews, artifacts, ledger, audit.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditExportOperations } from './operations/audit-export.ts'
@@ -41,6 +42,7 @@ export const collaboration: Protocol = {
   title: 'HACP: Human-Agent Collaboration Protocol',
   version: '0.1.0',
   operations,
+  events,
   codes,
   scenes,
   ports: { tasks },

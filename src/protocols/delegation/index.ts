@@ -1,6 +1,7 @@
 // AAP, the Agent-Agent Protocol Profile 0.1.0: cards, discovery, runs, and how an agent gets its messages. CAP
 // below it: capabilities and their invocation.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { admitOperations } from './operations/admit.ts'
 import { agentOperations } from './operations/agent.ts'
@@ -40,6 +41,7 @@ export const delegation: Protocol = {
   title: 'AAP: Agent-Agent Protocol Profile, and CAP below it',
   version: '0.1.0',
   operations,
+  events,
   codes,
   scenes,
   ports: { runs },

@@ -1,5 +1,6 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { batchOperations } from './operations/batch.ts'
 import { filterOperations } from './operations/filters.ts'
@@ -61,6 +62,7 @@ export const execution: Protocol = {
   title: 'HXP: Human Execution Protocol',
   version: '0.1.0',
   operations,
+  events,
   codes,
   scenes,
   ports: { requests },

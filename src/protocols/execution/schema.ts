@@ -210,6 +210,8 @@ export function forAgents(request: Request): AgentRequest {
   return shown as unknown as AgentRequest
 }
 
+/** A request that has ended, with its receipt. */
+export type EndedRequest = Request & { readonly status: Exclude<Status, 'pending' | 'assigned'> }
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
 /** The reason in the receipt of what ended by its deadline. */
 export const TIMEOUT = 'timeout'

@@ -1,6 +1,7 @@
 // HCP, the Harness Communication Protocol 1.0: tasks between harnesses behind a safety gate, as sessions with events.
 import type { Protocol } from '#kernel/declare/operation.ts'
 import { codes } from './codes.ts'
+import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { callerOperations } from './operations/caller.ts'
@@ -30,6 +31,7 @@ export const harness: Protocol = {
   title: 'HCP: Harness Communication Protocol',
   version: '1.0',
   operations,
+  events,
   codes,
   scenes,
 }

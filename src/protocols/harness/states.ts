@@ -3,8 +3,10 @@ import { Refusal } from '#kernel/declare/errors.ts'
 
 export const sessionStates = ['PENDING', 'RUNNING', 'PAUSED', 'ABORTING', 'COMPLETED', 'FAILED', 'ABORTED', 'REJECTED'] as const
 export type SessionState = (typeof sessionStates)[number]
+/** A state that a session moves to: all but the first. */
+export type ReachedState = Exclude<SessionState, 'PENDING'>
 
-export const sessionMoves: readonly (readonly [from: SessionState, to: SessionState])[] = [
+export const sessionMoves: readonly (readonly [from: SessionState, to: ReachedState])[] = [
   ['PENDING', 'RUNNING'],
   ['PENDING', 'REJECTED'],
   ['PENDING', 'ABORTED'], // ours (C3): a caller may take back what waits for a person
@@ -22,10 +24,10 @@ export const isEnded = (state: string): boolean => terminal.includes(state as Se
 /** It is worked on, or may be again. */
 export const isAtWork = (state: string): boolean => state === 'RUNNING' || state === 'PAUSED'
 export const isState = (word: unknown): word is SessionState => sessionStates.includes(word as SessionState)
-export const canMove = (from: string, to: string): boolean => sessionMoves.some((edge) => edge[0] === from && edge[1] === to)
+export const canMove = (from: string, to: string): to is ReachedState => sessionMoves.some((edge) => edge[0] === from && edge[1] === to)
 
 /** The next state by the table, or a refusal. */
-export function nextState(from: SessionState, to: SessionState): SessionState {
+export function nextState(from: SessionState, to: SessionState): ReachedState {
   if (!canMove(from, to)) throw new Refusal('PRECONDITION_FAILED', `a session that is ${from} cannot become ${to}`, { state: from, to })
   return to
 }

@@ -1,5 +1,6 @@
 // Identity: people, agents, projects and credentials, as operations like all others.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
@@ -33,6 +34,7 @@ export const identity: Protocol = {
   title: 'Identity: people, agents, projects, credentials',
   version: '1',
   operations,
+  events,
   codes,
   scenes,
   ports: { names },

@@ -1,7 +1,7 @@
 // The protocol of the servers' simulation: as small as it can be, and with everything that several servers may do twice or lose. A note is
 // written, read, rung by a timer and posted by the outbox; an act is an effect between two facts.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { factOf, image, put } from '#kernel/declare/facts.ts'
 import { anyone, system } from '#kernel/declare/access.ts'
 import { command, query, type Protocol } from '#kernel/declare/operation.ts'
 import { doc, nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -23,6 +23,17 @@ export const Note = doc(
 )
 export type Note = Static<typeof Note.schema>
 export const Act = doc('sim.act', t.Object({ id: Id, by: t.String(), state: t.String() }), { scopeOf: () => SCOPE })
+
+const events = {
+  'note.written': Note,
+  'note.reminded': Note,
+  'note.rung': Note,
+  'note.posting': Note,
+  'note.posted': Note,
+  'act.begun': Act,
+  'act.ended': Act,
+}
+const fact = factOf(events)
 
 const draft = 'ours: a simulation'
 const example = { given: 'empty', as: 'system', input: { id: 'one', by: 'me' } }
@@ -169,6 +180,7 @@ export const simProtocol: Protocol = {
   title: 'Notes and acts of a simulation',
   version: '1',
   operations: [write, get, remind, ring, post, posted, act, conclude],
+  events,
   codes: {},
   scenes: { empty: [] },
 }

@@ -1,7 +1,7 @@
 // A protocol that is as small as it can be and meets every kind of answer, for tests of bindings and workers.
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { factOf, image, put } from '#kernel/declare/facts.ts'
 import { anyone, human, system, type Actor } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { command, query, rule, type Protocol } from '#kernel/declare/operation.ts'
@@ -15,6 +15,8 @@ export const Note = doc('toy.note', t.Object({ id: t.String(), text: t.String(),
   due: ({ id, due = [] }) => due.map((one) => ({ ...one, input: { id } })),
 })
 type Note = Static<typeof Note.schema>
+const events = { 'note.written': Note, 'note.kept': Note, 'note.reminded': Note, 'note.posted': Note }
+const fact = factOf(events)
 
 const Id = t.String({ minLength: 1, maxLength: 80 })
 const output = t.Object({ note: Note.schema })
@@ -148,6 +150,7 @@ export const toyProtocol = (gate: Promise<void> = Promise.resolve()): Protocol =
   title: 'A toy',
   version: '1',
   operations: [write, get, keep, burn, ask, crash, odd, remind, post, waitCommand(gate)],
+  events,
   codes: { NOTE_GONE: 'gone' },
   scenes: { empty: [] },
 })

@@ -1,12 +1,13 @@
 // Checkpoints behind requests: what an agent asks through another protocol within its task waits here, and is answered there.
 // Only contracts raise them, so that no agent can name a request that is not its own.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system, SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, t } from '#kernel/declare/schema.ts'
 import type { KnownRequest } from '#kernel/ports/requests.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
+import { fact } from '../events.ts'
 import { applyAnswer } from '../task/answering.ts'
 import { plainQuestion, raisedOn } from '../task/checkpoints.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../access.ts'

@@ -1,10 +1,11 @@
 // Continuous control: the person interrupts, redirects and takes over without starting anew.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { applyAnswer, answeredAlong, broughtBy } from '../task/answering.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { plainQuestion, raisedOn, type Asked } from '../task/checkpoints.ts'
@@ -24,13 +25,13 @@ const atWorkBelow = ({ children }: Family): Task[] =>
  * The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. Those who work on a part of it
  * stop as well, in the same batch: a tree is bounded.
  */
-function interrupted(family: Family, action: string, words: string, takeover: boolean, { actor, now, newId }: Context) {
+function interrupted(family: Family, action: Stop, words: string, takeover: boolean, { actor, now, newId }: Context) {
   const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
   const asked = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
   const own = takeover ? { ...asked, task: { ...asked.task, taken_over: asked.checkpoint.id } } : asked
-  const factsOf = ({ task, checkpoint }: Raised, name: string, at: number): Made[] => [
+  const factsOf = ({ task, checkpoint }: Raised, name: Stop, at: number): Made[] => [
     fact(name, [image(Task, task)], at === 0 ? {} : { cause: 0 }),
     fact('task.checkpoint.raised', [image(Checkpoint, checkpoint)], { cause: at }),
   ]
@@ -39,6 +40,7 @@ function interrupted(family: Family, action: string, words: string, takeover: bo
     output: { task: own.task, checkpoint: own.checkpoint },
   }
 }
+type Stop = 'task.interrupted' | 'task.taken_over'
 type Raised = { readonly task: Task; readonly checkpoint: Checkpoint }
 
 async function familyToStop(read: Read, { task_id }: { readonly task_id: string }): Promise<Family> {

@@ -1,7 +1,7 @@
 // Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; a deny wins over every
 // allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, spokenFor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, freshProof, query, rule, type Read } from '#kernel/declare/operation.ts'
@@ -11,6 +11,7 @@ import { cutTo } from '#kernel/codec/cut-text.ts'
 import { either, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import type { KnownAnswer } from '#kernel/ports/requests.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { isTerminal } from '../states.ts'
 import { isInForce, sessionOf, speakingFor } from '../task/grants.ts'
 import { executor, isActive, isInTime, principal, reviewer } from '../access.ts'

@@ -1,10 +1,11 @@
 // Ownership: passing a task on. The principal never changes; who works on it may.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { administrator, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { moveTask, withExecutor } from '../task/ownership.ts'
 import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../access.ts'
 import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'

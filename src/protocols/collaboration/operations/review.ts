@@ -1,11 +1,12 @@
 // Reviews: a person's verdict on one version. Immutable; remarks stand beside them.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
 import { moveTask } from '../task/ownership.ts'
 import { principal, refuseBlank, reviewer } from '../access.ts'

@@ -1,6 +1,6 @@
 // Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, ownsProject, spokenFor, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/declare/operation.ts'
@@ -8,6 +8,7 @@ import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/decl
 import { listIn, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs, futureTimestamp, hasTime } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { askAbout } from '../task/ask-people.ts'
 import { isActive, principal, reviewerFor } from '../access.ts'

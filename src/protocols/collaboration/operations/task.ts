@@ -1,11 +1,12 @@
 // Tasks: created and assigned by people, started by their executors, ended by people or by acceptance.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/cancellation.ts'
 import { answeredAlong, applyAnswer, broughtBy, type Resolving } from '../task/answering.ts'
 import { fitAnswer } from '../task/checkpoints.ts'

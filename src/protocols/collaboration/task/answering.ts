@@ -1,10 +1,11 @@
 // The effect of an answer on a checkpoint and its task, and on the interrupts below that it had brought along.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { mergePatch, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Made, Read } from '#kernel/declare/operation.ts'
+import { fact } from '../events.ts'
 import { moveTask, withExecutor } from './ownership.ts'
 import { Checkpoint, Task, type Answer } from '../schema.ts'
 

@@ -1,9 +1,10 @@
 // Questions of the system to the people of a task about its future, by the state that the task is in.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Made } from '#kernel/declare/operation.ts'
+import { fact } from '../events.ts'
 import { expireCheckpoint } from './cancellation.ts'
 import { plainQuestion, raisedOn, supersededBy } from './checkpoints.ts'
 import { moveTask } from './ownership.ts'

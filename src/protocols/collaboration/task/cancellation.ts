@@ -1,8 +1,9 @@
 // Ending a task with everything that hangs on it: its pending question expires, its active descendants end with it, and nothing is
 // begun or taken up again below it.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { rule, type Made, type Read } from '#kernel/declare/operation.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
+import { fact } from '../events.ts'
 import { moveTask } from './ownership.ts'
 import { Checkpoint, isTerminal, Task } from '../schema.ts'
 import { taskMoves } from '../states.ts'

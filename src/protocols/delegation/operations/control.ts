@@ -1,9 +1,10 @@
 // Control of a run from outside: the runtime alone blocks and resumes it, its delegator may steer and cancel it too.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { answeredByAsking, holdForAsker, postMessage, stopRun } from '../runs/mailbox.ts'
 import { admission, roomOf, takePlace, askForPlace } from '../runs/places.ts'
 import { allows, delegator, isNotEnded, runOf, type OfRun } from '../access.ts'

@@ -2,13 +2,14 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { schemaProblem, refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Bound } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import {
   Capability,
   capabilityKey,

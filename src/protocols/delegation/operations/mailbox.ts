@@ -1,11 +1,12 @@
 // The mailbox of an agent that pulls: it takes waiting messages for the time of a lease, and settles them when it is done.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { isIn, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import {
   ackMailbox,
   extendLease,

@@ -1,12 +1,13 @@
 // Offers of capability sources, recorded by the server when it learns of them. Only a change leaves a fact, so a start costs nothing.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { Capability, CapabilityManifest, capabilityKey, OfferedBy, Offering, SourceName } from '../capabilities/manifest.ts'
 import { Id } from '../schema.ts'
 

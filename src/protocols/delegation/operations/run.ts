@@ -1,11 +1,12 @@
 // Reports of an agent about its run: that it began, how far it is, that it is done or cannot go on, and the wishes of its harness.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { either, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { extendLease, putMailbox, leaseAgain } from '../runs/mailbox.ts'
 import { isInTime, restraintOf } from '../runs/task-limits.ts'
 import {

@@ -1,8 +1,9 @@
 // Runs as the operations share them: how one is made and how it ends.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
+import { fact } from '../events.ts'
 import { closeMailbox, openMailbox } from './mailbox.ts'
 import { admission, isBoundedAgent, takePlace, askForPlace, type Room } from './places.ts'
 import { Mailbox, Memo, Request, Run, Work, type Card } from '../schema.ts'

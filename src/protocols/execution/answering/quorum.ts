@@ -1,9 +1,10 @@
 // N of M: several people answer one request, each with one vote, until it is decided or cannot be any more.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Context, Decision } from '#kernel/declare/operation.ts'
+import { endFact, fact } from '../events.ts'
 import { shownDigest, type Surface } from './shown-request.ts'
 import { endedWith, receiptOf, type Ending, type SignedReceipt } from './receipt.ts'
 import type { Reach } from '../asking/recipients.ts'
@@ -35,7 +36,7 @@ export function castVote(
     context,
   )
   return {
-    facts: [fact(`request.${done.status}`, [image(Request, done)])],
+    facts: [endFact(done)],
     output: { request: viewOf(done, actor), receipt: receiptOf(done) },
   }
 }

@@ -6,7 +6,7 @@ import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { requestDigest, shownDigest, type Surface } from './shown-request.ts'
 import { DECLINED } from './receipt-format.ts'
 import { resultText } from './result.ts'
-import { Id, poolOf, Request, Timestamp, type Receipt } from '../schema.ts'
+import { Id, poolOf, Request, Timestamp, type EndedRequest, type Receipt } from '../schema.ts'
 
 export type Ending = {
   readonly status: Receipt['status']
@@ -36,7 +36,11 @@ function nameIn({ id, role, project_id, quorum }: Request, who: string, { pseudo
 }
 
 /** The request with its receipt. From here on it never changes. */
-export function endedWith(request: Request, ending: Ending, { now, newId, notary }: Pick<Context, 'now' | 'newId' | 'notary'>): Request {
+export function endedWith(
+  request: Request,
+  ending: Ending,
+  { now, newId, notary }: Pick<Context, 'now' | 'newId' | 'notary'>,
+): EndedRequest {
   const { status, result, reason, by, via = null, basis } = ending
   const who = by ?? ending.as ?? 'system'
   const from = Date.parse(request.assigned_at ?? request.created_at)

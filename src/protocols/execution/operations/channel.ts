@@ -1,12 +1,13 @@
 // Channels: signed webhooks, pushes to a browser, and e-mail. A person's channel says that something waits for them, an agent's gets the receipts of its requests.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { administrator, anyone, heldBy, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Change, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { fact, type ChannelEvent } from '../events.ts'
 import {
   AgentChannel,
   Channel,
@@ -47,7 +48,7 @@ function shownAs(channel: Either): Shown {
   const { owner: _, ...shown } = channel
   return { ...shown, kind: channel.kind ?? 'webhook' }
 }
-const changed = (action: string, channel: Either): Made =>
+const changed = (action: ChannelEvent, channel: Either): Made =>
   fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
 
 type OfChannel = { readonly channel: Either }

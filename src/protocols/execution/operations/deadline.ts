@@ -1,9 +1,10 @@
 // Deadlines of a request: more time, and reminders while it passes.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { answerer, chief, isNotLate, isStillOpen, isUnresolved, itsAsker, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
 import { remindedNext, secondsAfter } from '../deadlines.ts'

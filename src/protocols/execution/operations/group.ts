@@ -1,11 +1,12 @@
 // Groups: names for several people of a project, so that an agent can say whom to turn to without knowing who is on duty.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, installationOwner, isIn, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound } from '#kernel/declare/operation.ts'
 import { leftOut, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { isPersonOf } from '../asking/recipients.ts'
 import { Id } from '../schema.ts'
 import { Group, groupId, GroupName } from '../asking/preferences.ts'

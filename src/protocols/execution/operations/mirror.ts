@@ -1,12 +1,13 @@
 // Mirrored questions: a checkpoint or review of collaboration stands in the inbox like any request. Only contracts call these, in the batch
 // in which it begins to wait, changes hands, and ends.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
+import { endFact, fact } from '../events.ts'
 import { answeredElsewhere } from '../answering/sealed-answers.ts'
 import { endedWith } from '../answering/receipt.ts'
 import { raisedRisk } from '../asking/floors.ts'
@@ -252,7 +253,7 @@ const close = command({
     const how = status === 'declined' ? ({ status: 'failed', declined: true } as const) : { status }
     const done = endedWith(request, { ...ending, ...how, result: told, by, as, basis: basis as Basis }, context)
     return {
-      facts: [fact(`request.${done.status}`, [image(Request, done)])],
+      facts: [endFact(done)],
       output: { request: viewOf(done, context.actor) },
     }
   },

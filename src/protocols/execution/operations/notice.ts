@@ -1,12 +1,13 @@
 // Notices: their plan, their content and their log. The worker that posts notices calls these; people and agents read the log.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { administrator, installationOwner, role, system, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { END, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import {
   AgentChannel,
   Channel,

@@ -1,9 +1,10 @@
 // A pool is a queue that the people of a project take from: claim, give back, and what becomes of it when somebody forgets.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { human, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { backInPool } from '../asking/recipients.ts'
 import { claimedBy } from '../asking/routing.ts'
 import { answerer, chief, isNotLate, isStillOpen, isUnresolved, poolItemOf, requestOf, type OfRequest } from '../access.ts'

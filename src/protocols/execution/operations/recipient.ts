@@ -1,11 +1,12 @@
 // Recipients who change: a person is switched off, leaves a project, comes back, or gets a substitute, and what is open for them is looked at again (X27, X28). Their
 // registration belongs to another chain than the requests, so an errand stands between the two.
 import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Made, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { endedWith } from '../answering/receipt.ts'
 import { CANNOT_ANSWER, lookedAt } from '../asking/recipients.ts'
 import { outOfReach } from '../answering/quorum.ts'

@@ -1,10 +1,11 @@
 // Answering, and the other ways in which a request ends. The first answer wins; everybody else sees it decided.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { editedFor } from '../answering/edited.ts'
 import { givenFor, heldAs, refuseOddSeal, sealedAnswer } from '../answering/sealed-answers.ts'
 import { endedWith, SignedReceipt, receiptOf, withReceipt } from '../answering/receipt.ts'

@@ -1,11 +1,12 @@
 // A request goes to somebody else, or to more people. The people who may answer for a task never change by it.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
+import { fact } from '../events.ts'
 import { isPersonOf } from '../asking/recipients.ts'
 import { assignedTo, peopleNamed, type Called, type Named } from '../asking/routing.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'

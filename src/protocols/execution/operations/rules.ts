@@ -1,10 +1,11 @@
 // Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { human, isWhole, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { Id } from '../schema.ts'
 import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 

@@ -1,8 +1,9 @@
 // Secrets are handed over once, to the agent that asked, and erased with that or when their time is over.
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { role, system } from '#kernel/declare/access.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { requestOf, type OfRequest } from '../access.ts'
 import { Id, Request } from '../schema.ts'
 import { secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answering/secret.ts'

@@ -1,11 +1,12 @@
 // Snoozing: an item that somebody wants to see later. It hides the item from nobody else, and nothing that presses stays hidden.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { isStillOpen, isUnresolved, requestOf, type OfRequest } from '../access.ts'
 import { MONDAY } from '../examples.ts'
 import { Id, isPressing, Request, Timestamp } from '../schema.ts'

@@ -1,8 +1,9 @@
 // Asking back: a question to the agent and its reply, without deciding anything.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { answerer, chief, isNotLate, isUnresolved, itsAsker, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id, Request, type Remark } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'

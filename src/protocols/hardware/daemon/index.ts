@@ -6,6 +6,7 @@ import { stepOperations } from '../operations/step.ts'
 import { taskOperations } from '../operations/task.ts'
 import { toolOperations } from '../operations/tool.ts'
 import type { Desk } from './desk.ts'
+import { daemonEvents } from './events.ts'
 
 const session = { as: 'client', call: 'hardware/session.open', input: { client_name: 'example', client_version: '1.0.0' } }
 const submitted = {
@@ -22,6 +23,7 @@ export const daemonProtocol = (desk: Desk): Protocol => ({
   title: 'HACP: Hardware Agent Capability Protocol, the daemon',
   version: '0.1.0',
   operations: [...sessionOperations(desk), ...toolOperations(desk), ...taskOperations(desk), ...stepOperations(desk)],
+  events: daemonEvents,
   codes: daemonCodes,
   scenes: { empty: [], session: [session], submitted: [session, submitted] },
 })

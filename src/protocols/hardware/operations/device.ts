@@ -1,11 +1,12 @@
 // Devices at the server: an agent registers one, and its owner answers for it.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { administrator, anyone, heldBy, installationOwner, ownsProject, role, system } from '#kernel/declare/access.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { Device, DeviceId, DeviceJwk, NamedDevice } from '../schema.ts'
 
 const agent = heldBy(

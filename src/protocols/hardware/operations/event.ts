@@ -2,7 +2,7 @@
 // approval and the task that it belongs to.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, heldBy, role } from '#kernel/declare/access.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
@@ -10,6 +10,7 @@ import { command, query, type Made, type Read } from '#kernel/declare/operation.
 import { cursorOf, nextCursor } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
+import { fact } from '../events.ts'
 import { Device, DeviceEvent, DeviceLog, eventId, NamedDevice } from '../schema.ts'
 
 type Line = { readonly text: string; readonly seq: number; readonly prev: string; readonly fields: Value }

@@ -1,11 +1,12 @@
 // Sessions of the daemon (HACP hardware draft, 3.1, 3.2 and 5), and its own starts and stops.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, system } from '#kernel/declare/access.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import type { Actor } from '#kernel/declare/access.ts'
+import { daemonFact } from '../daemon/events.ts'
 import type { Desk } from '../daemon/desk.ts'
 import { flagsOf, type Policy } from '../daemon/policy.ts'
 import { Daemon, DAEMON, Id, Session } from '../daemon/schema.ts'
@@ -73,7 +74,7 @@ const open = (desk: Desk) =>
       }
       const detail = { session_id: id, policy: policy.name, client_name, client_version }
       return {
-        facts: [fact('session.open', [image(Session, session)], { detail })],
+        facts: [daemonFact('session.open', [image(Session, session)], { detail })],
         atMost: [
           {
             doc: Session,
@@ -107,7 +108,7 @@ const close = command({
 function closed(session: Session, reason: NonNullable<Session['reason']>, now: string) {
   const next: Session = { ...session, state: 'closed', reason, closed_at: now }
   const detail = { session_id: session.id, policy: session.policy, reason }
-  return { facts: [fact('session.close', [image(Session, next)], { detail })], output: { ok: true } }
+  return { facts: [daemonFact('session.close', [image(Session, next)], { detail })], output: { ok: true } }
 }
 
 const end = command({
@@ -153,7 +154,7 @@ const state = (desk: Desk, name: 'daemon.start' | 'daemon.stop', running: 'runni
     load: (read) => read.maybe(Daemon, DAEMON),
     decide: (_, { version, board }) => ({
       facts: [
-        fact(name, [image(Daemon, { id: DAEMON, device_id: desk.device_id, state: running, version, board })], {
+        daemonFact(name, [image(Daemon, { id: DAEMON, device_id: desk.device_id, state: running, version, board })], {
           detail: { version, board },
         }),
       ],
@@ -182,9 +183,13 @@ const deny = (desk: Desk) =>
     load: (read) => read.maybe(Daemon, DAEMON),
     decide: (daemon, detail) => ({
       facts: [
-        fact('denied', [image(Daemon, daemon ?? { id: DAEMON, device_id: desk.device_id, state: 'running', version: '', board: '' })], {
-          detail,
-        }),
+        daemonFact(
+          'denied',
+          [image(Daemon, daemon ?? { id: DAEMON, device_id: desk.device_id, state: 'running', version: '', board: '' })],
+          {
+            detail,
+          },
+        ),
       ],
       output: {},
     }),
@@ -204,7 +209,7 @@ const checkpoint = (desk: Desk) =>
     load: (read) => read.maybe(Daemon, DAEMON),
     decide: (daemon, { jws }) => ({
       facts: [
-        fact(
+        daemonFact(
           'audit.checkpoint',
           [image(Daemon, daemon ?? { id: DAEMON, device_id: desk.device_id, state: 'running', version: '', board: '' })],
           {

@@ -2,10 +2,11 @@
 // the port acts; it finishes. A step that a crash left open ends as unknown and is never done again.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { system } from '#kernel/declare/access.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { command, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
+import { daemonFact } from '../daemon/events.ts'
 import type { Desk } from '../daemon/desk.ts'
 import { allowsTool } from '../daemon/policy.ts'
 import { Id, Outcome, Plan, Session, Step, stepId, Task, type PlannedStep } from '../daemon/schema.ts'
@@ -64,12 +65,11 @@ const start = (desk: Desk) =>
       const { tool, args } = planned
       const step: Step = { id: stepId(task_id, index), task_id, index, tool, status: 'RUNNING', started_at: now, finished_at: null }
       const next: Task = { ...task, status: 'RUNNING', started_at: task.started_at ?? now }
-      const images: [ReturnType<typeof image>, ...ReturnType<typeof image>[]] = [image(Step, step)]
-      if (task.status !== 'RUNNING') images.push(image(Task, next))
+      const begun = task.status === 'RUNNING' ? [] : [image(Task, next)]
       const { session_id, policy } = task
       const request: StepRequest = { task_id, session_id, policy, index, tool, args, undo: false }
       return {
-        facts: [fact('task.step.start', images, { detail: aboutStep(task, index, planned) })],
+        facts: [daemonFact('task.step.start', [image(Step, step), ...begun], { detail: aboutStep(task, index, planned) })],
         effect: { id: step.id, request },
         output: { step, task: next },
       }
@@ -109,8 +109,8 @@ const finish = command({
     const changes = end === null && failed !== task.failed
     return {
       facts: [
-        fact('task.step.finish', changes ? [image(Step, next), image(Task, after)] : [image(Step, next)], { detail }),
-        ...(end === null ? [] : [fact('task.finish', [image(Task, end.task)], { detail: end.detail, cause: 0 })]),
+        daemonFact('task.step.finish', changes ? [image(Step, next), image(Task, after)] : [image(Step, next)], { detail }),
+        ...(end === null ? [] : [daemonFact('task.finish', [image(Task, end.task)], { detail: end.detail, cause: 0 })]),
       ],
       output: { step: next, task: after },
     }
@@ -158,7 +158,7 @@ const fail = command({
     }
     const next: Task = { ...task, status: 'RUNNING', started_at: task.started_at ?? now, failed: true }
     const detail = { ...aboutStep(task, index, planned), status: 'FAILED', code, latency_ms: 0 }
-    return { facts: [fact('task.step.finish', [image(Step, step), image(Task, next)], { detail })], output: { step, task: next } }
+    return { facts: [daemonFact('task.step.finish', [image(Step, step), image(Task, next)], { detail })], output: { step, task: next } }
   },
   example: { given: 'submitted', as: 'system', input: ({ task_id }) => ({ task_id, index: 0, code: 'busy', error: 'gpio:17 is in use' }) },
 })
@@ -181,7 +181,7 @@ const rollback = command({
     const { session_id, policy } = task
     const request: StepRequest = { task_id, session_id, policy, index, tool: planned.tool, args: planned.args, undo: true }
     return {
-      facts: [fact('task.step.rollback.start', [image(Step, step)], { detail: aboutStep(task, index, planned) })],
+      facts: [daemonFact('task.step.rollback.start', [image(Step, step)], { detail: aboutStep(task, index, planned) })],
       effect: { id: step.id, request },
       output: { rolled_back: false },
     }
@@ -205,7 +205,7 @@ const restored = command({
   decide({ step, task, planned }, { outcome }) {
     const rolled_back = outcome?.status === 'SUCCESS'
     const detail = { ...aboutStep(task, step.index, planned), status: rolled_back ? 'SUCCESS' : 'FAILED' }
-    return { facts: [fact('task.step.rollback', [image(Step, { ...step, rolled_back })], { detail })], output: { rolled_back } }
+    return { facts: [daemonFact('task.step.rollback', [image(Step, { ...step, rolled_back })], { detail })], output: { rolled_back } }
   },
   example: { given: 'submitted', as: 'system', refused: 'NOT_FOUND', input: { id: 'task_none/0' } },
 })

@@ -1,12 +1,13 @@
 // Tasks of the daemon (HACP hardware draft, 3.4 to 3.6): submit, get, cancel, history. All steps of a submission are accepted, or none.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, system, type Actor } from '#kernel/declare/access.ts'
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageOf } from '#kernel/declare/paging.ts'
 import { either, matches, nullable, parse, t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
+import { daemonFact } from '../daemon/events.ts'
 import { approvalFor } from '../daemon/approval.ts'
 import { argsHash } from '../daemon/audit-line.ts'
 import type { Desk, Understood } from '../daemon/desk.ts'
@@ -96,7 +97,7 @@ const submit = (desk: Desk) =>
       }
       return {
         facts: [
-          fact('task.submit', [image(Task, made), image(Plan, { id, steps: planned }), ...asked], { detail }),
+          daemonFact('task.submit', [image(Task, made), image(Plan, { id, steps: planned }), ...asked], { detail }),
           ...(approval ? [usedBy(made, approval, now)] : []),
         ],
         atMost: [
@@ -142,7 +143,7 @@ function plannedStep({ tool, args, risk_level, resource }: Understood, secret: (
 
 type Used = { readonly receipt_id: string; readonly request_id: string; readonly iss: string; readonly aud: string }
 const usedBy = (task: Task, { receipt_id, request_id, iss, aud }: Used, now: string) =>
-  fact('approval.used', [image(UsedApproval, { id: receipt_id, task_id: task.id, at: now })], {
+  daemonFact('approval.used', [image(UsedApproval, { id: receipt_id, task_id: task.id, at: now })], {
     detail: { ...aboutTask(task), receipt_id, request_id, iss, aud },
   })
 
@@ -272,7 +273,7 @@ const cancel = command({
     if (task.cancelling) return { facts: [], output: { task_id, status: 'CANCELLING' } }
     const next: Task = { ...task, cancelling: true }
     return {
-      facts: [fact('task.cancel', [image(Task, next)], { detail: aboutTask(task) })],
+      facts: [daemonFact('task.cancel', [image(Task, next)], { detail: aboutTask(task) })],
       output: { task_id, status: 'CANCELLING' },
     }
   },
@@ -299,7 +300,7 @@ const finish = command({
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, { status, code = null }, { now }) {
     const end = finishTask(task, status, code, now)
-    return { facts: [fact('task.finish', [image(Task, end.task)], { detail: end.detail })], output: { status } }
+    return { facts: [daemonFact('task.finish', [image(Task, end.task)], { detail: end.detail })], output: { status } }
   },
   example: { given: 'submitted', as: 'system', input: ({ task_id }) => ({ task_id, status: 'CANCELLED' }) },
 })

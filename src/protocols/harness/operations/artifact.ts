@@ -1,10 +1,11 @@
 // Artifacts of a session as they are fetched: with the session's token, or with the ticket of their url (HCP 1.0, L4: Artifacts; C14, C38).
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Context } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { Content, Id, Session, Timestamp } from '../schema.ts'
 import { ticketOf } from './ending.ts'
 

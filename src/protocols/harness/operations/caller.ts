@@ -1,11 +1,12 @@
 // Harnesses that may submit here, and up to what risk and class of data (HCP 1.0, L3: Permission Audit).
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { administrator, installationOwner, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { Caller, DataClass, HarnessId, Risk } from '../schema.ts'
 
 const allow = command({

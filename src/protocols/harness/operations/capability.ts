@@ -1,7 +1,7 @@
 // Capabilities that this harness offers to others, with the rules of its own side (HCP 1.0, L3: Capability Declaration).
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { administrator, installationOwner, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Read } from '#kernel/declare/operation.ts'
@@ -9,6 +9,7 @@ import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/decla
 import { schemaProblem } from '#kernel/declare/foreign-schema.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { ceilingOf, floorOf, isAbove, minuteOfDay } from '../gate/risk.ts'
 import { Capability, ContextRule, Duration, Id, Name, NewDeclaration, RiskRule, SafetyEnvelope } from '../schema.ts'
 

@@ -1,6 +1,6 @@
 // Answers and events of other harnesses as they come in, for sessions that were submitted from here: in the order of their numbers, each once.
 // An event that is missing holds those behind it for a while, and then they go on without it (C27).
-import { fact, image, put } from '#kernel/declare/facts.ts'
+import { image, put } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
@@ -8,6 +8,7 @@ import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
+import { fact, stateEvents, type SessionEvent } from '../events.ts'
 import { harnessIn, whole, type OfSession } from '../access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { digestOf, type Envelope, type Payload } from '../envelope.ts'
@@ -244,7 +245,13 @@ function noteAfterEnd(script: Script, held: Held): void {
   script.cursor = { ...script.cursor, late: (script.cursor.late ?? 0) + 1 }
 }
 
-function recorded({ session, context, facts }: Script, held: Held, action: string, id: string, marks: Partial<Event>): Event {
+function recorded(
+  { session, context, facts }: Script,
+  held: Held,
+  action: 'session.event' | 'session.late_event',
+  id: string,
+  marks: Partial<Event>,
+): Event {
   const { event_type, data = {} } = (held.payload ?? {}) as { event_type?: string; data?: Value }
   const made: Event = {
     id,
@@ -298,12 +305,12 @@ function goTo(script: Script, to: SessionState, reason: string | null, more: Par
         ...(isOver ? { ended_at: now, deadline: timestampOf(Date.parse(now) + limits.harnessKeptMs) } : {}),
         ...more,
       },
-      step === 'RUNNING' && session.state === 'PENDING' ? 'session.accepted' : `session.${step.toLowerCase()}`,
+      step === 'RUNNING' && session.state === 'PENDING' ? 'session.accepted' : stateEvents[step],
     )
   }
 }
 
-function changed(script: Script, more: Partial<Session>, action: string): void {
+function changed(script: Script, more: Partial<Session>, action: SessionEvent): void {
   script.session = { ...script.session, ...more, updated_at: script.context.now }
   const { state, reason } = script.session
   script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason } }))

@@ -1,9 +1,10 @@
 // Commands of other harnesses as they come in: task_submit through the gate, abort to its session, and what is answered to one that comes
 // again.
 import { limits } from '#kernel/limits.ts'
-import { fact, image, put, putNew } from '#kernel/declare/facts.ts'
+import { image, put, putNew } from '#kernel/declare/facts.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
+import { fact } from '../events.ts'
 import { harnessIn, whole } from '../access.ts'
 import { digestOf, EVENTS, eventKey, isHarnessId, isUuid, uuidOf, type Envelope, type Payload } from '../envelope.ts'
 import { judge, type Gate, type Passed, type Verdict } from '../gate/gate.ts'

@@ -1,10 +1,11 @@
 // Speech of a session: events with their numbers, messages into the outbox, and transitions, all of one batch. A script collects them
 // while an operation decides.
-import { put, putNew, fact, image } from '#kernel/declare/facts.ts'
+import { put, putNew, image } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Context, Made } from '#kernel/declare/operation.ts'
+import { fact, stateEvents, type SessionEvent } from '../events.ts'
 import {
   COMMANDS,
   commandKey,
@@ -18,7 +19,7 @@ import {
   type Payload,
 } from '../envelope.ts'
 import { Cursor, Event, eventId, Session, type DataClass } from '../schema.ts'
-import { isEnded, nextState, type SessionState } from '../states.ts'
+import { isEnded, nextState, type ReachedState } from '../states.ts'
 
 export const AMQP = 'amqp'
 
@@ -179,19 +180,18 @@ export function say(script: Script, event_type: string, data: Confided | Payload
 const isConfided = (data: Confided | Payload): data is Confided => 'plain' in data && 'sealed' in data && Object.keys(data).length === 2
 
 /** Another state by the table, in the record; who follows the session is told by whichever message says it (C16). */
-export function move(script: Script, to: SessionState, more: Partial<Session> = {}, action: string = actionOf(to)): void {
+export function move(script: Script, to: ReachedState, more: Partial<Session> = {}, action: SessionEvent = stateEvents[to]): void {
   const { now } = script.context
   const state = nextState(script.session.state, to)
   const ended = isEnded(to) ? { ended_at: now, waiting_for: null, deadline: keptUntil(now) } : {}
   script.session = { ...script.session, state, updated_at: now, ...ended, ...more }
   script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason: script.session.reason } }))
 }
-const actionOf = (to: SessionState): string => `session.${to.toLowerCase()}`
 /** How long what is kept beside the record outlasts a session (C40). */
 const keptUntil = (now: string): string => timestampOf(Date.parse(now) + limits.harnessKeptMs)
 
 /** A transition that has an event of its own. */
-export function change(script: Script, to: SessionState, reason: string, more: Partial<Session> = {}): void {
+export function change(script: Script, to: ReachedState, reason: string, more: Partial<Session> = {}): void {
   const from = script.session.state
   move(script, to, { reason, ...more })
   say(script, 'state_changed', { from_state: from, to_state: to, reason })
@@ -202,7 +202,7 @@ export const close = (script: Script): Outgoing =>
   say(script, 'session_closed', { final_state: script.session.state, reason: script.session.reason ?? script.session.state.toLowerCase() })
 
 /** The document as it is from now on, where no transition has said so. */
-export function keep(script: Script, more: Partial<Session>, action: string, detail?: Payload): void {
+export function keep(script: Script, more: Partial<Session>, action: SessionEvent, detail?: Payload): void {
   script.session = { ...script.session, updated_at: script.context.now, ...more }
   script.facts.push(fact(action, [image(Session, script.session)], detail ? { detail: detail } : {}))
 }

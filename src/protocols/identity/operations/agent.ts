@@ -1,11 +1,12 @@
 // Agents: each has an owner, a person who answers for it.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, role } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { administrators, keeper, seenProjects, shownTo } from '../access.ts'
 import { sealKey } from './seal-key.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'

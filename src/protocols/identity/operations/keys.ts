@@ -1,8 +1,9 @@
 // The names of the keys of this installation, on the record: another valid key file in their place is noticed.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { KeyNames } from '../schema.ts'
 
 const { server, signing } = KeyNames.schema.properties

@@ -1,11 +1,12 @@
 // Projects: the scope of visibility, of `seq` and of the chain. Anything outside of your projects does not exist for you.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read, freshProof } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { administrators, projectOwner, shownTo } from '../access.ts'
 import { Agent, DEFAULT_PROJECT, MemberId, Name, Project, ProjectId, User } from '../schema.ts'
 
@@ -80,7 +81,7 @@ const list = query({
 type Joining = { readonly project: Project; readonly member: User | Agent }
 const memberOutput = t.Object({ member: t.Union([User.schema, Agent.schema]) })
 
-function moved({ project, member }: Joining, action: string, role: ProjectRole | null, actor: Actor) {
+function moved({ project, member }: Joining, action: 'project.joined' | 'project.left', role: ProjectRole | null, actor: Actor) {
   const next = { ...member, projects: withRole(member.projects, project.id, role) }
   const imaged = next.kind === 'human' ? image(User, next) : image(Agent, next)
   return {

@@ -1,8 +1,9 @@
 // A restored backup, on the record: its operator accepted that the record ends before what a server had seen.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { AcceptedRecord } from '../schema.ts'
 
 const { seen, restored } = AcceptedRecord.schema.properties

@@ -1,9 +1,10 @@
 // The key that secret answers to an agent are sealed to. The agent alone has its private half; here is only what everybody may know.
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { role } from '#kernel/declare/access.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { withAdded } from '#kernel/declare/unknown-fields.ts'
+import { fact } from '../events.ts'
 import { administrators, keeper, type Subject } from '../access.ts'
 import { Agent, AgentId, SealKey } from '../schema.ts'
 

@@ -1,11 +1,12 @@
 // Subjects of OAuth and OpenID Connect issuers, each bound to a person by an administrator: nothing else in a token, such as an e-mail
 // address, makes anybody a person of this installation.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, freshProof, query, rule } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { linkIdOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
 import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'

@@ -2,12 +2,13 @@
 // does is recorded as theirs, on behalf of the person they stand in for.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { installationOwner, isWhole, ownsProject, role, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp, parseTimestamp } from '#kernel/codec/timestamps.ts'
+import { fact } from '../events.ts'
 import { administrators, shownTo } from '../access.ts'
 import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
 

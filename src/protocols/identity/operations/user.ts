@@ -1,10 +1,11 @@
 // People: added by an administrator, switched off rather than deleted, because the record names them for ever.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { fact, image } from '#kernel/declare/facts.ts'
+import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { command, query, freshProof } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { either, t } from '#kernel/declare/schema.ts'
+import { fact } from '../events.ts'
 import { administrators, seenProjects, shownTo } from '../access.ts'
 import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 

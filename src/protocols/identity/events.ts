@@ -1,0 +1,27 @@
+// Events of identity, each with the kind of document that it is about.
+import { factOf, type Events } from '#kernel/declare/facts.ts'
+import { AcceptedRecord, Agent, Key, KeyNames, Login, Project, Session, SubjectLink, User } from './schema.ts'
+
+export const events = {
+  'user.added': User,
+  'user.updated': User,
+  'substitute.added': User,
+  'substitute.removed': User,
+  'agent.added': Agent,
+  'agent.updated': Agent,
+  'agent.seal_key_set': Agent,
+  'project.added': Project,
+  'project.joined': [User, Agent],
+  'project.left': [User, Agent],
+  'key.issued': Key,
+  'key.revoked': Key,
+  'login.issued': Login,
+  'session.opened': Session,
+  'session.seen': Session,
+  'session.closed': Session,
+  'subject.linked': SubjectLink,
+  'subject.unlinked': SubjectLink,
+  'keys.recorded': KeyNames,
+  'record.accepted': AcceptedRecord,
+} satisfies Events
+export const fact = factOf(events)
