@@ -11,54 +11,6 @@ export function firstSentenceProblems(path: string, text: string): string[] {
   return word === undefined ? [] : [`${path}: the first sentence begins with "${word}"; begin with the name of the thing`]
 }
 
-/** Sentences of these words have no subject that can be named, and cannot be searched for. */
-const SUBJECTLESS = /^(What|Who|Whoever|Whose|Whom)\b/
-
-/** Every comment of a source file as one text, with its line. A comment ends where a line without one begins. */
-function commentsIn(text: string): { readonly line: number; readonly words: string }[] {
-  const found: { line: number; words: string }[] = []
-  let block: { line: number; words: string } | null = null
-  for (const [index, raw] of text.split('\n').entries()) {
-    const line = index + 1
-    if (block) {
-      block.words += ` ${raw.replace(/^\s*\*(?!\/) ?/, '').split('*/')[0]!}`
-      if (raw.includes('*/')) block = null
-      continue
-    }
-    const opened = /(?:^|\s|\{)\/\*\*? ?(.*)$/.exec(raw)?.[1]
-    const whole = /^\s*\/\/ ?(.*)$/.exec(raw)?.[1]
-    const last = found.at(-1)
-    if (whole !== undefined && last && isLineBefore(text, last.line, line)) last.words += ` ${whole}`
-    else if (whole !== undefined) found.push({ line, words: whole })
-    else if (opened !== undefined) {
-      const made = { line, words: opened.split('*/')[0]! }
-      found.push(made)
-      if (!opened.includes('*/')) block = made
-    } else {
-      const behind = /\s\/\/ (.*)$/.exec(raw)?.[1]
-      if (behind !== undefined) found.push({ line, words: behind })
-    }
-  }
-  return found
-}
-/** Nothing but lines of one comment lie between. */
-const isLineBefore = (text: string, from: number, to: number): boolean =>
-  text
-    .split('\n')
-    .slice(from - 1, to)
-    .every((line) => /^\s*\/\//.test(line))
-
-/** No sentence of a comment begins with What, Who or Whoever: it begins with the thing that it is about. */
-export function commentProblems(path: string, text: string): string[] {
-  return commentsIn(text).flatMap(({ line, words }) =>
-    words
-      .trim()
-      .split(/(?<=[.!?])\s+/)
-      .filter((sentence) => SUBJECTLESS.test(sentence))
-      .map((sentence) => `${path}:${line}: "${sentence.slice(0, 60)}" begins without naming its subject; begin with the thing`),
-  )
-}
-
 const FILES_MAX = 14
 
 /** `paths`: every file. The folder `operations` of a protocol has one file for each noun, however many there are. */
