@@ -31,24 +31,24 @@ const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
 
 function rowOf(flag: Flag): string {
   const value = flag.shape.choices ? flag.shape.choices.join(', ') : flag.placeholder
-  const words = [flag.required ? '**required**' : '', flag.words].filter((part) => part !== '').join('; ')
+  const words = [flag.required ? '**required**' : '', flag.help].filter((part) => part !== '').join('; ')
   return `| \`--${flag.name}\` | ${cell(value)} | ${cell(words)} |`
 }
 
-function sectionOf({ words, summary, positionals, flags, examples, operation, hidden }: Spec): string {
-  const usage = ['countersign', ...words, ...positionals.map((one) => (one.required ? shownAs(one, positionals) : `[${fieldOf(one)}]`))]
+function sectionOf({ path, summary, positionals, flags, examples, operation, hidden }: Spec): string {
+  const usage = ['countersign', ...path, ...positionals.map((one) => (one.required ? shownAs(one, positionals) : `[${fieldOf(one)}]`))]
   const shown = flags.filter(
-    ({ name }) => !['json-input', 'idempotency-key'].includes(name) && !(name === 'file' && operation !== null && words[0] !== 'artifact'),
+    ({ name }) => !['json-input', 'idempotency-key'].includes(name) && !(name === 'file' && operation !== null && path[0] !== 'artifact'),
   )
   const table = shown.length === 0 ? '' : `\n| flag | value | |\n| --- | --- | --- |\n${shown.map(rowOf).join('\n')}\n`
   const example = examples.length === 0 || hidden ? '' : `\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
-  return `### ${words.join(' ')}\n\n\`${usage.join(' ')}\`${operation === null ? '' : ` calls \`${operation}\``}. ${summary}\n${table}${example}`
+  return `### ${path.join(' ')}\n\n\`${usage.join(' ')}\`${operation === null ? '' : ` calls \`${operation}\``}. ${summary}\n${table}${example}`
 }
 
 export function cliReference(): string {
   const specs = specsOf(protocols)
-  const single = specs.filter(({ words }) => words.length === 1)
-  const names = [...new Set(specs.filter(({ words }) => words.length > 1).map(({ words }) => words[0]!))]
+  const single = specs.filter(({ path }) => path.length === 1)
+  const names = [...new Set(specs.filter(({ path }) => path.length > 1).map(({ path }) => path[0]!))]
   const globals = globalFlags.map(([flags, words]) => `| \`${flags}\` | ${words} |`).join('\n')
   const parts = [
     `${HEAD}\n| flag of every command | |\n| --- | --- |\n${globals}\n`,
@@ -56,7 +56,7 @@ export function cliReference(): string {
     ...names.map((noun) => {
       const about = nouns[noun] === undefined ? '' : `${nouns[noun]}\n\n`
       return `## ${noun}\n\n${about}${specs
-        .filter(({ words }) => words.length > 1 && words[0] === noun)
+        .filter(({ path }) => path.length > 1 && path[0] === noun)
         .map(sectionOf)
         .join('\n')}`
     }),

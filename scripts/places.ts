@@ -38,12 +38,12 @@ function missing(): string[] {
 
 /** Commands whose noun or fields have no words in the help. */
 function wordless(): string[] {
-  return specsOf(protocols).flatMap(({ operation, words, hidden, ...spec }) => {
+  return specsOf(protocols).flatMap(({ operation, path, hidden, ...spec }) => {
     if (operation === null || hidden) return []
-    const isKnown = words.length < 2 || Object.hasOwn(nouns, words[0]!)
-    const fields = allFlags(spec).filter((flag) => flag.words === '')
+    const isKnown = path.length < 2 || Object.hasOwn(nouns, path[0]!)
+    const fields = allFlags(spec).filter((flag) => flag.help === '')
     return [
-      ...(isKnown ? [] : [`${operation} has no place yet: words for its noun ${words[0]} in src/apps/cli/derive/commands.ts`]),
+      ...(isKnown ? [] : [`${operation} has no place yet: path for its noun ${path[0]} in src/apps/cli/derive/commands.ts`]),
       ...fields.map(
         ({ name }) => `${operation} has no place yet: words for --${name}, in its schema or in src/apps/cli/derive/field-help.ts`,
       ),

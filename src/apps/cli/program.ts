@@ -61,7 +61,7 @@ export function createCli(options: CliOptions): Cli {
   withGlobals(program)
 
   const commands = new Map<string, Command>()
-  const isHidden = (noun: string): boolean => specs.every(({ words, hidden }) => words[0] !== noun || hidden)
+  const isHidden = (noun: string): boolean => specs.every(({ path, hidden }) => path[0] !== noun || hidden)
   /** `login` is a command of its own and the noun of `login issue`. */
   const commandFor = (words: readonly string[], hidden: boolean): Command => {
     const name = words.join(' ')
@@ -77,9 +77,9 @@ export function createCli(options: CliOptions): Cli {
     return found
   }
   for (const spec of specs) {
-    const command = commandFor(spec.words, spec.hidden)
+    const command = commandFor(spec.path, spec.hidden)
     describe(command, spec)
-    if (spec.words.length === 2 && spec.words[1] === 'get') command.alias('show')
+    if (spec.path.length === 2 && spec.path[1] === 'get') command.alias('show')
     command.action(async () => {
       const globals = globalsOf(program, command)
       refuseForAgent(io, spec, globals)
@@ -132,7 +132,7 @@ function describe(command: Command, spec: Spec): void {
   if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`)
 }
 
-const wordsFor = ({ words, required }: Flag): string => (required ? `${words}${words === '' ? '' : '; '}required` : words)
+const wordsFor = ({ help, required }: Flag): string => (required ? `${help}${help === '' ? '' : '; '}required` : help)
 
 function optionsFor(one: Flag, isPositional: boolean): Option[] {
   const { name, also, shape, placeholder } = one

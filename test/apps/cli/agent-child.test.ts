@@ -108,8 +108,8 @@ describe('under COUNTERSIGN_AGENT', () => {
       const specs = specsOf(protocols)
       const cli = inProcess({ home, env: { COUNTERSIGN_URL: url, ...marked } })
       assert.ok(specs.length > 150)
-      for (const { words, examples, isLocal } of specs)
-        for (const line of examples.length > 0 ? examples : [`countersign ${words.join(' ')}`]) {
+      for (const { path, examples, isLocal } of specs)
+        for (const line of examples.length > 0 ? examples : [`countersign ${path.join(' ')}`]) {
           const said = /(?<=(?:^|[ (])countersign ).*?(?= [|&<]|$)/.exec(line)![0]
           const argv = (said.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll(/^'|'$/g, ''))
           if (argv[0] === 'completion') continue

@@ -51,14 +51,14 @@ describe('every operation', () => {
     const spec = specFor(name)
 
     test(`${name} is \`countersign ${wordsOf(op.name).join(' ')}\`, with help that shows an example and every choice`, async () => {
-      assert.deepEqual(spec.words, wordsOf(op.name))
-      const { code, out, err } = await dry.run([...spec.words, '--help'])
+      assert.deepEqual(spec.path, wordsOf(op.name))
+      const { code, out, err } = await dry.run([...spec.path, '--help'])
       assert.deepEqual({ code, err }, { code: 0, err: '' })
       assert.ok(out.includes('\nExamples:\n'), 'there is an example')
       for (const flag of allFlags(spec)) {
         for (const choice of flag.shape.choices ?? []) assert.ok(out.includes(`"${choice}"`), `${flag.name}: ${choice}`)
         if (flag.required) assert.match(out, /\brequired\b/)
-        assert.notEqual(flag.words, '', `--${flag.name} needs a description in its schema, or words in src/apps/cli/derive/field-help.ts`)
+        assert.notEqual(flag.help, '', `--${flag.name} needs a description in its schema, or words in src/apps/cli/derive/field-help.ts`)
       }
     })
 
@@ -71,7 +71,7 @@ describe('every operation', () => {
         delete inner[missing.path!.at(-1)!]
         // Given by name, since a positional that is left out would shift the others.
         const argv = argvFor(without, { positionals: [], flags: allFlags(spec) })
-        const { code, err } = await dry.run([...spec.words, ...argv])
+        const { code, err } = await dry.run([...spec.path, ...argv])
         assert.equal(code, 2, err)
         const shown = spec.positionals.includes(missing) ? `<${missing.path!.at(-1)!}>` : `--${missing.name}`
         assert.ok(err.includes(`missing: ${shown}`), `${err} names ${shown}`)
@@ -81,14 +81,14 @@ describe('every operation', () => {
     test(`${name} sends what its example shows`, async () => {
       const input = exampleInput(op)
       sent.length = 0
-      const { code, err } = await dry.run([...spec.words, ...argvFor(input, spec)])
+      const { code, err } = await dry.run([...spec.path, ...argvFor(input, spec)])
       assert.deepEqual({ code, err }, { code: 0, err: '' })
       assert.deepEqual(sent, [{ operation: name, input }])
     })
   }
 
   test('every noun says what it is about, and no words are left for fields that are gone', () => {
-    const shown = specs.filter(({ words, hidden }) => words.length > 1 && !hidden).map(({ words }) => words[0]!)
+    const shown = specs.filter(({ path, hidden }) => path.length > 1 && !hidden).map(({ path }) => path[0]!)
     assert.deepEqual([...new Set(shown)].toSorted(), Object.keys(nouns).toSorted())
     const fields = new Set(specs.flatMap((spec) => allFlags(spec).map(({ path }) => path?.at(-1))))
     assert.deepEqual(
@@ -111,7 +111,7 @@ describe('every operation', () => {
       specs
         .map((spec) =>
           allFlags(spec)
-            .map(({ words }) => words)
+            .map(({ help }) => help)
             .join(),
         )
         .join(),
@@ -120,7 +120,7 @@ describe('every operation', () => {
   })
 
   test('two never share a command, and no flag hides a global one', () => {
-    const names = specs.map(({ words }) => words.join(' '))
+    const names = specs.map(({ path }) => path.join(' '))
     assert.deepEqual(
       names.filter((name, i) => names.indexOf(name) !== i),
       [],
@@ -134,9 +134,9 @@ describe('every operation', () => {
       assert.deepEqual(
         own.filter((name) => reserved.includes(name)),
         [],
-        spec.words.join(' '),
+        spec.path.join(' '),
       )
-      assert.equal(new Set(own).size, own.length, `${spec.words.join(' ')}: two flags of one name`)
+      assert.equal(new Set(own).size, own.length, `${spec.path.join(' ')}: two flags of one name`)
     }
   })
 })

@@ -89,12 +89,12 @@ const anyFlag = [
     '--version',
   ]),
 ]
-const anyWord = [...new Set(specs.flatMap(({ words }) => words)), 'help']
+const anyWord = [...new Set(specs.flatMap(({ path }) => path)), 'help']
 
 function vectorFrom(random: (below: number) => number): string[] {
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!
   const spec: Spec = pick(specs)
-  const argv = random(10) < 8 ? [...spec.words] : [pick(anyWord)]
+  const argv = random(10) < 8 ? [...spec.path] : [pick(anyWord)]
   // Some begin with what would be right.
   const op = operations.get(spec.operation ?? '')
   if (op && random(10) < 4) argv.push(...argvFor(exampleInput(op), spec))
@@ -131,7 +131,7 @@ test(`${RUNS} random command lines end with a sentence and an exit code, never i
     async perform(spec, context, given) {
       const absent = new CliError(exits.unreachable, 'UNREACHABLE', 'not here')
       // These look at this machine, change it or open sockets before they call anybody.
-      if (['doctor', 'login', 'up', 'device install'].includes(spec.words.join(' '))) throw absent
+      if (['doctor', 'login', 'up', 'device install'].includes(spec.path.join(' '))) throw absent
       const remote = () => Promise.reject(absent)
       return spec.run({ ...context, remote }, given)
     },

@@ -117,7 +117,7 @@ export function committingSpec(protocol: Protocol, op: Operation): Spec {
       ),
     ],
     examples: [
-      `countersign ${derived.words.join(' ')} ${derived.positionals[0]!.path![0] === 'task_id' ? 'task_1' : 'art_1 --task-id task_1'} --file patch.diff --type patch`,
+      `countersign ${derived.path.join(' ')} ${derived.positionals[0]!.path![0] === 'task_id' ? 'task_1' : 'art_1 --task-id task_1'} --file patch.diff --type patch`,
       ...derived.examples,
     ],
     async run(context, given) {

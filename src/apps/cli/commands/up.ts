@@ -8,7 +8,7 @@ export const upSpec = spec('up', 'Start a server in the foreground; `countersign
   isLocal: true,
   flags: settings
     .filter(({ flag: name }) => !['data', 'help', 'version'].includes(name))
-    .map(({ flag: name, value, words }) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), words)),
+    .map(({ flag: name, value, help }) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), help)),
   examples: ['countersign up', 'countersign up --port 0 --data /var/lib/countersign'],
   run: () => Promise.reject(usage('up comes first: countersign up [options]')),
 })

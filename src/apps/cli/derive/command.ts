@@ -29,7 +29,7 @@ export type Context = {
 
 export type Spec = {
   /** `task create`, `login`. */
-  readonly words: readonly string[]
+  readonly path: readonly string[]
   readonly summary: string
   /** Given without a name, in this order; each is understood as a flag as well. */
   readonly positionals: readonly Flag[]
@@ -47,9 +47,9 @@ export type Spec = {
 export const spec = (
   words: string,
   summary: string,
-  parts: Partial<Omit<Spec, 'words' | 'summary' | 'run'>> & Pick<Spec, 'run'>,
+  parts: Partial<Omit<Spec, 'path' | 'summary' | 'run'>> & Pick<Spec, 'run'>,
 ): Spec => ({
-  words: words.split(' '),
+  path: words.split(' '),
   summary,
   positionals: [],
   flags: [],

@@ -107,6 +107,6 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     permissionsSpec,
   ]
   all.push(completionSpec(() => all))
-  const placeOf = ({ words }: Spec): number => (firstWords.includes(words[0]!) ? firstWords.indexOf(words[0]!) : firstWords.length)
+  const placeOf = ({ path }: Spec): number => (firstWords.includes(path[0]!) ? firstWords.indexOf(path[0]!) : firstWords.length)
   return all.toSorted((a, b) => placeOf(a) - placeOf(b))
 }

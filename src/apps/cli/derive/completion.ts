@@ -32,8 +32,8 @@ export function completionSpec(others: () => readonly Spec[]): Spec {
   })
 }
 
-const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map(({ words }) => words[0]!))]
-const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ words }) => words.length > 1 && words[0] === noun)
+const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map(({ path }) => path[0]!))]
+const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ path }) => path.length > 1 && path[0] === noun)
 const flagsFor = (one: Spec): Flag[] => [...allFlags(one).filter((flag_) => !one.positionals.includes(flag_)), ...globals]
 
 /** Flags whose value is a file or a folder: nothing else completes as one, ids least of all. */
@@ -51,19 +51,19 @@ function bashScript(specs: readonly Spec[]): string {
   const verbs = nouns.map(
     (noun) =>
       `    ${noun}) words='${verbsOf(specs, noun)
-        .map(({ words }) => words[1])
+        .map(({ path }) => path[1])
         .join(' ')}' ;;`,
   )
   const flags = specs.map(
     (one) =>
-      `    '${one.words.join(' ')}') words='${flagsFor(one)
+      `    '${one.path.join(' ')}') words='${flagsFor(one)
         .map(({ name }) => `--${name}`)
         .join(' ')}' ;;`,
   )
   const choices = specs.flatMap((one) =>
     allFlags(one)
       .filter(({ shape }) => shape.choices)
-      .map(({ name, shape }) => `    '${one.words.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
+      .map(({ name, shape }) => `    '${one.path.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
   )
   return `_countersign() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=''
@@ -104,10 +104,10 @@ const FISH_WORDS_MAX = 60
 /** The beginning of what a flag is for: there is one line for it. */
 const inShort = (words: string): string => fishQuoted(words.split(/[;:(]/)[0]!.trim().slice(0, FISH_WORDS_MAX))
 
-function fishFlag({ name, shape, placeholder, words }: Flag): string {
+function fishFlag({ name, shape, placeholder, help }: Flag): string {
   const isFile = ['path', 'file', 'folder'].includes(placeholder)
   const value = shape.kind === 'switch' ? '' : shape.choices ? ` -xa ${fishQuoted(shape.choices.join(' '))}` : isFile ? ' -rF' : ' -x'
-  return `-l ${name}${value} -d ${inShort(words)}`
+  return `-l ${name}${value} -d ${inShort(help)}`
 }
 
 function fishScript(specs: readonly Spec[]): string {
@@ -119,14 +119,14 @@ function fishScript(specs: readonly Spec[]): string {
     ...globals.map((one) => `complete -c countersign ${fishFlag(one)}`),
   ]
   for (const word of firstWords(specs)) {
-    const words = specs.find((one) => one.words.length === 1 && one.words[0] === word)?.summary ?? word
+    const words = specs.find((one) => one.path.length === 1 && one.path[0] === word)?.summary ?? word
     lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(words)}`)
   }
   for (const one of specs) {
-    const [noun, verb] = one.words
+    const [noun, verb] = one.path
     if (verb !== undefined) lines.push(`complete -c countersign -n '__cs_at ${noun}' -a ${verb} -d ${inShort(one.summary)}`)
     for (const flag_ of flagsFor(one).filter((of) => !globals.includes(of)))
-      lines.push(`complete -c countersign -n '__cs_in ${one.words.join(' ')}' ${fishFlag(flag_)}`)
+      lines.push(`complete -c countersign -n '__cs_in ${one.path.join(' ')}' ${fishFlag(flag_)}`)
   }
   return `${lines.join('\n')}\n`
 }

@@ -37,7 +37,7 @@ export type Flag = {
   readonly shape: Shape
   readonly required: boolean
   readonly placeholder: string
-  readonly words: string
+  readonly help: string
 }
 
 const plain: Shape = { kind: 'text', choices: null, many: false, loose: false, nullable: false, keys: [] }
@@ -50,7 +50,7 @@ export const flag = (name: string, placeholder: string | null, words: string, sh
   shape: { ...plain, kind: placeholder === null ? 'switch' : 'text', ...shape },
   required: false,
   placeholder: placeholder ?? '',
-  words,
+  help: words,
 })
 
 /** Its name where it needs no flag. */
@@ -89,7 +89,7 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name && instead[other] === undefined) : []
     const shape = shapeOf(inner)
     const placeholder = placeholderOf(field, bare.description ?? '', shape)
-    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, words: wordsOf(field, inner, shape) }]
+    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, help: wordsOf(field, inner, shape) }]
   })
 }
 

@@ -64,7 +64,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
   const first = positionalsOf(op.name, found)
   const others = found.filter((one) => !first.includes(one))
   const made: Spec = {
-    words: wordsOf(op.name),
+    path: wordsOf(op.name),
     summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
     positionals: first,
     flags: [...others, ...(isPaged(op) ? [allFlag] : []), ...inputFlags, ...(op.kind === 'command' ? [keyFlag] : [])],
@@ -202,7 +202,7 @@ export function exampleInput({ example: { input } }: Operation): Record<string, 
 }
 
 function exampleOf(op: Operation, made: Spec): string {
-  return ['countersign', ...made.words, ...argvFor(exampleInput(op), made)].map(shellQuote).join(' ')
+  return ['countersign', ...made.path, ...argvFor(exampleInput(op), made)].map(shellQuote).join(' ')
 }
 
 /** The words that say this input. */

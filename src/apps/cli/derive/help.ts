@@ -49,7 +49,7 @@ export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): 
   const [first, ...rest] = argv
   if (first === 'help') return [...rest, '--help']
   if (first === 'version' && rest.length === 0) return ['--version']
-  const isNoun = specs.some(({ words }) => words.length > 1 && words[0] === first)
+  const isNoun = specs.some(({ path }) => path.length > 1 && path[0] === first)
   return isNoun && rest.length === 1 && rest[0] === 'help' ? [first!, '--help'] : [...argv]
 }
 
@@ -77,11 +77,11 @@ export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { 
   if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null
   const now = renamed[`${noun} ${verb}`]
   if (now !== undefined) return { message: `\`${noun} ${verb}\` is now \`countersign ${now[0]}\``, hint: now[1] }
-  const own = specs.find(({ words }) => words.length === 1 && words[0] === noun)
-  const verbs = specs.filter(({ words }) => words.length > 1 && words[0] === noun)
-  const isKnown = verbs.some(({ words }) => words[1] === verb) || (verb === 'show' && verbs.some(({ words }) => words[1] === 'get'))
+  const own = specs.find(({ path }) => path.length === 1 && path[0] === noun)
+  const verbs = specs.filter(({ path }) => path.length > 1 && path[0] === noun)
+  const isKnown = verbs.some(({ path }) => path[1] === verb) || (verb === 'show' && verbs.some(({ path }) => path[1] === 'get'))
   if (verbs.length === 0 || isKnown || (own?.positionals.length ?? 0) > 0) return null
-  const names = [...verbs.filter(({ hidden }) => !hidden).map(({ words }) => words[1]!), ...(isOf(verbs, 'get') ? ['show'] : [])]
+  const names = [...verbs.filter(({ hidden }) => !hidden).map(({ path }) => path[1]!), ...(isOf(verbs, 'get') ? ['show'] : [])]
   const [meant] = names
     .map((name) => ({ name, distance: distanceOf(verb, name) }))
     .filter(({ name, distance }) => distance <= Math.max(1, Math.floor(name.length / 3)) + 1)
@@ -89,7 +89,7 @@ export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { 
   const hint = meant ? `did you mean \`countersign ${noun} ${meant.name}\`?` : `see \`countersign ${noun} --help\``
   return { message: `${noun} has no command ${JSON.stringify(verb)}`, hint }
 }
-const isOf = (verbs: readonly Spec[], verb: string): boolean => verbs.some(({ words }) => words[1] === verb)
+const isOf = (verbs: readonly Spec[], verb: string): boolean => verbs.some(({ path }) => path[1] === verb)
 
 const SHOWN_MAX = 3
 
@@ -98,17 +98,17 @@ export function hintFor(argv: readonly string[], specs: readonly Spec[]): string
   const words = argv.filter((word) => !word.startsWith('-'))
   const operation = words[0]?.replace(/^\w+\//, '').split('.')
   const meant =
-    operation && operation.length > 1 ? specs.find((spec) => spec.words.join(' ') === operation.map(kebab).join(' ')) : undefined
-  if (meant) return `did you mean \`countersign ${meant.words.join(' ')}\`?`
+    operation && operation.length > 1 ? specs.find((spec) => spec.path.join(' ') === operation.map(kebab).join(' ')) : undefined
+  if (meant) return `did you mean \`countersign ${meant.path.join(' ')}\`?`
   const known = specs
-    .filter((spec) => spec.words.every((word, i) => words[i] === word))
-    .toSorted((a, b) => b.words.length - a.words.length)[0]
-  const noun = specs.some((spec) => spec.words.length > 1 && spec.words[0] === words[0]) ? words[0] : undefined
+    .filter((spec) => spec.path.every((word, i) => words[i] === word))
+    .toSorted((a, b) => b.path.length - a.path.length)[0]
+  const noun = specs.some((spec) => spec.path.length > 1 && spec.path[0] === words[0]) ? words[0] : undefined
   const asVerb =
-    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.words.length > 1 && spec.words[1] === words[0])
+    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.path.length > 1 && spec.path[1] === words[0])
   if (asVerb.length > 0) {
-    const shown = asVerb.slice(0, SHOWN_MAX).map((spec) => `\`countersign ${spec.words.join(' ')}\``)
+    const shown = asVerb.slice(0, SHOWN_MAX).map((spec) => `\`countersign ${spec.path.join(' ')}\``)
     return `a noun comes first: ${shown.join(', ')}${asVerb.length > SHOWN_MAX ? ', ...' : ''}`
   }
-  return `see \`countersign ${known ? `${known.words.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
+  return `see \`countersign ${known ? `${known.path.join(' ')} ` : noun === undefined ? '' : `${noun} `}--help\``
 }

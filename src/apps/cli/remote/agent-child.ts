@@ -11,10 +11,10 @@ const OWN_KEY = (agent: string): string =>
   `give the key of ${agent} itself, with COUNTERSIGN_KEY or --api-key; a person answers and administers outside of the agent's program`
 
 /** Refuses a command that acts with what the user of this machine may do. */
-export function refuseForAgent({ env }: Io, { words, isLocal }: Pick<Spec, 'words' | 'isLocal'>, { data }: Partial<Globals>): void {
+export function refuseForAgent({ env }: Io, { path, isLocal }: Pick<Spec, 'path' | 'isLocal'>, { data }: Partial<Globals>): void {
   const agent = markedAgent(env)
   if (agent === null || (!isLocal && data === undefined)) return
-  const what = isLocal ? `\`countersign ${words.join(' ')}\`` : '--data'
+  const what = isLocal ? `\`countersign ${path.join(' ')}\`` : '--data'
   const message = `this program runs for ${agent} (${AGENT_VARIABLE}); ${what} uses the rights of this machine's user and is refused`
   throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
 }

@@ -387,11 +387,11 @@ export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` :
 const HELP_COLUMN = 22
 
 export function helpText(command = 'npm start --'): string {
-  const rows = settings.map(({ flag, value, env, usual, words }) => {
+  const rows = settings.map(({ flag, value, env, usual, help }) => {
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`
     // A flag that is longer than the column has a line of its own.
     const start = left.length < HELP_COLUMN ? left.padEnd(HELP_COLUMN) : `${left}\n${' '.repeat(HELP_COLUMN)}`
-    return `${start}${words}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(HELP_COLUMN)}or ${env}`}`
+    return `${start}${help}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(HELP_COLUMN)}or ${env}`}`
   })
   return `Countersign: the control plane for work that people delegate to agents.
 
