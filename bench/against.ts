@@ -48,7 +48,7 @@ async function round(target: Target, forMs: number): Promise<Record<Step, number
 
 export const against = (checkout: string): Bench => ({
   name: 'against',
-  words: `CPU time of each call beside ${checkout}, ${ROUNDS} rounds in turn`,
+  message: `CPU time of each call beside ${checkout}, ${ROUNDS} rounds in turn`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-against-'))
     const places = { ours: join(import.meta.dirname, '..'), theirs: resolve(checkout) }
@@ -63,8 +63,8 @@ export const against = (checkout: string): Bench => ({
       for (let i = 0; i < WARM_ROUNDS; i++) for (const { target } of all) await round(target, ROUND_MS)
       for (let i = 1; i <= ROUNDS; i++) {
         for (const { target, rounds } of all) rounds.push(await round(target, ROUND_MS))
-        const words = (of: Record<Step, number>): string => steps.map((step) => `${step} ${Math.round(of[step])} us`).join(', ')
-        say(`round ${i} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${words(rounds.at(-1)!)}`).join('; ')}`)
+        const message = (of: Record<Step, number>): string => steps.map((step) => `${step} ${Math.round(of[step])} us`).join(', ')
+        say(`round ${i} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${message(rounds.at(-1)!)}`).join('; ')}`)
       }
       const [ours, theirs] = all.map(({ rounds }) => rounds) as [Record<Step, number>[], Record<Step, number>[]]
       return [...steps.map((step) => rowOf(step, ours, theirs)), memoryRow(all[0]!.server.pid)]
@@ -78,12 +78,12 @@ export const against = (checkout: string): Bench => ({
 function rowOf(step: Step, ours: readonly Record<Step, number>[], theirs: readonly Record<Step, number>[]): Row {
   const of = (rounds: readonly Record<Step, number>[]): number => median(rounds.map((one) => one[step]))
   const ratio = median(ours.map((one, i) => one[step] / theirs[i]![step]))
-  const goal = { words: `<= ${goals[step]}x`, met: ratio <= goals[step] }
+  const goal = { message: `<= ${goals[step]}x`, met: ratio <= goals[step] }
   const what = step === 'task.create' ? 'task.create' : `HXP ${step}`
   return { what, value: times(ratio), more: `${Math.round(of(ours))} and ${Math.round(of(theirs))} us CPU each`, goal }
 }
 
 function memoryRow(pid: number): Row {
   const rss = usageOf(pid)?.rssMb ?? Number.NaN
-  return { what: 'resident memory', value: `${Math.round(rss)} MB`, goal: { words: `< ${RSS_MB_MAX} MB`, met: rss < RSS_MB_MAX } }
+  return { what: 'resident memory', value: `${Math.round(rss)} MB`, goal: { message: `< ${RSS_MB_MAX} MB`, met: rss < RSS_MB_MAX } }
 }

@@ -33,7 +33,7 @@ type Measured = Done & { readonly cpuUs: number | null }
 
 export const agents: Bench = {
   name: 'agents',
-  words: `tasks from creation to approval with ${COUNTS.join(', ')} connected agents, answers to continuations, memory of idle agents`,
+  message: `tasks from creation to approval with ${COUNTS.join(', ')} connected agents, answers to continuations, memory of idle agents`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const data = join(folder, 'data')
@@ -127,7 +127,7 @@ async function completed(server: ServerProcess, { alice }: Keys, crowd: readonly
         what: `${MANY.toLocaleString('en')} agents against ${FEW}`,
         value: times(share),
         ...(Number.isNaN(cpuShare) ? {} : { more: `${times(cpuShare)} by CPU time alone` }),
-        goal: { words: `>= ${times(SHARE_MIN)}`, met: share >= SHARE_MIN },
+        goal: { message: `>= ${times(SHARE_MIN)}`, met: share >= SHARE_MIN },
       },
     ]
   } finally {
@@ -217,7 +217,7 @@ function resumeRows({ commit, fromCall, fromAnswer }: Spent): Row[] {
     {
       what: 'resolve to continuation against one commit',
       value: times(ratio),
-      goal: { words: `<= ${times(RESUME_COMMITS_MAX)}`, met: ratio <= RESUME_COMMITS_MAX },
+      goal: { message: `<= ${times(RESUME_COMMITS_MAX)}`, met: ratio <= RESUME_COMMITS_MAX },
     },
   ]
 }
@@ -249,7 +249,7 @@ function memoryRows(grown: readonly number[]): Row[] {
       what: `${MANY.toLocaleString('en')} idle agents add to the server`,
       value: `${mb.toFixed(1)} MB`,
       more: `${Math.round((mb * 1_024) / MANY)} KB each`,
-      goal: { words: `< ${IDLE_MB_MAX} MB`, met: mb < IDLE_MB_MAX },
+      goal: { message: `< ${IDLE_MB_MAX} MB`, met: mb < IDLE_MB_MAX },
     },
   ]
 }

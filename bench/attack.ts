@@ -18,7 +18,7 @@ const RSS_MB_MAX = 400
 
 export const attack: Bench = {
   name: 'attack',
-  words: 'others while one caller sends requests and reads nothing, beside the same server in quiet',
+  message: 'others while one caller sends requests and reads nothing, beside the same server in quiet',
   async run(say) {
     const rows: Row[] = []
     for (const [number, one] of attacks.entries()) rows.push(...(await measured(number, one, say)))
@@ -47,12 +47,12 @@ async function measured(number: number, { name, isFilled }: Attack, say: (line: 
         what: `${name}: p99 of others against quiet`,
         value: times(ratio),
         more: `${ms(median(attacked))} against ${ms(median(quiet))}`,
-        goal: { words: `< ${P99_MAX}x`, met: ratio < P99_MAX },
+        goal: { message: `< ${P99_MAX}x`, met: ratio < P99_MAX },
       },
       {
         what: 'the same: memory of the server at most',
         value: `${Math.round(peak)} MB`,
-        goal: { words: `< ${RSS_MB_MAX} MB`, met: peak < RSS_MB_MAX },
+        goal: { message: `< ${RSS_MB_MAX} MB`, met: peak < RSS_MB_MAX },
       },
     ]
   } finally {

@@ -145,7 +145,7 @@ function delivering(port: number, keys: Keys): { newTask(): Promise<Delivering>;
 
 export const bytes: Bench = {
   name: 'bytes',
-  words: `upload and download of ${FILES} files of ${FILE_BYTES / 1024 / 1024} MiB, beside a copy with fsync`,
+  message: `upload and download of ${FILES} files of ${FILE_BYTES / 1024 / 1024} MiB, beside a copy with fsync`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     // In the reverse order of their beginning, also where one of them did not begin.
@@ -193,7 +193,7 @@ function rowsOf(rounds: readonly Round[], sha256: number): Row[] {
     {
       what: 'upload against copy',
       value: times(share('upload')),
-      goal: { words: `>= ${UPLOAD_SHARE_MIN}x`, met: share('upload') >= UPLOAD_SHARE_MIN },
+      goal: { message: `>= ${UPLOAD_SHARE_MIN}x`, met: share('upload') >= UPLOAD_SHARE_MIN },
     },
     { what: 'a server that only hashes, against copy', value: times(share('hashing')) },
     { what: 'download against copy', value: times(share('download')) },

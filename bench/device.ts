@@ -20,14 +20,14 @@ const [IDLE_MAX, LOAD_MAX] = [2.2, 3]
 
 export const device: Bench = {
   name: 'device',
-  words: 'the hardware daemon: tool.list beside an echo, gpio.set tasks beside fdatasync, the path guard, memory',
+  message: 'the hardware daemon: tool.list beside an echo, gpio.set tasks beside fdatasync, the path guard, memory',
   run: measured,
 }
 
 type Started = { readonly child: ChildProcess; readonly said: string }
 
-async function started(words: readonly string[], ready: RegExp): Promise<Started> {
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
+async function started(message: readonly string[], ready: RegExp): Promise<Started> {
+  const child = spawn(process.execPath, message, { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
   child.stdout.setEncoding('utf8')
   for await (const part of child.stdout as AsyncIterable<string>) {
@@ -35,7 +35,7 @@ async function started(words: readonly string[], ready: RegExp): Promise<Started
     const found = ready.exec(text)
     if (found) return { child, said: found[1]! }
   }
-  throw new Error(`${words.join(' ')} did not start`)
+  throw new Error(`${message.join(' ')} did not start`)
 }
 
 /** Lines of its own for each client: nobody waits for another's lock. */
@@ -52,7 +52,7 @@ function startDaemon(folder: string): Promise<Started> {
   writeFileSync(join(folder, 'profile.json'), JSON.stringify({ gpio }))
   writeFileSync(join(folder, 'policies.json'), JSON.stringify({ policies: { default: policy } }))
   const program = join(import.meta.dirname, '../bin/countersign.js')
-  const words = [
+  const message = [
     '--data',
     join(folder, 'data'),
     '--profile',
@@ -62,7 +62,7 @@ function startDaemon(folder: string): Promise<Started> {
     '--log',
     'error',
   ]
-  return started([program, 'device', 'up', ...words], /^countersign device ready (.*)\n/)
+  return started([program, 'device', 'up', ...message], /^countersign device ready (.*)\n/)
 }
 
 async function ended(child: ChildProcess): Promise<void> {
@@ -143,7 +143,7 @@ async function roundTrips(socket: string, url: string, say: (line: string) => vo
       found.push({ ours, echo: theirs })
     }
     const ratio = median(found.map(({ ours, echo: theirs }) => ours / theirs))
-    const goal = clients === 1 ? {} : { goal: { words: `>= ${SHARE_MIN}x`, met: ratio >= SHARE_MIN } }
+    const goal = clients === 1 ? {} : { goal: { message: `>= ${SHARE_MIN}x`, met: ratio >= SHARE_MIN } }
     const who = `${clients} ${clients === 1 ? 'client' : 'clients'}`
     rows.push({ what: `${who}, tool.list`, value: rate(median(found.map(({ ours }) => ours))) })
     rows.push({ what: `${who}, tool.list against an HTTP echo of the same`, value: times(ratio), ...goal })
@@ -173,7 +173,7 @@ async function tasks(socket: string, folder: string, say: (line: string) => void
     }
     const [ours, syncs] = [median(found.map((round) => round.ours)), median(found.map((round) => round.syncs))]
     const least = Math.min(TASKS_MIN, SYNCS_MIN * syncs)
-    const goal = clients === 1 ? {} : { goal: { words: `>= ${rate(least)}`, met: ours >= least } }
+    const goal = clients === 1 ? {} : { goal: { message: `>= ${rate(least)}`, met: ours >= least } }
     const who = `${clients} ${clients === 1 ? 'client' : 'clients'}`
     rows.push({
       what: `${who}, gpio.set from submit to SUCCESS`,
@@ -223,7 +223,7 @@ function guardedReads(folder: string, say: (line: string) => void): Row[] {
     say(`round ${round + 1} of ${ROUNDS}: guarded reads ${rate(found.at(-1)!.ours)}, bare ${rate(found.at(-1)!.bare)}`)
   }
   const ratio = median(found.map(({ ours, bare: theirs }) => ours / theirs))
-  const goal = { words: `>= ${GUARD_MIN}x`, met: ratio >= GUARD_MIN }
+  const goal = { message: `>= ${GUARD_MIN}x`, met: ratio >= GUARD_MIN }
   return [
     {
       what: 'file.read of 4 KiB through the guard, against open, read, close',
@@ -244,5 +244,5 @@ const memory = (bareMb: number, idleMb: number, loadMb: number): Row[] =>
     what: `memory of the daemon, ${when}`,
     value: `${mb.toFixed(1)} MB`,
     more: `a bare node has ${bareMb.toFixed(1)} MB: ${times(mb / bareMb)}`,
-    goal: { words: `<= ${most}x`, met: mb / bareMb <= most },
+    goal: { message: `<= ${most}x`, met: mb / bareMb <= most },
   }))

@@ -47,7 +47,7 @@ export async function measureFlow(port: number, width: number, keys: Keys, forMs
 
 export const flow: Bench = {
   name: 'flow',
-  words: `the reference flow over HTTP, ${flowSteps.length} calls each, at ${WIDTHS.join(', ')} flows at the same time`,
+  message: `the reference flow over HTTP, ${flowSteps.length} calls each, at ${WIDTHS.join(', ')} flows at the same time`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const server = await startServer(join(folder, 'data'))

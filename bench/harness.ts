@@ -23,7 +23,7 @@ const [SHARE_MIN, TRIPS_MAX, BACK_MS_MAX, MEMORY_MB_MAX] = [0.3, 5, 6_000, 150]
 
 export const harness: Bench = {
   name: 'harness',
-  words: `tasks between two harnesses over RabbitMQ, ${EVENTS.toLocaleString('en')} events, ${SESSIONS.toLocaleString('en')} open sessions`,
+  message: `tasks between two harnesses over RabbitMQ, ${EVENTS.toLocaleString('en')} events, ${SESSIONS.toLocaleString('en')} open sessions`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-harness-'))
     const given = process.env['COUNTERSIGN_AMQP_URL'] ?? ''
@@ -93,13 +93,13 @@ async function measured(broker: UsedBroker, caller: Caller, callee: ChildProcess
   return [
     { what: 'bare loop of the client library', value: rate(bare.perSecond) },
     { what: 'events, durable on both sides', value: rate(perSecond) },
-    { what: 'events against the bare loop', value: times(share), goal: { words: `>= ${SHARE_MIN}x`, met: share >= SHARE_MIN } },
+    { what: 'events against the bare loop', value: times(share), goal: { message: `>= ${SHARE_MIN}x`, met: share >= SHARE_MIN } },
     { what: 'one confirmed round trip of the bare loop (p50)', value: ms(bare.tripMs) },
     {
       what: 'submit to accepted (p50)',
       value: ms(median(accepted)),
       more: `${times(trips)} of a round trip`,
-      goal: { words: `<= ${TRIPS_MAX} round trips`, met: trips <= TRIPS_MAX },
+      goal: { message: `<= ${TRIPS_MAX} round trips`, met: trips <= TRIPS_MAX },
     },
     ...(back === null
       ? []
@@ -107,13 +107,13 @@ async function measured(broker: UsedBroker, caller: Caller, callee: ChildProcess
           {
             what: 'events flow again after a restarted broker opens its port',
             value: ms(back),
-            goal: { words: `<= ${BACK_MS_MAX / 1_000} s`, met: back <= BACK_MS_MAX },
+            goal: { message: `<= ${BACK_MS_MAX / 1_000} s`, met: back <= BACK_MS_MAX },
           },
         ]),
     ...[['caller', own] as const, ['callee', theirs] as const].map(([side, mb]) => ({
       what: `${SESSIONS.toLocaleString('en')} open sessions, memory of the ${side}`,
       value: `${Math.round(mb)} MB`,
-      goal: { words: `<= ${MEMORY_MB_MAX} MB`, met: mb <= MEMORY_MB_MAX },
+      goal: { message: `<= ${MEMORY_MB_MAX} MB`, met: mb <= MEMORY_MB_MAX },
     })),
   ]
 }

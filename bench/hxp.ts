@@ -54,7 +54,7 @@ type Measured = Load & { readonly cpuUs: number | null }
 
 export const hxp: Bench = {
   name: 'hxp',
-  words: `requests at ${CONNECTIONS} connections beside in-memory Express; the inbox at ${MANY.toLocaleString('en')} open items; ${SUBSCRIBERS.toLocaleString('en')} sockets`,
+  message: `requests at ${CONNECTIONS} connections beside in-memory Express; the inbox at ${MANY.toLocaleString('en')} open items; ${SUBSCRIBERS.toLocaleString('en')} sockets`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     try {
@@ -84,8 +84,8 @@ async function rates(folder: string, say: (line: string) => void): Promise<Row[]
     for (const { target } of all) for (let i = 0; i < 3; i++) await roundOf(target, 1_000)
     for (let round = 1; round <= ROUNDS; round++) {
       for (const { target, rounds } of all) rounds.push(await roundOf(target, ROUND_MS))
-      const words = (of: Round): string => steps.flatMap((step) => (of[step] ? [`${step} ${rate(of[step].perSecond)}`] : [])).join(', ')
-      say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${words(rounds.at(-1)!)}`).join('; ')}`)
+      const message = (of: Round): string => steps.flatMap((step) => (of[step] ? [`${step} ${rate(of[step].perSecond)}`] : [])).join(', ')
+      say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${message(rounds.at(-1)!)}`).join('; ')}`)
     }
     const [ours, theirs, least] = all.map(({ rounds }) => rounds) as [Round[], Round[], Round[]]
     return [...steps.flatMap((step) => rowsOf(step, ours, theirs, least)), ...cpuRows(ours, theirs)]
@@ -140,7 +140,7 @@ function rowsOf(step: Step, ours: readonly Round[], theirs: readonly Round[], le
   const against = (rounds: readonly Round[]): number =>
     median(rounds.map((round, i) => round[step]!.perSecond / theirs[i]![step]!.perSecond))
   const ratio = against(ours)
-  const goal = { words: `>= ${goals[step]}x`, met: ratio >= goals[step] }
+  const goal = { message: `>= ${goals[step]}x`, met: ratio >= goals[step] }
   const rows = [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
   if (!least.every((round) => round[step])) return rows
   return [...rows, row('bare durable', least), { what: `${step}, bare durable against Express`, value: times(against(least)) }]
@@ -150,7 +150,7 @@ function cpuRows(ours: readonly Round[], theirs: readonly Round[]): Row[] {
   const us = (measured: Measured | undefined): number => measured?.cpuUs ?? Number.NaN
   const row = (what: string, ratios: readonly number[], most: number): Row => {
     const ratio = median(ratios)
-    return { what: `${what}, by CPU time`, value: times(ratio), goal: { words: `<= ${most}x`, met: ratio <= most } }
+    return { what: `${what}, by CPU time`, value: times(ratio), goal: { message: `<= ${most}x`, met: ratio <= most } }
   }
   const asking = ours.map(({ create }, i) => us(create) / us(theirs[i]!.create))
   const answering = ours.map(({ create, resolve }) => us(resolve) / us(create))
@@ -220,11 +220,15 @@ async function pages(folder: string, say: (line: string) => void): Promise<Row[]
     return [
       { what: `inbox page, ${FEW} open`, value: ms(a.p50), more: `p99 ${ms(a.p99)}` },
       { what: `inbox page, ${MANY.toLocaleString('en')} open`, value: ms(b.p50), more: `p99 ${ms(b.p99)}` },
-      { what: 'page with many against page with few', value: times(ratio), goal: { words: `<= ${goals.page}x`, met: ratio <= goals.page } },
+      {
+        what: 'page with many against page with few',
+        value: times(ratio),
+        goal: { message: `<= ${goals.page}x`, met: ratio <= goals.page },
+      },
       {
         what: `resident memory with ${MANY.toLocaleString('en')} open requests`,
         value: `${Math.round(rss)} MB`,
-        goal: { words: `< ${goals.rssMb} MB`, met: rss < goals.rssMb },
+        goal: { message: `< ${goals.rssMb} MB`, met: rss < goals.rssMb },
       },
     ]
   } finally {
@@ -269,7 +273,7 @@ async function deliveries(folder: string, say: (line: string) => void): Promise<
     return {
       what: `deliveries to ${SUBSCRIBERS.toLocaleString('en')} sockets`,
       value: rate(value),
-      goal: { words: `>= ${rate(goals.deliveries)}`, met: value >= goals.deliveries },
+      goal: { message: `>= ${rate(goals.deliveries)}`, met: value >= goals.deliveries },
     }
   } finally {
     close()

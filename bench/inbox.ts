@@ -18,7 +18,7 @@ const terms = { asksOpenMax: null, criticalPerHourMax: null, defaultSecondsMin: 
 
 export const inbox: Bench = {
   name: 'inbox',
-  words: 'a page of rows at 100 and at 100,000 open items, with a search; a notice for 1,000 people; an exported record',
+  message: 'a page of rows at 100 and at 100,000 open items, with a search; a notice for 1,000 people; an exported record',
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     try {
@@ -36,7 +36,7 @@ export const inbox: Bench = {
         const [a, b] = [await pageMs(few, more), await pageMs(many, more)]
         const value = `${a.toFixed(2)} ms, ${b.toFixed(2)} ms: ${(b / a).toFixed(2)}x`
         say(`${what}: ${value}`)
-        rows.push({ what, value, goal: { words: `at most ${most}x`, met: b / a <= most } })
+        rows.push({ what, value, goal: { message: `at most ${most}x`, met: b / a <= most } })
       }
       rows.push(await planned(few), await exported(many))
       await few.close()

@@ -18,7 +18,7 @@ const seconds = (value: number): string => `${value.toFixed(1)} s`
 
 export const install: Bench = {
   name: 'install',
-  words: 'the first `npm start` in a fresh clone, with an empty cache, and the second one; needs the registry of npm',
+  message: 'the first `npm start` in a fresh clone, with an empty cache, and the second one; needs the registry of npm',
   async run(say) {
     const commits = ['HEAD', ...(process.env['BENCH_AGAINST'] === undefined ? [] : [process.env['BENCH_AGAINST']])]
     const measured = new Map<string, First[]>(commits.map((commit) => [commit, []]))

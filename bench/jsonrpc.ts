@@ -38,7 +38,7 @@ const SHARE_MIN = 0.5
 
 export const jsonrpc: Bench = {
   name: 'jsonrpc',
-  words: 'task.get over the Unix socket, beside an echo of the same result',
+  message: 'task.get over the Unix socket, beside an echo of the same result',
   run: async (say) => (await roundTrips(ROUND_MS, say)).flatMap(rowsOf),
 }
 
@@ -49,7 +49,7 @@ function rowsOf({ clients, inFlight, tasks, echo, ours, ratio, cpuRatio }: Round
     value: rate(perSecond),
     more: `${Math.round(perCpuSecond).toLocaleString('en')} a CPU second`,
   })
-  const goal = { words: `>= ${SHARE_MIN}x`, met: ratio >= SHARE_MIN }
+  const goal = { message: `>= ${SHARE_MIN}x`, met: ratio >= SHARE_MIN }
   const against: Row = { what: `${who}, task.get against echo`, value: times(ratio), more: `by CPU time ${times(cpuRatio)}`, goal }
   return [row('task.get', ours), row('echo', echo), against]
 }

@@ -15,7 +15,7 @@ const row = (what: string, value: number, unit: string, most: number, more = '')
   what,
   value: `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`,
   more,
-  goal: { words: `<= ${most} ${unit}`, met: value <= most },
+  goal: { message: `<= ${most} ${unit}`, met: value <= most },
 })
 
 async function fill({ ask }: Stage): Promise<void> {
@@ -99,7 +99,7 @@ async function liveTabs(stage: Stage): Promise<number> {
 
 export const page: Bench = {
   name: 'page',
-  words: `the page in Chromium with ${ITEMS.toLocaleString('en')} open items`,
+  message: `the page in Chromium with ${ITEMS.toLocaleString('en')} open items`,
   async run(say) {
     const stage = await openStage('whole')
     try {
@@ -121,7 +121,7 @@ export const page: Bench = {
         row('heap', megabytes, 'MB', 150),
         row('an event on the page, p95', p95(news), 'ms', 300, `${EVENTS} events`),
         row('J to the next item, p95', p95(painted), 'ms', 50, `${STEPS} steps`),
-        { what: 'tabs that are live at a time', value: String(tabs), more: '', goal: { words: `>= ${TABS}`, met: tabs >= TABS } },
+        { what: 'tabs that are live at a time', value: String(tabs), more: '', goal: { message: `>= ${TABS}`, met: tabs >= TABS } },
       ]
     } finally {
       await stage.close()

@@ -21,7 +21,7 @@ type Ways = { readonly pointed: Reader; readonly fetched: Reader; readonly held:
 
 export const reads: Bench = {
   name: 'reads',
-  words: 'documents read from the disk, with and without holding each against the record',
+  message: 'documents read from the disk, with and without holding each against the record',
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     try {

@@ -6,9 +6,9 @@ export type Row = {
   readonly value: string
   readonly more?: string
   /** A sentence such as `>= 4x`, and whether it is met. */
-  readonly goal?: { readonly words: string; readonly met: boolean }
+  readonly goal?: { readonly message: string; readonly met: boolean }
 }
-export type Bench = { readonly name: string; readonly words: string; run(say: (line: string) => void): Promise<Row[]> }
+export type Bench = { readonly name: string; readonly message: string; run(say: (line: string) => void): Promise<Row[]> }
 
 export const median = (values: readonly number[]): number => {
   const sorted = values.toSorted((a, b) => a - b)
@@ -52,7 +52,7 @@ export function tableOf(rows: readonly Row[]): string {
     what,
     value,
     more,
-    goal?.words ?? '',
+    goal?.message ?? '',
     goal ? (goal.met ? 'pass' : 'FAIL') : '',
   ])
   const all = [['what', 'result', 'more', 'goal', ''], ...cells]

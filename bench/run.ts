@@ -49,7 +49,7 @@ npm run bench -- --against <checkout>   another checkout with its own node_modul
 
 Measures on this machine and ends with a table; exit code 1 when a goal was missed. Without a name, all of these:
 
-${benches.map(({ name, words }) => `  ${name.padEnd(width)}  ${words}`).join('\n')}
+${benches.map(({ name, message }) => `  ${name.padEnd(width)}  ${message}`).join('\n')}
 
 BENCH_FOLDER  where the files are made; the system's temporary folder by default
 BENCH_TASKS   how many tasks \`size\` and \`start\` fill their store with; 100000 and 1000000 by default
@@ -76,12 +76,12 @@ for (const name of flag === '--against' ? [] : wanted) {
 
 console.log(`Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim() ?? 'unknown'})`)
 const rows: Row[] = []
-for (const { name, words, run } of chosen) {
-  console.log(`\n=== ${name}: ${words}`)
+for (const { name, message, run } of chosen) {
+  console.log(`\n=== ${name}: ${message}`)
   const measured = await run((line) => console.log(line))
   rows.push(...measured.map((row) => ({ ...row, what: `${name}: ${row.what}` })))
 }
 console.log(`\n${tableOf(rows)}`)
 const missed = rows.filter(({ goal }) => goal && !goal.met)
-if (missed.length > 0) console.log(`\nMISSED: ${missed.map(({ what, goal }) => `${what} ${goal!.words}`).join('; ')}`)
+if (missed.length > 0) console.log(`\nMISSED: ${missed.map(({ what, goal }) => `${what} ${goal!.message}`).join('; ')}`)
 process.exitCode = missed.length === 0 ? 0 : 1

@@ -152,7 +152,7 @@ async function taskOf(port: number, bearer: string): Promise<string> {
 
 export const servers: Bench = {
   name: 'servers',
-  words: `one and three servers on one PostgreSQL on this machine, beside one on SQLite, at 1 and ${CONNECTIONS} connections`,
+  message: `one and three servers on one PostgreSQL on this machine, beside one on SQLite, at 1 and ${CONNECTIONS} connections`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const database = await startPostgres()
@@ -188,7 +188,7 @@ export const servers: Bench = {
         {
           what: 'a commit of another server that concerns nobody, CPU',
           value: `${foreign.toFixed(1)} us`,
-          goal: { words: '<= 15 us', met: foreign <= 15 },
+          goal: { message: '<= 15 us', met: foreign <= 15 },
         },
         ...lateness('a call that waits', await heard(a, a, alice, devin), await heard(a, b, alice, devin)),
         ...lateness('a stream', await followed(a, a, alice, admin), await followed(a, b, alice, admin)),
@@ -206,7 +206,7 @@ const lateness = (what: string, near: readonly number[], far: readonly number[])
   {
     what: `${what} on another server, p95`,
     value: ms(p95(far)),
-    goal: { words: 'at most 50 ms more', met: p95(far) - p95(near) <= 50 },
+    goal: { message: 'at most 50 ms more', met: p95(far) - p95(near) <= 50 },
   },
 ]
 
@@ -245,12 +245,12 @@ function goalsOf(
   const ratio = (what: string, value: number, least: number): Row => ({
     what,
     value: times(value),
-    goal: { words: `>= ${least}x`, met: value >= least },
+    goal: { message: `>= ${least}x`, met: value >= least },
   })
   const most = (what: string, value: number, max: number): Row => ({
     what,
     value: times(value),
-    goal: { words: `<= ${max}x`, met: value <= max },
+    goal: { message: `<= ${max}x`, met: value <= max },
   })
   if (connections === 1) {
     const slower = of(one, 'p50') / of(sqlite, 'p50')

@@ -16,7 +16,7 @@ const SAY_EVERY = 100_000
 
 export const start: Bench = {
   name: 'start',
-  words: `the time until the server is ready, with ${TASKS.toLocaleString('en')} tasks`,
+  message: `the time until the server is ready, with ${TASKS.toLocaleString('en')} tasks`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     const [full, empty] = [join(folder, 'full'), join(folder, 'empty')]
@@ -46,7 +46,7 @@ export const start: Bench = {
 const rowOf = (what: string, spent: number): Row => ({
   what: `start ${what}`,
   value: ms(spent),
-  goal: { words: `<= ${START_MS_MAX / 1_000} s`, met: spent <= START_MS_MAX },
+  goal: { message: `<= ${START_MS_MAX / 1_000} s`, met: spent <= START_MS_MAX },
 })
 
 async function spentOn(data: string): Promise<number> {

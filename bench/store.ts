@@ -134,13 +134,13 @@ async function contest({ name, open }: Contest, folder: string, say: (line: stri
   return [
     row('single'),
     row('grouped'),
-    { what: `${name}: grouped against single`, value: times(ratio), goal: { words: '>= 4x', met: ratio >= 4 } },
+    { what: `${name}: grouped against single`, value: times(ratio), goal: { message: '>= 4x', met: ratio >= 4 } },
   ]
 }
 
 export const store: Bench = {
   name: 'store',
-  words: `durable commits by ${CALLERS} callers, one transaction each against grouped`,
+  message: `durable commits by ${CALLERS} callers, one transaction each against grouped`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
     try {

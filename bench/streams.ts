@@ -37,7 +37,7 @@ const ways: readonly Way[] = ['sse', 'ws']
 
 export const streams: Bench = {
   name: 'streams',
-  words: `${EVENTS} events to ${SUBSCRIBERS.toLocaleString('en')} subscribers, over SSE and over WebSocket`,
+  message: `${EVENTS} events to ${SUBSCRIBERS.toLocaleString('en')} subscribers, over SSE and over WebSocket`,
   async run(say) {
     const measured: Record<Way, FanOut[]> = { sse: [], ws: [] }
     for (let round = 1; round <= ROUNDS; round++) {
@@ -55,7 +55,7 @@ function rowOf(way: Way, rounds: readonly FanOut[]): Row {
     what: `deliveries over ${way === 'sse' ? 'SSE' : 'WebSocket'}`,
     value: rate(of('deliveriesPerSecond')),
     more: `${Math.round(of('deliveriesPerCpuSecond')).toLocaleString('en')} a CPU second, ${Math.round(of('megabytesPerSecond'))} MB/s`,
-    goal: { words: `>= ${rate(DELIVERIES_MIN)}`, met: of('deliveriesPerSecond') >= DELIVERIES_MIN },
+    goal: { message: `>= ${rate(DELIVERIES_MIN)}`, met: of('deliveriesPerSecond') >= DELIVERIES_MIN },
   }
 }
 
@@ -68,7 +68,7 @@ async function fanOut(way: Way, subscribers = SUBSCRIBERS, events = EVENTS): Pro
     kernel: world.kernel,
     authenticate: sessions.authenticate,
     logins: sessions,
-    log: { level: 'info', debug: () => undefined, error: (fields, words) => console.error(words, fields) },
+    log: { level: 'info', debug: () => undefined, error: (fields, message) => console.error(message, fields) },
     version: '1',
     hosts: [],
     proxied: false,

@@ -5,12 +5,12 @@
 import { serve, type Run } from 'countersign/agent'
 
 type Spec = { goal: string; inputs: { id: string; uri?: string }[] }
-type Finding = { file: string; line: number; words: string; isSevere: boolean }
+type Finding = { file: string; line: number; message: string; isSevere: boolean }
 
-const rules: { pattern: RegExp; words: string; isSevere: boolean }[] = [
-  { pattern: /password\s*=\s*['"]/i, words: 'a password in the source', isSevere: true },
-  { pattern: /\bconsole\.log\b/, words: 'a forgotten console.log', isSevere: false },
-  { pattern: /^.{121,}$/, words: 'a line of more than 120 characters', isSevere: false },
+const rules: { pattern: RegExp; message: string; isSevere: boolean }[] = [
+  { pattern: /password\s*=\s*['"]/i, message: 'a password in the source', isSevere: true },
+  { pattern: /\bconsole\.log\b/, message: 'a forgotten console.log', isSevere: false },
+  { pattern: /^.{121,}$/, message: 'a line of more than 120 characters', isSevere: false },
 ]
 
 function review(file: string, diff: string): Finding[] {
@@ -19,7 +19,7 @@ function review(file: string, diff: string): Finding[] {
     .flatMap((text, i) =>
       rules
         .filter(({ pattern }) => text.startsWith('+') && pattern.test(text))
-        .map(({ words, isSevere }) => ({ file, line: i + 1, words, isSevere })),
+        .map(({ message, isSevere }) => ({ file, line: i + 1, message, isSevere })),
     )
 }
 
@@ -35,7 +35,7 @@ async function handle(run: Run<Spec>): Promise<void> {
     severe.length === 0
       ? 'note'
       : (await run.ask.decide(`${severe.length} of the findings look severe. How shall I report them?`, ['blocker', 'note'])).result
-  const lines = findings.map(({ file, line, words, isSevere }) => `${isSevere ? verdict : 'note'}: ${file}:${line}: ${words}`)
+  const lines = findings.map(({ file, line, message, isSevere }) => `${isSevere ? verdict : 'note'}: ${file}:${line}: ${message}`)
   await run.commit(lines.length === 0 ? 'No findings.\n' : `${lines.join('\n')}\n`, { type: 'report' })
 }
 

@@ -97,7 +97,7 @@ export type Broker = {
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
-  ctl(...words: string[]): Promise<string>
+  ctl(...message: string[]): Promise<string>
   /** A program that is rabbitmqctl for this broker. */
   readonly ctlProgram: string
 }
@@ -114,9 +114,9 @@ export async function startBroker(options: BrokerOptions, outlives = false): Pro
   const bin = `${root}/usr/lib/rabbitmq/bin`
   const children = new Map<'node' | 'mapper' | 'watcher', ChildProcess>()
 
-  function launch(name: 'node' | 'mapper', program: string, words: readonly string[], more: Record<string, string> = {}): ChildProcess {
+  function launch(name: 'node' | 'mapper', program: string, message: readonly string[], more: Record<string, string> = {}): ChildProcess {
     const out = openSync(join(folder, 'log', 'out'), 'a')
-    const child = spawn(program, words, { env: { ...env, ...more }, stdio: ['ignore', out, out], detached: true })
+    const child = spawn(program, message, { env: { ...env, ...more }, stdio: ['ignore', out, out], detached: true })
     closeSync(out)
     child.on('error', () => undefined)
     child.unref()
@@ -173,7 +173,7 @@ export async function startBroker(options: BrokerOptions, outlives = false): Pro
       await end('node', 'SIGKILL')
     },
     stop: () => stop('SIGTERM'),
-    ctl: async (...words) => (await run(`${bin}/rabbitmqctl`, words, { env })).stdout,
+    ctl: async (...message) => (await run(`${bin}/rabbitmqctl`, message, { env })).stdout,
     ctlProgram: ctlProgram(folder, env, bin),
   }
 }

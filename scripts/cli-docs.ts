@@ -31,8 +31,8 @@ const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
 
 function rowOf(flag: Flag): string {
   const value = flag.shape.choices ? flag.shape.choices.join(', ') : flag.placeholder
-  const words = [flag.required ? '**required**' : '', flag.help].filter((part) => part !== '').join('; ')
-  return `| \`--${flag.name}\` | ${cell(value)} | ${cell(words)} |`
+  const message = [flag.required ? '**required**' : '', flag.help].filter((part) => part !== '').join('; ')
+  return `| \`--${flag.name}\` | ${cell(value)} | ${cell(message)} |`
 }
 
 function sectionOf({ path, summary, positionals, flags, examples, operation, hidden }: Spec): string {
@@ -49,7 +49,7 @@ export function cliReference(): string {
   const specs = specsOf(protocols)
   const single = specs.filter(({ path }) => path.length === 1)
   const names = [...new Set(specs.filter(({ path }) => path.length > 1).map(({ path }) => path[0]!))]
-  const globals = globalFlags.map(([flags, words]) => `| \`${flags}\` | ${words} |`).join('\n')
+  const globals = globalFlags.map(([flags, message]) => `| \`${flags}\` | ${message} |`).join('\n')
   const parts = [
     `${HEAD}\n| flag of every command | |\n| --- | --- |\n${globals}\n`,
     `## Commands of their own\n\n${single.map(sectionOf).join('\n')}`,

@@ -14,7 +14,7 @@ export function missing(): string | null {
   return absent.length === 0 ? null : `the lab needs ${absent.join(', ')} (on Debian: ${HELP})`
 }
 
-export async function runMachine(name: MachineName, says: (words: string) => void): Promise<Outcome> {
+export async function runMachine(name: MachineName, says: (message: string) => void): Promise<Outcome> {
   prepare(name, says)
   says(`${name}: building what it boots`)
   const machine = await assemble(name)
@@ -23,8 +23,8 @@ export async function runMachine(name: MachineName, says: (words: string) => voi
 }
 export { isCached }
 
-async function main(words: readonly string[]): Promise<number> {
-  const unknown = words.find((name) => name !== 'x86' && name !== 'pi')
+async function main(message: readonly string[]): Promise<number> {
+  const unknown = message.find((name) => name !== 'x86' && name !== 'pi')
   if (unknown !== undefined) {
     console.error(`there is no machine ${unknown}: x86 or pi`)
     return 2
@@ -34,7 +34,7 @@ async function main(words: readonly string[]): Promise<number> {
     console.error(problem)
     return 1
   }
-  const names = (words.length === 0 ? ['x86', 'pi'] : words) as MachineName[]
+  const names = (message.length === 0 ? ['x86', 'pi'] : message) as MachineName[]
   let isGood = true
   for (const name of names) {
     const began = performance.now()

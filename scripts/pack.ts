@@ -24,7 +24,7 @@ const built = (path: string, extension = '.js'): string => path.replace(/^(\.{1,
 const renamed = (code: string): string =>
   code.replaceAll(
     /(\bfrom\s*|\bimport\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+\.ts)\2/g,
-    (_, words: string, quote: string, path: string) => words + quote + built(path) + quote,
+    (_, message: string, quote: string, path: string) => message + quote + built(path) + quote,
   )
 
 /** JavaScript with the same lines and columns. */

@@ -63,5 +63,5 @@ const stale = mistakes.flatMap((mistake) => {
 })
 const files = globSync('{src,test,docs}/**/*.*', { cwd: root, exclude: ['**/node_modules'] })
 const found = [...missing(), ...wordless(), ...missingPlaces({ files, textOf }), ...stale]
-for (const words of found) console.log(words)
+for (const message of found) console.log(message)
 process.exitCode = found.length === 0 ? 0 : 1

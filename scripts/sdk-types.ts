@@ -16,7 +16,7 @@ type Schema = {
 /** Objects shorter than this are written where they stand. */
 const NAMED_CHARS_MIN = 160
 
-const words = (name: string): string => name.replaceAll(/(?:^|[_.])(\w)/g, (_, first: string) => first.toUpperCase())
+const message = (name: string): string => name.replaceAll(/(?:^|[_.])(\w)/g, (_, first: string) => first.toUpperCase())
 const keyed = (name: string): string => (/^[a-z_]\w*$/i.test(name) ? name : JSON.stringify(name))
 const commented = (text: string | undefined): string => (text === undefined ? '' : `/** ${text.replaceAll('*/', '*')} */ `)
 
@@ -28,8 +28,8 @@ export function operationTypes(): string {
   function nameFor(text: string, wish: string): string {
     const known = named.get(text)
     if (known !== undefined) return known
-    let name = words(wish)
-    for (let i = 2; taken.has(name); i++) name = `${words(wish)}${i}`
+    let name = message(wish)
+    for (let i = 2; taken.has(name); i++) name = `${message(wish)}${i}`
     taken.add(name)
     named.set(text, name)
     return name

@@ -16,9 +16,9 @@ import { buildWeb } from './web.ts'
 const root = join(import.meta.dirname, '..')
 process.chdir(root)
 
-const words = process.argv.slice(2)
-const flags = words.filter((word) => word.startsWith('-'))
-const filters = words.filter((word) => !word.startsWith('-')).map((word) => normalize(word).replace(/\/$/, ''))
+const message = process.argv.slice(2)
+const flags = message.filter((word) => word.startsWith('-'))
+const filters = message.filter((word) => !word.startsWith('-')).map((word) => normalize(word).replace(/\/$/, ''))
 
 function heading(title: string): void {
   console.log(`\n=== ${title}`)
@@ -99,8 +99,8 @@ if (files.length === 0) {
   if ((await runTests(files, { ...run.env, ...database.env, ...browserFor(files), ...again, [VARIABLE]: choice.name })) !== 0)
     failed.push('tests')
   await database.stop()
-  for (const words of run.close()) {
-    console.log(words)
+  for (const message of run.close()) {
+    console.log(message)
     failed.push('a clean end')
   }
 }

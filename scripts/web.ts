@@ -33,7 +33,7 @@ function isCurrent(hash: string): boolean {
 }
 
 /** Builds the page where it is not what the sources say; `says` is told once when it does. */
-export async function buildWeb(says: (words: string) => void = () => {}): Promise<'built' | 'current'> {
+export async function buildWeb(says: (message: string) => void = () => {}): Promise<'built' | 'current'> {
   const hash = sourceHash()
   if (isCurrent(hash)) return 'current'
   const began = performance.now()
@@ -55,4 +55,4 @@ export async function buildWeb(says: (words: string) => void = () => {}): Promis
   return 'built'
 }
 
-if (import.meta.main) await buildWeb((words) => console.error(`countersign: ${words}`))
+if (import.meta.main) await buildWeb((message) => console.error(`countersign: ${message}`))

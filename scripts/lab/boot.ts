@@ -12,7 +12,7 @@ export type Outcome = { readonly ok: boolean; readonly passed: number; readonly 
 
 const BOOT_MS_MAX = 480_000
 
-export async function boot(machine: Machine, says: (words: string) => void): Promise<Outcome> {
+export async function boot(machine: Machine, says: (message: string) => void): Promise<Outcome> {
   const undo: (() => unknown)[] = []
   for (const name of ['far.sock', 'host.sock', 'control.sock']) rmSync(join(machine.folder, name), { force: true })
   if (machine.name === 'x86') undo.push(await invertingPeer(join(machine.folder, 'far.sock')))

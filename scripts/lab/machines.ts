@@ -65,14 +65,14 @@ const LIBRARIES = [
   'libstdc++.so.6',
   'libatomic.so.1',
 ]
-const text = (program: string, words: readonly string[]): string =>
-  execFileSync(program, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+const text = (program: string, message: readonly string[]): string =>
+  execFileSync(program, message, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
 /** Whether nothing would have to be downloaded. */
 export const isCached = (name: MachineName): boolean => existsSync(join(cacheFolder(), name, 'ready'))
 
 /** Downloads and unpacks what a machine is made of, once. */
-export function prepare(name: MachineName, says: (words: string) => void): void {
+export function prepare(name: MachineName, says: (message: string) => void): void {
   if (isCached(name)) return
   const folder = join(cacheFolder(), name)
   rmSync(folder, { recursive: true, force: true })
@@ -109,7 +109,7 @@ export function prepare(name: MachineName, says: (words: string) => void): void 
 }
 
 /** The tree of the board without its Bluetooth, which would take the serial port; and a QEMU that knows the board. */
-function preparePi(folder: string, apt: Root, kernel: string, says: (words: string) => void): void {
+function preparePi(folder: string, apt: Root, kernel: string, says: (message: string) => void): void {
   const system = join(folder, 'system')
   const [base] = apt.fetch(`linux-base-${kernel}`)
   unpack(base!, system)
@@ -181,7 +181,7 @@ export async function assemble(name: MachineName): Promise<Machine> {
 const COMMON = ['-accel', 'tcg,thread=multi', '-display', 'none', '-no-reboot', '-chardev', 'stdio,id=console,signal=off']
 
 function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'program' | 'args'> {
-  const words = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=unstable random.trust_cpu=on'
+  const message = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=unstable random.trust_cpu=on'
   const args = [
     '-M',
     'q35',
@@ -198,7 +198,7 @@ function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'pro
     '-initrd',
     initrd,
     '-append',
-    words,
+    message,
   ]
   const far = ['-serial', 'chardev:console', '-chardev', `socket,id=far,path=${folder}/far.sock`, '-serial', 'chardev:far']
   return { program: 'qemu-system-x86_64', args: [...args, ...far] }
@@ -206,7 +206,7 @@ function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'pro
 
 function pi(folder: string, kernel: string, initrd: string): Pick<Machine, 'program' | 'args'> {
   const tools = join(folder, 'tools')
-  const words = 'console=ttyS1,115200 quiet loglevel=3 panic=-1 mitigations=off'
+  const message = 'console=ttyS1,115200 quiet loglevel=3 panic=-1 mitigations=off'
   const args = ['-L', join(tools, 'usr/share/qemu'), '-M', 'raspi3b', ...COMMON, '-kernel', kernel, '-dtb', join(folder, 'board.dtb')]
   const host = [
     '-chardev',
@@ -217,5 +217,8 @@ function pi(folder: string, kernel: string, initrd: string): Pick<Machine, 'prog
     'chardev:console',
   ]
   const control = ['-qmp', `unix:${folder}/control.sock,server=on,wait=off`, '-device', 'tmp105,id=sensor,bus=i2c-bus.1,address=0x48']
-  return { program: join(tools, 'usr/bin/qemu-system-aarch64'), args: [...args, '-initrd', initrd, '-append', words, ...host, ...control] }
+  return {
+    program: join(tools, 'usr/bin/qemu-system-aarch64'),
+    args: [...args, '-initrd', initrd, '-append', message, ...host, ...control],
+  }
 }

@@ -9,8 +9,8 @@ const EXIT_STORE = 70
 
 /** Has every error that nothing caught end the process. Returns how a failure of the store does. */
 export function dieOfErrors(log: Logger): (error: unknown) => void {
-  const die = (code: number, words: string) => (error: unknown) => {
-    log.fatal({ err: error }, words)
+  const die = (code: number, message: string) => (error: unknown) => {
+    log.fatal({ err: error }, message)
     process.exit(code)
   }
   process.on('uncaughtException', die(1, 'an uncaught error'))

@@ -253,6 +253,6 @@ async function resting(clock: Clock, ms: number, signal: AbortSignal): Promise<u
 function wordsOf(error: unknown): string {
   const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { code?: unknown; message?: unknown } }
   const below = typeof cause?.code === 'string' ? cause.code : typeof cause?.message === 'string' ? cause.message : null
-  const words = typeof message === 'string' ? message : String(error)
-  return (below === null ? words : `${words} (${below})`).slice(0, STDERR_CHARS_MAX)
+  const text = typeof message === 'string' ? message : String(error)
+  return (below === null ? text : `${text} (${below})`).slice(0, STDERR_CHARS_MAX)
 }

@@ -198,8 +198,8 @@ async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (si
   const over = new AbortController()
   const done = work(AbortSignal.any([late.signal, stop])).catch((error: unknown): Ended => ({ error: errorOf(error) }))
   const stopped = new Promise<Ended>((resolve) => {
-    const words = 'the server is stopping: the outcome is unknown'
-    const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message: words } })
+    const message = 'the server is stopping: the outcome is unknown'
+    const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message: message } })
     if (stop.aborted) tell()
     stop.addEventListener('abort', tell, { signal: over.signal })
   })
@@ -221,6 +221,6 @@ function errorOf(error: unknown): NonNullable<InvokeOutcome['error']> {
 
 /** For the caller: what a source says, as far as it can be shown. */
 function wordsOf(error: unknown): string {
-  const words = error instanceof Refusal || error instanceof Error ? error.message : String(error)
-  return words.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()
+  const message = error instanceof Refusal || error instanceof Error ? error.message : String(error)
+  return message.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()
 }

@@ -28,8 +28,8 @@ export class CapabilityFailure extends Error {
 }
 
 export type SourceLog = {
-  debug(fields: object, words: string): void
-  info(fields: object, words: string): void
-  warn(fields: object, words: string): void
-  error(fields: object, words: string): void
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }

@@ -102,7 +102,7 @@ async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Req
 }
 /** Nobody answers what they have not seen, from whichever side. */
 const shownAs = ({ detail }: ContractFact) => (typeof detail?.['digest'] === 'string' ? { digest: detail['digest'] } : {})
-const words = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
+const message = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
 /** A person, or a policy that somebody had set beforehand. */
 function decidedBy({ actor, basis, via }: ContractFact, by: string, where: string) {
@@ -127,8 +127,8 @@ const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', 
   if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
   // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
   if (action === 'reject' && actionOf(item).isVerdict !== true)
-    return { ...decided, status: 'cancelled', reason: 'rejected', ...words(comment) }
-  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...words(reasonOf(checkpoint.resolution!)) }
+    return { ...decided, status: 'cancelled', reason: 'rejected', ...message(comment) }
+  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...message(reasonOf(checkpoint.resolution!)) }
 })
 
 /** An answer at the item has ended it already: there is nothing to look for. */
@@ -165,7 +165,7 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
   if (item === null) return null
   const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
   const decided = decidedBy(fact, reviewer, 'reviewed')
-  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...words(said), ...decided, ...shownAs(fact) }
+  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...message(said), ...decided, ...shownAs(fact) }
 })
 
 export const collaborationToExecution: readonly Contract[] = [

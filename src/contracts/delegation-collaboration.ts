@@ -40,13 +40,13 @@ const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 
 })
 
 /** A task that is not worked on any more, though it was not ended. A run that was cancelled or handed off leaves none. */
-async function stranded({ subject }: ContractFact, read: Read, words: (name: string, run: Run) => string): Promise<object | null> {
+async function stranded({ subject }: ContractFact, read: Read, message: (name: string, run: Run) => string): Promise<object | null> {
   const run = subject as Run
   if (run.reason === 'cancelled' || run.reason === 'handed_off') return null
   const task = await taskOf(read, run, 'last_run')
   if (task === null || task.executor !== run.agent_id || !['assigned', 'in_progress', 'blocked'].includes(task.state)) return null
   const name = (await read.ports.names.named(read, run.agent_id))?.name ?? run.agent_id
-  return { task_id: task.id, prompt: words(name, run) }
+  return { task_id: task.id, prompt: message(name, run) }
 }
 
 const failed = up('failure-escalates', 'run.failed', 'checkpoint.escalate', 'system', (fact, read) =>

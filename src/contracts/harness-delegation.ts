@@ -106,9 +106,9 @@ const progresses: Contract = {
     if (run === null || run.started_at === null || run.state !== 'running' || (run.progress?.count ?? 0) >= limits.progressPerRunMax)
       return null
     const { stage, message, percent } = (sealed === undefined ? data : {}) as { stage?: unknown; message?: unknown; percent?: unknown }
-    const words = [stage, message].filter((one) => typeof one === 'string' && one !== '').join(': ')
+    const text = [stage, message].filter((one) => typeof one === 'string' && one !== '').join(': ')
     const isPercent = typeof percent === 'number' && percent >= 0 && percent <= 100
-    return { run_id: run.id, message: cutTo(words === '' ? 'working' : words, limits.textCharsMax), ...(isPercent ? { percent } : {}) }
+    return { run_id: run.id, message: cutTo(text === '' ? 'working' : text, limits.textCharsMax), ...(isPercent ? { percent } : {}) }
   }),
   when: ({ detail }) => (detail as { event_type?: string } | null)?.event_type === 'progress',
 }
@@ -119,10 +119,10 @@ const fails = ['session.rejected', 'session.failed', 'session.aborted'].map((on)
     const run = await runOf(read, session)
     if (run === null) return null
     const { rejection, error } = session
-    const words = rejection
+    const message = rejection
       ? `${session.callee_id} rejected it (${rejection.reason_code}): ${rejection.reason_message} ${rejection.suggestion ?? ''}`.trim()
       : `${session.callee_id} could not do it (${error?.error_code ?? session.reason ?? 'aborted'}): ${error?.error_message ?? ''}`.trim()
-    return { run_id: run.id, error: words.slice(0, 4_000), reason: rejection ? 'refused' : 'failed' }
+    return { run_id: run.id, error: message.slice(0, 4_000), reason: rejection ? 'refused' : 'failed' }
   }),
 )
 

@@ -22,14 +22,14 @@ const asks: Contract = {
     const { intent, inputs } = submission as { intent?: string; inputs?: object }
     const approvers = await approversOf(read, declaration!)
     const { caller_id, capability, risk_level, data_classification, project_id, deadline } = session
-    const words = sealed === null ? (intent ?? '') : `a task whose data is ${data_classification}`
+    const message = sealed === null ? (intent ?? '') : `a task whose data is ${data_classification}`
     return {
       request_id: itemOf(session),
       kind: 'approval',
       action: 'APPROVE',
       priority: risk_level === 'R5' ? 'critical' : 'high',
       payload: {
-        item: cutTo(`${caller_id} asks for ${capability} (${risk_level}): ${words}`, limits.promptCharsMax),
+        item: cutTo(`${caller_id} asks for ${capability} (${risk_level}): ${message}`, limits.promptCharsMax),
         details: {
           session_id: session.id,
           caller_id,

@@ -145,7 +145,7 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
 const isActing = ({ risk_level }: Tool): boolean => risk_level >= 1
 
 type Found = { readonly resource: string | null; readonly target: string; readonly raised: number }
-const invalid = (field: string, words: string): Refusal => new Refusal('INVALID_PARAMS', words, { field })
+const invalid = (field: string, message: string): Refusal => new Refusal('INVALID_PARAMS', message, { field })
 const chipResource = (bus: number, addr: number): string => `i2c:${bus}:${hex(addr)}`
 const hex = (value: number): string => `0x${value.toString(16).padStart(2, '0')}`
 

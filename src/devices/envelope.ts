@@ -53,10 +53,10 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
   }
 
   function interlocked(changed: ReadonlyMap<number, number>): string | null {
-    for (const { never, words } of profile.interlocks) {
+    for (const { never, message } of profile.interlocks) {
       if (![...never.keys()].some((line) => changed.has(line))) continue
       if ([...never].every(([line, value]) => (changed.has(line) ? changed.get(line) === value : mayBe(line, value))))
-        return `the interlock forbids it: ${words}`
+        return `the interlock forbids it: ${message}`
     }
     return null
   }

@@ -4,8 +4,8 @@
 export class FileProblem extends Error {
   override name = 'FileProblem'
 }
-const no = (place: string, words: string): never => {
-  throw new FileProblem(`${place} ${words}`)
+const no = (place: string, message: string): never => {
+  throw new FileProblem(`${place} ${message}`)
 }
 
 export type Reader<T> = (value: unknown, place: string) => T
@@ -23,9 +23,9 @@ export const integer =
       ? value
       : no(place, `must be a whole number from ${min} to ${max}`)
 export const oneOf =
-  <W extends string>(...words: readonly W[]): Reader<W> =>
+  <W extends string>(...message: readonly W[]): Reader<W> =>
   (value, place) =>
-    words.includes(value as W) ? (value as W) : no(place, `must be one of: ${words.join(', ')}`)
+    message.includes(value as W) ? (value as W) : no(place, `must be one of: ${message.join(', ')}`)
 export const list =
   <T>(item: Reader<T>): Reader<T[]> =>
   (value, place) =>

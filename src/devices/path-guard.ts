@@ -27,7 +27,7 @@ const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_WRONLY, O_CREAT, O_EXCL } = constan
 const FOLDER = O_PATH | O_NOFOLLOW | O_DIRECTORY
 const PLACE = O_PATH | O_NOFOLLOW
 
-const denied = (words: string): DeviceError => new DeviceError('denied', words)
+const denied = (message: string): DeviceError => new DeviceError('denied', message)
 /** Not `/proc/self`: one link less to follow, a fifth of the time of an open. */
 const OWN = `/proc/${process.pid}/fd`
 const within = (folder: number, name: string): string => `${OWN}/${folder}/${name}`

@@ -8,8 +8,8 @@ export type DeviceCode = 'timeout' | 'absent' | 'busy' | 'denied' | 'envelope' |
 export class DeviceError extends Error {
   override name = 'DeviceError'
   readonly code: DeviceCode
-  constructor(code: DeviceCode, words: string) {
-    super(words)
+  constructor(code: DeviceCode, message: string) {
+    super(message)
     this.code = code
   }
 }

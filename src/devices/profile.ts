@@ -42,7 +42,7 @@ export type SensorProfile = {
   readonly chip: string
   readonly unit: string
 }
-export type Interlock = { readonly never: ReadonlyMap<number, number>; readonly words: string }
+export type Interlock = { readonly never: ReadonlyMap<number, number>; readonly message: string }
 
 export type Profile = {
   readonly board: string
@@ -148,13 +148,13 @@ function sensorOf(value: unknown, place: string, name: string): SensorProfile {
 }
 
 function interlockOf(value: unknown, place: string): Interlock {
-  const { never = {}, words = 'these lines must not be so together' } = objectWith({
+  const { never = {}, message = 'these lines must not be so together' } = objectWith({
     never: record((inner, where) => level(inner, where)),
-    words: text,
+    message: text,
   })(value, place)
   const lines = Object.entries(never).map(([line, value]) => [numeral(65_535)(line, at(place, 'never')), value] as const)
   if (lines.length === 0) throw new FileProblem(`${place}.never must name lines`)
-  return { never: new Map(lines), words }
+  return { never: new Map(lines), message }
 }
 
 const wire: Reader<readonly [number, number]> = (value, place) => {

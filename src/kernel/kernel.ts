@@ -95,8 +95,8 @@ export function createKernel(options: KernelOptions): Kernel {
       })
     } catch (error) {
       if (!isDone || !isAway(error)) throw error
-      const words = 'the answer cannot be read now, though the call may have been carried out: repeat it with the same key'
-      throw new StoreUnavailable(words, { retry_after: 1, outcome: 'unknown' })
+      const message = 'the answer cannot be read now, though the call may have been carried out: repeat it with the same key'
+      throw new StoreUnavailable(message, { retry_after: 1, outcome: 'unknown' })
     }
   }
 

@@ -23,9 +23,9 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** The refusal of bytes that could not be kept; what is no failure of the disk stays as it is. */
 export function refusalOf(error: unknown): unknown {
-  const words = isOutOfRoom(error) ? 'the disk has no room for these bytes' : reasons[codeOf(error)]
-  if (words === undefined || error instanceof Refusal) return error
-  return Object.assign(new StoreUnavailable(words, { retry_after: codeOf(error) === 'EMFILE' ? 1 : 60 }), { cause: error })
+  const message = isOutOfRoom(error) ? 'the disk has no room for these bytes' : reasons[codeOf(error)]
+  if (message === undefined || error instanceof Refusal) return error
+  return Object.assign(new StoreUnavailable(message, { retry_after: codeOf(error) === 'EMFILE' ? 1 : 60 }), { cause: error })
 }
 
 /**

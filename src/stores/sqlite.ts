@@ -305,8 +305,8 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
       if (group === null) return void rollback.run()
       writeRows(group)
       // As late as can be: what is committed to a deleted file is lost.
-      const words = amiss()
-      if (words !== null) throw Object.assign(new Error(words), { failure: 'full', words } as const)
+      const message = amiss()
+      if (message !== null) throw Object.assign(new Error(message), { failure: 'full', message } as const)
       commit.run()
     } catch (error) {
       // After SQLITE_FULL there is no transaction any more.

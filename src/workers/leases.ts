@@ -197,13 +197,13 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     while (!stopping.signal.aborted) {
       // Before the turn as well: a worker that looked while the lease had lapsed rests, and must hear that it goes on.
       tell()
-      const words = await turn().then(
+      const message = await turn().then(
         () => '',
         (error: unknown) => (error instanceof Error ? error.message : String(error)),
       )
       // Once for each reason, not with every beat.
-      if (words !== '' && words !== said) log.warn({ node, error: words }, 'leases could not be renewed; trying again')
-      said = words
+      if (message !== '' && message !== said) log.warn({ node, error: message }, 'leases could not be renewed; trying again')
+      said = message
       tell()
       await clock.sleep(BEAT_MS, stopping.signal)
     }

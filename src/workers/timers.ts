@@ -50,9 +50,9 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
       else pause(key)
     } catch (error) {
       pause(key)
-      const words = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
-      if (error instanceof Refusal && isOvertaken(error)) log.debug(words, 'a due document was overtaken: there is nothing left to do')
-      else log.warn(words, 'a due document could not be handled; trying again')
+      const context = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
+      if (error instanceof Refusal && isOvertaken(error)) log.debug(context, 'a due document was overtaken: there is nothing left to do')
+      else log.warn(context, 'a due document could not be handled; trying again')
     }
   }
 

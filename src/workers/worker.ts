@@ -11,10 +11,10 @@ export type Worker = {
 }
 
 export type WorkerLog = {
-  debug(fields: object, words: string): void
-  info(fields: object, words: string): void
-  warn(fields: object, words: string): void
-  error(fields: object, words: string): void
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }
 
 /** No sleep is longer: a clock may step, and a long timeout of the runtime fires at once. */

@@ -206,7 +206,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
 
   test('options that cannot be are refused in words', async () => {
     const good = { id: 'lab-a', url: 'amqp://lab-a:lab-a@127.0.0.1/hcp', data: join(folder, 'never') }
-    for (const [more, words] of [
+    for (const [more, message] of [
       [{ url: 'http://localhost' }, /url must be a URL such as amqp:/],
       [{ id: 'Lab.A' }, /id is "Lab\.A"/],
       [{ id: 'lab-c' }, /the broker knows this harness as "lab-a"/],
@@ -214,7 +214,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
       [{ gap: 'soon' }, /gap/],
       [{ cert: 'a.pem' }, /cert and key go together/],
     ] as const)
-      await assert.rejects(createCaller({ ...good, ...more }), { message: words })
+      await assert.rejects(createCaller({ ...good, ...more }), { message: message })
     await assert.rejects(createCaller({ ...good, data: join(folder, 'a') }), { message: /another .* uses/ })
   })
 })

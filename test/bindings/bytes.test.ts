@@ -62,7 +62,7 @@ async function served(
   const refs = await world.play(collaboration.scenes[scene]!)
   const logged: string[] = []
   const revoked = new Set<string>()
-  const note = (fields: object, words: string): void => void logged.push(`${words} ${String((fields as { err?: unknown }).err)}`)
+  const note = (fields: object, message: string): void => void logged.push(`${message} ${String((fields as { err?: unknown }).err)}`)
   const http = createHttp({
     kernel: world.kernel,
     authenticate: ({ token }): Promise<Actor> =>
@@ -138,12 +138,12 @@ function assertRefused({ status, json }: Answer, expected: number, code: string)
   assert.deepEqual([status, json?.error?.code], [expected, code], JSON.stringify(json))
 }
 /** Waits for something that happens on the other side. */
-async function eventually(holds: () => boolean | Promise<boolean>, words: string): Promise<void> {
+async function eventually(holds: () => boolean | Promise<boolean>, message: string): Promise<void> {
   for (let i = 0; i < 200; i++) {
     if (await holds()) return
     await new Promise((done) => setTimeout(done, 10))
   }
-  assert.fail(words)
+  assert.fail(message)
 }
 const incoming = ({ path }: Served): number => readdirSync(join(path, 'incoming')).length
 
@@ -244,7 +244,7 @@ test('a sender waits while the store does, however much it has, and then all of 
 
 const hello = Buffer.from('hello')
 const lies: readonly [
-  words: string,
+  message: string,
   fields: object,
   headers: Record<string, string | number>,
   body: Uint8Array,
@@ -266,8 +266,8 @@ const lies: readonly [
   ['for a task that does not exist', { task_id: 'task_none' }, {}, hello, 404, 'NOT_FOUND'],
   ['of somebody who says to be another', { by: 'user_alice' }, {}, hello, 403, 'UNAUTHORIZED'],
 ]
-for (const [words, fields, headers, body, status, code] of lies) {
-  test(`bytes ${words} are refused, and nothing of them stays`, async (t) => {
+for (const [message, fields, headers, body, status, code] of lies) {
+  test(`bytes ${message} are refused, and nothing of them stays`, async (t) => {
     const it = await served(t)
     const before = await stateHash(it.world.store)
     assertRefused(await it.upload('devin', body, fields, { headers }), status, code)

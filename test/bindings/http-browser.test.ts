@@ -111,10 +111,10 @@ test('a link asks before it replaces the session of another person, and when ano
     [{ 'sec-fetch-site': 'same-site', cookie: 'countersign=key-tom' }, /Remember this device/],
     [{}, /Sign in as Tom/, '/login?token=toms&ask=1'],
   ]
-  for (const [headers, words, path] of asking) {
+  for (const [headers, message, path] of asking) {
     const answer = await get(headers, path)
     assert.equal(answer.status, 200)
-    assert.match(answer.text, words)
+    assert.match(answer.text, message)
     assert.equal(answer.headers['set-cookie'], undefined)
   }
   assert.deepEqual(opened, [], 'a page that asks has used the link up')

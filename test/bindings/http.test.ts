@@ -157,7 +157,7 @@ test('/ready says whether requests may be sent here', async (t) => {
 })
 
 test('routes that are mounted are served like our own, and what no path has is left to the pages', async (t) => {
-  const page = (words: string) => (): { status: number; body: string } => ({ status: 200, body: words })
+  const page = (message: string) => (): { status: number; body: string } => ({ status: 200, body: message })
   const { port } = await httpWorld(t, {
     routes: [{ method: 'GET', path: '/assets/a.js', answer: page('a') }],
     otherwise: (path) => (path.startsWith('/inbox') ? { method: 'GET', path, answer: page(path) } : null),

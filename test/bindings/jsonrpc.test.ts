@@ -41,11 +41,11 @@ async function toy(t: TestContext, bounds: Partial<JsonRpcBounds> = {}, gate?: P
   }
 }
 
-function assertError(message: any, code: number, name: string, words?: RegExp): void {
+function assertError(message: any, code: number, name: string, pattern?: RegExp): void {
   assert.deepEqual(Object.keys(message), ['jsonrpc', 'id', 'error'])
   assert.deepEqual([message.error.code, message.error.data.code], [code, name], JSON.stringify(message))
   assert.deepEqual(Object.keys(message.error.data), ['code', 'fault', 'details'])
-  if (words) assert.match(message.error.message, words)
+  if (pattern) assert.match(message.error.message, pattern)
 }
 
 test('a call is one line and its answer is one line, byte for byte', async (t) => {
@@ -394,7 +394,7 @@ test('a stop does not wait for ever', async (t) => {
 
 test('two streams serve as well as a socket: answers come also after the input has ended', async () => {
   const { authenticate } = toyKeys()
-  const server = createJsonRpc({ kernel: toyKernel(memoryStore()), authenticate, log: { error: (_, words) => assert.fail(words) } })
+  const server = createJsonRpc({ kernel: toyKernel(memoryStore()), authenticate, log: { error: (_, message) => assert.fail(message) } })
   const [input, output] = [new PassThrough(), new PassThrough()]
   const serving = server.serve(input, output)
   const texts: string[] = []

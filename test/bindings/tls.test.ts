@@ -114,9 +114,9 @@ const certificateOf = async (port: number): Promise<string> => {
   return String(subject.CN)
 }
 
-async function logged(server: Running, words: RegExp): Promise<void> {
-  for (let tries = 0; !words.test(server.stderr()); tries++) {
-    assert.ok(tries < 500, `${words} was not logged: ${server.stderr()}`)
+async function logged(server: Running, message: RegExp): Promise<void> {
+  for (let tries = 0; !message.test(server.stderr()); tries++) {
+    assert.ok(tries < 500, `${message} was not logged: ${server.stderr()}`)
     await new Promise((done) => setTimeout(done, 10))
   }
 }
@@ -175,7 +175,7 @@ test('what is wrong with the files is said in a sentence, and nothing starts', a
   }
   const { cert, key } = first.files
   const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
-  for (const [its, itsKey, words] of [
+  for (const [its, itsKey, message] of [
     [join(place, 'gone.crt'), key, /the TLS certificate cannot be read: ENOENT/],
     [cert, place, /the TLS key cannot be read: EISDIR/],
     [file('text.crt', 'hello'), key, /text\.crt holds no TLS certificate in PEM/],
@@ -195,7 +195,7 @@ test('what is wrong with the files is said in a sentence, and nothing starts', a
       itsKey,
     ])
     assert.deepEqual([code, stdout], [2, ''])
-    assert.match(stderr, words)
+    assert.match(stderr, message)
     assert.equal(stderr.trim().split('\n').length, 1, stderr)
   }
 })

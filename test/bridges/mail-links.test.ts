@@ -35,8 +35,8 @@ test('the link of a mail confirms an address with a button, and another one stop
   const home = temporary('mail-links')
   t.after(() => rmSync(home, { recursive: true, force: true }))
   const smtp = `smtp://127.0.0.1:${(office.server.address() as AddressInfo).port}`
-  const words = ['--data', join(home, 'data'), '--port', '0', '--log', 'silent', '--smtp', smtp, '--socket', 'off', '--dev']
-  const { config } = readConfig(words, {}) as { config: Config }
+  const message = ['--data', join(home, 'data'), '--port', '0', '--log', 'silent', '--smtp', smtp, '--socket', 'off', '--dev']
+  const { config } = readConfig(message, {}) as { config: Config }
   const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
   t.after(() => server.stop())
   const link = await server.ownerLink()

@@ -75,13 +75,13 @@ describe('an MCP server over stdio', () => {
       const script = 'sleep 300 & echo $! >> "$PIDS"; "$NODE" "$SERVER"; eval "$REST"'
       const env = { PIDS: pids, NODE: process.execPath, SERVER: STDIO, REST: rest! }
       const on = await ready(t, mcp({ command: 'sh', args: ['-c', script], env }))
-      assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+      assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
       const alive = (): string[] => readFileSync(pids, 'utf8').trim().split('\n').filter(isAlive)
       assert.equal(alive().length, 1, 'of the one that was only asked for its revision nothing is left')
       if (rest === '') {
         const [first] = alive()
         await on.invoke('cap:test/dies', {}, V)
-        await until(async () => (await on.invoke('cap:test/echo', { words: 'back' }, V)).ok)
+        await until(async () => (await on.invoke('cap:test/echo', { message: 'back' }, V)).ok)
         assert.equal(isAlive(first!), false, 'it has gone with the server that it was started for')
       }
       await on.close()
@@ -93,18 +93,18 @@ describe('an MCP server over stdio', () => {
     const [dead, slow] = await Promise.all([on.invoke('cap:test/dies', {}, V), on.invoke('cap:test/hangs', {}, V)])
     for (const { ok, error } of [dead, slow]) assert.deepEqual([ok, error.code], [false, 'EXECUTION_FAILED'])
     assert.equal((await idsOf(on)).length, 8, 'its tools stay known while it is away')
-    await until(async () => (await on.invoke('cap:test/echo', { words: 'back' }, V)).ok)
+    await until(async () => (await on.invoke('cap:test/echo', { message: 'back' }, V)).ok)
     assert.deepEqual(await pendingIn(on), [])
   })
 
   test('that hangs gives TIMEOUT to its caller, and answers others meanwhile', async (t) => {
     const on = await ready(t, mcp(child()))
     const hanging = on.invoke('cap:test/hangs', {}, { ...V, timeout: 'PT1S' })
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     const { error, duration_ms } = await hanging
     assert.equal(error.code, 'TIMEOUT')
     assert.ok(duration_ms >= 1_000 && duration_ms < 5_000)
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true, 'the connection is as good as before')
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true, 'the connection is as good as before')
   })
 
   test('that answers too much fails that call and no other', async (t) => {
@@ -112,7 +112,7 @@ describe('an MCP server over stdio', () => {
     const { ok, output, error } = await on.invoke('cap:test/floods', {}, V)
     assert.deepEqual([ok, output, error.code], [false, null, 'EXECUTION_FAILED'])
     assert.match(error.message, /larger than 262144 bytes/)
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
   })
 
   test('whose tools change is listed anew, without being asked', async (t) => {
@@ -162,25 +162,25 @@ describe('an MCP server over Streamable HTTP', () => {
   test('that goes away fails the calls in between and is found again when it comes back', async (t) => {
     const first = await serveOverHttp()
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     await first.close()
     for (let i = 0; i < 3; i++) {
-      const { ok, error } = await on.invoke('cap:test/echo', { words: 'hi' }, V)
+      const { ok, error } = await on.invoke('cap:test/echo', { message: 'hi' }, V)
       assert.deepEqual([ok, error.code], [false, 'EXECUTION_FAILED'])
     }
     const second = await serveOverHttp(0, Number(new URL(first.url).port))
     t.after(second.close)
-    await until(async () => (await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok)
+    await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
   test('that has forgotten the session after a restart is connected to anew', async (t) => {
     const first = await serveOverHttp(0, 0, true)
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     await first.close()
     const second = await serveOverHttp(0, Number(new URL(first.url).port), true)
     t.after(second.close)
-    await until(async () => (await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok)
+    await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
   test('with a thousand tools is listed page by page, each once; what is not offered any more is not found', async (t) => {
@@ -210,7 +210,7 @@ describe('an MCP server over Streamable HTTP', () => {
     const http = await serveOverHttp()
     t.after(http.close)
     const on = await ready(t, mcp({ url: http.url, headers: {} }, { permissions: { '*': ['test:use'], echo: [] } }))
-    assert.equal((await on.invoke('cap:test/echo', { words: 'hi' }, V)).ok, true)
+    assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     assert.equal((await on.invoke('cap:test/sum', { of: [1] }, V)).error.code, 'PERMISSION_DENIED')
   })
 })
@@ -477,9 +477,9 @@ describe("the operator's file", () => {
     ['{"skills":{"a":{"skills":[{"capability_id":"tone"}]}}}', /skills\.a: skills\.0/],
     ['{"mcpServers":{},"mcpServers":{}}', /repeated|twice|mcpServers/],
   ]
-  for (const [text, words] of wrong)
+  for (const [text, message] of wrong)
     test(`${text.slice(0, 80) || 'nothing'} is refused with a sentence`, () =>
-      assert.throws(() => read(text), { name: 'StartError', message: words }))
+      assert.throws(() => read(text), { name: 'StartError', message: message }))
   test('that is not there is refused with a sentence', () =>
     assert.throws(() => readCapabilities(join(folder, 'none.json'), { clock: realClock, log: silent, env: {} }), /cannot be read/))
   test.after(() => rmSync(folder, { recursive: true, force: true }))

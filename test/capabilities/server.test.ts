@@ -73,7 +73,7 @@ test('kill -9 between intent and outcome: the next start records EXECUTION_FAILE
   assert.equal((await actions(again)).length, 2, 'it was not begun again')
 
   // A stop in the middle of another one ends in time and records it.
-  const echo = { run_id, attempt: 1, ref: REF('echo'), input: { words: 'back' } }
+  const echo = { run_id, attempt: 1, ref: REF('echo'), input: { message: 'back' } }
   await until(async () => (await again(keys.devin, 'delegation/capability.invoke', echo)).ok, 20_000)
   const before = (await actions(again)).length
   void again(keys.devin, 'delegation/capability.invoke', hanging).catch(() => undefined)
@@ -150,8 +150,8 @@ test('a call that takes longer than an idle connection may, and the command line
   assert.deepEqual([done.code, JSON.parse(done.out).output], [0, { total: 3 }])
   const failed = await invoke('{"of":["x"]}', '--json')
   assert.deepEqual([failed.code, JSON.parse(failed.out.split('\n')[0]!).error.code], [1, 'INVALID_INPUT'])
-  const words = await invoke('{"of":["x"]}')
-  assert.match(words.err, /input\.of\.0 must be number/)
+  const message = await invoke('{"of":["x"]}')
+  assert.match(message.err, /input\.of\.0 must be number/)
 })
 
 test('run.invoke: a handler that is started anew gets what came of it, and it is not done twice', async (t) => {

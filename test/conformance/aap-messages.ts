@@ -70,11 +70,11 @@ must(
   async () => {
     const on = await stage('in_progress')
     const [{ run }] = await take(on, 'devin', 'p0', { lease: 'PT1S' })
-    const words = [
+    const message = [
       (attempt: number) => on.call('devin', ops('run.progress'), { run_id: run.id, attempt }),
       (attempt: number) => on.call('devin', ops('mailbox.extend'), { runs: [{ run_id: run.id, attempt }] }),
     ]
-    for (const [i, say] of words.entries()) {
+    for (const [i, say] of message.entries()) {
       on.world.advance(900)
       await say(i + 1)
       on.world.advance(900)
@@ -90,7 +90,7 @@ must('M-ATTEMPT', 'once another process has taken over, whatever the one before 
   on.world.advance(2 * MINUTE_MS)
   await take(on, 'devin', 'p2')
   const run_id = run.id
-  const words: Record<string, object> = {
+  const message: Record<string, object> = {
     'run.progress': { message: 'x' },
     'run.complete': {},
     'run.fail': { error: 'x' },
@@ -99,7 +99,7 @@ must('M-ATTEMPT', 'once another process has taken over, whatever the one before 
     'mailbox.ack': { number: 1 },
     'memo.put': { key: 'k', value: 1 },
   }
-  for (const [op, input] of Object.entries(words))
+  for (const [op, input] of Object.entries(message))
     for (const attempt of [1, 0, 3, undefined])
       await on.refused('CONFLICT', 'devin', ops(op), { run_id, ...input, ...(attempt === undefined ? {} : { attempt }) })
   for (const [op, input] of Object.entries({ 'run.progress': {}, 'memo.put': { key: 'k', value: 1 } }))

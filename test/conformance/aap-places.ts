@@ -68,8 +68,8 @@ must(
 must('A12', 'of several that are answered at once as many go on as the agent takes, and new work is refused meanwhile', async () => {
   const { on, asked } = await asking(5, 2)
   await Promise.all(asked.map((one) => approve(on, one)))
-  const words = await all(on, asked)
-  assert.deepEqual(words.toSorted(), ['running', 'running', 'running, queued', 'running, queued', 'running, queued'])
+  const message = await all(on, asked)
+  assert.deepEqual(message.toSorted(), ['running', 'running', 'running, queued', 'running, queued', 'running, queued'])
   assert.equal((await takenBy(on)).length, 2)
   const { task } = await on.call('alice', 'task.create', { spec: { goal: 'One more' } })
   const assigned = { task_id: task.id, assignee: 'agent_devin' }

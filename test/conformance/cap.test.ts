@@ -21,8 +21,8 @@ import { capRows } from './cap.ts'
 
 const cap = requirements('CAP', capRows)
 const { must } = cap
-const words = { type: 'object', properties: { words: { type: 'string' } }, required: ['words'] }
-const echo = capability('echo', (input) => input, { input_schema: words, output_schema: words, description: 'Says it again.' })
+const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['words'] }
+const echo = capability('echo', (input) => input, { input_schema: message, output_schema: message, description: 'Says it again.' })
 const version = (version: string) => capability('many', () => ({ version }), { version })
 
 must(
@@ -83,7 +83,7 @@ must(['C-CAP-02', 'C-MAN-01', 'C-MAN-02', 'C-OP-01'], 'list answers manifests of
     ],
   )
   assert.equal(next_cursor, null)
-  assert.deepEqual(items[0].output_schema, words)
+  assert.deepEqual(items[0].output_schema, message)
   assert.deepEqual(
     [items[1].prompt_template, items[1].resources, items[1].required_permissions],
     [skill.manifest.prompt_template, skill.manifest.resources, ['docs:write']],
@@ -122,7 +122,7 @@ must(
     const on = await capabilityWorld([mcpSource(settings, realClock, silent)])
     const listed = async (): Promise<any[]> => (await on.world.call('devin', 'delegation/capability.list')).items
     await until(async () => (await listed()).length > 0)
-    const answer = await on.invoke('cap:remote/echo', { words: 'hi' }, { version: '1.4.2' })
+    const answer = await on.invoke('cap:remote/echo', { message: 'hi' }, { version: '1.4.2' })
     assert.equal(answer.ok, true)
     const shown = JSON.stringify([await listed(), answer, await on.events()])
     for (const transport of [http.url, '127.0.0.1', 'hidden', 'http'])
@@ -144,8 +144,8 @@ function refsIn(schema: any): any[] {
 
 must(['C-OP-03', 'C-RES-01'], 'invoke answers ok, output, error and duration_ms', async () => {
   const on = await capabilityWorld([local(echo)])
-  const { invocation_id, duration_ms, ...rest } = await on.invoke('cap:echo', { words: 'hi' })
-  assert.deepEqual(rest, { ok: true, output: { words: 'hi' }, error: null, ref: { capability_id: 'cap:echo', version: '1.0.0' } })
+  const { invocation_id, duration_ms, ...rest } = await on.invoke('cap:echo', { message: 'hi' })
+  assert.deepEqual(rest, { ok: true, output: { message: 'hi' }, error: null, ref: { capability_id: 'cap:echo', version: '1.0.0' } })
   assert.match(invocation_id, /^inv_/)
   assert.ok(Number.isInteger(duration_ms) && duration_ms >= 0)
   await on.close()
@@ -169,9 +169,9 @@ must('C-RES-02', 'the caller waits for as long as the capability takes, and has 
 
 must(['C-RES-03', 'C-ERR-02'], 'an input that its schema does not allow is INVALID_INPUT, and nothing ran or was recorded', async () => {
   let runs = 0
-  const counted = capability('counted', () => ++runs, { input_schema: { ...words, additionalProperties: false } })
+  const counted = capability('counted', () => ++runs, { input_schema: { ...message, additionalProperties: false } })
   const on = await capabilityWorld([local(counted)])
-  for (const input of [undefined, {}, { words: 1 }, { words: 'x', more: 1 }, [], 'words', null, 7]) {
+  for (const input of [undefined, {}, { message: 1 }, { message: 'x', more: 1 }, [], 'words', null, 7]) {
     const { ok, output, error, invocation_id } = await on.invoke('cap:counted', input)
     assert.deepEqual([ok, output, error.code, invocation_id], [false, null, 'INVALID_INPUT', null], JSON.stringify(input))
     assert.match(error.message, /^input/)
@@ -185,7 +185,7 @@ must(
   ['C-RES-04', 'C-ERR-04'],
   'an output that breaks its schema is EXECUTION_FAILED and is not handed on; so is whatever throws',
   async () => {
-    const liar = capability('liar', () => ({ words: 42, secret: 'x' }), { output_schema: words })
+    const liar = capability('liar', () => ({ message: 42, secret: 'x' }), { output_schema: message })
     const broken = capability('broken', () => {
       throw new Error('no disk')
     })
@@ -193,7 +193,7 @@ must(
     const on = await capabilityWorld([local(liar, broken, odd)])
     const answer = await on.invoke('cap:liar')
     assert.deepEqual([answer.ok, answer.output, answer.error.code], [false, null, 'EXECUTION_FAILED'])
-    assert.match(answer.error.message, /its answer does not fit its output_schema: output\.words must be string/)
+    assert.match(answer.error.message, /its answer does not fit its output_schema: output\.message must be string/)
     assert.deepEqual((await on.invoke('cap:broken')).error, { code: 'EXECUTION_FAILED', message: 'no disk' })
     assert.equal((await on.invoke('cap:odd')).error.code, 'EXECUTION_FAILED')
     const reasons = (await on.events()).filter(({ action }) => action === 'capability.failed').map(({ after }) => after.reason)
@@ -206,7 +206,7 @@ must('C-ERR-01', 'what is not offered to the project of the run is NOT_FOUND, wh
   const elsewhere = localSource('elsewhere', ['project_other'], [echo])
   const on = await capabilityWorld([elsewhere])
   for (const name of ['cap:echo', 'cap:nothing']) {
-    const { ok, error } = await on.invoke(name, { words: 'x' })
+    const { ok, error } = await on.invoke(name, { message: 'x' })
     assert.deepEqual([ok, error.code], [false, 'NOT_FOUND'])
   }
   assert.deepEqual((await on.world.call('devin', 'delegation/capability.list')).items, [])
@@ -315,7 +315,7 @@ must(['C-SRC-01', 'C-SRC-02'], "an MCP server's tools are capabilities as they a
 
 must('C-LAY-01', 'no operation of HACP leads to an invocation, people and services cannot call it, and no contract ever may', async () => {
   const on = await capabilityWorld([local(echo)])
-  const input = { run_id: on.run_id, attempt: 1, ref: { capability_id: 'cap:echo', version: '1.0.0' }, input: { words: 'x' } }
+  const input = { run_id: on.run_id, attempt: 1, ref: { capability_id: 'cap:echo', version: '1.0.0' }, input: { message: 'x' } }
   for (const as of ['alice', 'rita', 'owner', 'admin', 'project', 'system'])
     assert.equal((await refusalOf(on.world.call(as, 'delegation/capability.invoke', input))).code, 'UNAUTHORIZED', as)
   for (const as of ['bob', 'robin', 'spy', 'mallory'])
@@ -348,8 +348,8 @@ must(
   "only the run's own agent invokes, while it runs and in its present attempt; the record keeps hashes, never words",
   async () => {
     const on = await capabilityWorld([local(echo)])
-    assert.equal((await refusalOf(on.invoke('cap:echo', { words: 'x' }, { attempt: 0 }))).code, 'CONFLICT', 'an older process')
-    const { invocation_id } = await on.invoke('cap:echo', { words: 'swordfish' })
+    assert.equal((await refusalOf(on.invoke('cap:echo', { message: 'x' }, { attempt: 0 }))).code, 'CONFLICT', 'an older process')
+    const { invocation_id } = await on.invoke('cap:echo', { message: 'swordfish' })
     const [begun, ended] = await on.events()
     assert.deepEqual([begun.action, ended.action], ['capability.invoked', 'capability.completed'])
     assert.deepEqual([begun.actor, ended.actor, ended.task_id], ['agent_devin', 'agent_system', on.task_id])
@@ -359,7 +359,7 @@ must(
     const facts = await on.world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })
     assert.ok(!JSON.stringify(facts).includes('swordfish'), 'neither in the lines nor in the images')
     await on.world.call('devin', 'collaboration/checkpoint.raise', { task_id: on.task_id, kind: 'approval', prompt: 'May I?' })
-    assert.equal((await refusalOf(on.invoke('cap:echo', { words: 'x' }))).code, 'INVALID_TRANSITION', 'a blocked run waits')
+    assert.equal((await refusalOf(on.invoke('cap:echo', { message: 'x' }))).code, 'INVALID_TRANSITION', 'a blocked run waits')
     await on.close()
   },
 )

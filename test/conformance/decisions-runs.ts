@@ -6,7 +6,7 @@ import { decisions } from './decisions-cited.ts'
 
 const { must } = decisions
 
-for (const [how, op, input, words] of [
+for (const [how, op, input, message] of [
   ['fails', 'run.fail', { error: 'the tests never ran' }, /^Devin is stuck: "the tests never ran"$/],
   ['ends with nothing to review', 'run.complete', {}, /^Devin ended its run without delivering anything to review$/],
 ] as const) {
@@ -18,7 +18,7 @@ for (const [how, op, input, words] of [
       const task = await on.task()
       const { checkpoint } = await on.call('alice', 'checkpoint.get', { checkpoint_id: task.pending_checkpoint })
       assert.deepEqual([task.state, checkpoint.kind, checkpoint.raised_by], ['blocked', 'escalation', 'agent_system'])
-      assert.match(checkpoint.prompt, words)
+      assert.match(checkpoint.prompt, message)
       assert.equal(await runOf(on), undefined, 'nobody works on it')
       await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve', comment: 'Use npm test.' })
       const again = await runOf(on)

@@ -92,13 +92,13 @@ must('H19-review', 'a task in review is only marked: it is with a person already
   assert.equal((await on.task()).state, 'review_ready')
 })
 /** The agent may do nothing, but its timer is set: it rings at once, and the principal is asked. */
-async function assertAskedAgain(on: Stage, words: string): Promise<void> {
+async function assertAskedAgain(on: Stage, message: string): Promise<void> {
   const { id, state, overdue, executor } = await on.task()
-  assert.deepEqual([['assigned', 'in_progress'].includes(state), overdue], [true, false], words)
+  assert.deepEqual([['assigned', 'in_progress'].includes(state), overdue], [true, false], message)
   await on.refused('DEADLINE_EXCEEDED', executor.slice('agent_'.length), 'ledger.write', { task_id: id, key: 'k', value: 1 })
-  assert.deepEqual(await on.ring(), ['collaboration/task.overdue'], words)
+  assert.deepEqual(await on.ring(), ['collaboration/task.overdue'], message)
   await assertAsked(on)
-  assert.deepEqual(await on.ring(), [], `${words}: once`)
+  assert.deepEqual(await on.ring(), [], `${message}: once`)
 }
 must('H19-again', 'a task that was late before it was assigned comes back when it is', async () => {
   const on = await dueIn('created')

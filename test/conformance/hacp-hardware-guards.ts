@@ -116,7 +116,7 @@ must(
   'the unit runs as nobody in particular, with the groups of its buses, a closed list of devices and a filter of system calls',
   async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'device', 'install', '--dry-run'])
-    for (const words of [
+    for (const message of [
       'User=countersign',
       'SupplementaryGroups=gpio i2c dialout',
       'NoNewPrivileges=yes',
@@ -131,7 +131,7 @@ must(
       'RuntimeDirectoryMode=0750',
       '# folders: /var/lib/countersign-device (0700)',
     ])
-      assert.ok(stdout.includes(words), words)
+      assert.ok(stdout.includes(message), message)
     assert.ok(!stdout.includes('MemoryDenyWriteExecute'), 'V8 writes code')
     assert.match(unitText('/x', ['gpiochip0'], ['/srv/out']), /^ReadWritePaths=\/var\/lib\/countersign-device -\/srv\/out$/m)
   },

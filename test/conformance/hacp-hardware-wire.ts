@@ -201,8 +201,8 @@ must(
     for (const code of Object.keys(daemonCodes)) {
       const failure = failureOf(new Refusal(code, 'x'))
       if (!failure) continue
-      const words = byNumber.get(failure.code) ?? new Set()
-      byNumber.set(failure.code, words.add(failure.data.code))
+      const message = byNumber.get(failure.code) ?? new Set()
+      byNumber.set(failure.code, message.add(failure.data.code))
     }
     const draft = new Set([-32602, -32000, -32001, -32002, -32003, -32004])
     for (const number of byNumber.keys()) assert.ok(draft.has(number) || (number <= -32005 && number >= -32099), String(number))

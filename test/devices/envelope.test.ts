@@ -23,7 +23,7 @@ const profile = (interlocks: object[], safe: Record<string, 0 | 1> = {}): object
     },
   },
 })
-const BOTH = [{ never: { '1': 1, '2': 1 }, words: 'never both' }]
+const BOTH = [{ never: { '1': 1, '2': 1 }, message: 'never both' }]
 
 type Made = {
   readonly board: Board
@@ -67,7 +67,7 @@ describe('the envelope', () => {
   })
 
   it('lets no line become an output into what is forbidden', async () => {
-    const { act, board } = made(profile([{ never: { '1': 0, '2': 1 }, words: 'no B without A' }], { '1': 0 }))
+    const { act, board } = made(profile([{ never: { '1': 0, '2': 1 }, message: 'no B without A' }], { '1': 0 }))
     await act('one', ...set(1, 1))
     await act('one', ...set(2, 1))
     await act('one', 'gpio.mode', { line: 1, direction: 'in' })
@@ -76,7 +76,7 @@ describe('the envelope', () => {
   })
 
   it('brings the whole interlock to its safe state where one line of it alone would leave the envelope', async () => {
-    const { act, board, device } = made(profile([{ never: { '1': 0, '2': 1 }, words: 'no pump on a closed valve' }]))
+    const { act, board, device } = made(profile([{ never: { '1': 0, '2': 1 }, message: 'no pump on a closed valve' }]))
     await act('valve', ...set(1, 1))
     await act('pump', ...set(2, 1))
     const seen: string[] = []

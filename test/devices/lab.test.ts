@@ -7,7 +7,7 @@ const reason = missing() ?? (isCached('x86') ? null : 'the lab is not in the cac
 
 test('the daemon drives the lines, buses and ports of a Linux kernel in QEMU', { skip: reason ?? false }, async (t) => {
   const said: string[] = []
-  const { failed, passed, info } = await runMachine('x86', (words) => said.push(words))
+  const { failed, passed, info } = await runMachine('x86', (message) => said.push(message))
   deepEqual(failed, [], said.join('\n'))
   ok(passed >= 17, said.join('\n'))
   t.diagnostic(`${info}: ${passed} checks`)

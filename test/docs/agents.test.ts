@@ -14,7 +14,7 @@ type Block = { readonly language: string; readonly text: string }
 function blocksIn(path: string, heading: string): Block[] {
   const text = readFileSync(join(root, path), 'utf8')
   const section = text.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
-  return [...section.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, words]) => ({ language: language!, text: words! }))
+  return [...section.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, message]) => ({ language: language!, text: message! }))
 }
 const programIn = (blocks: readonly Block[]): string => blocks.find(({ language }) => language === 'ts')!.text
 

@@ -35,8 +35,8 @@ test('the page about hardware can be followed', async () => {
     const commands = use!.split('\n')
     equal(commands.length, prints.length)
     for (const [i, command] of commands.entries()) {
-      const [words, printed] = prints[i]!
-      ok(command.includes(words), command)
+      const [message, printed] = prints[i]!
+      ok(command.includes(message), command)
       const out = await new Promise<string>((done, failed) => {
         execFile('sh', ['-c', command], { cwd, env }, (error, stdout, stderr) => (error ? failed(new Error(stderr)) : done(stdout)))
       })

@@ -75,8 +75,8 @@ test('a JSON-RPC connection asks for long pages without end, alone and in batche
   const server = await attacked(t)
   const call = (id: number): string => `{"jsonrpc":"2.0","id":${id},"method":"collaboration/task.list","params":{"limit":200}}`
   const authenticate = `{"jsonrpc":"2.0","id":0,"method":"rpc.authenticate","params":{"token":"${server.devin}"}}\n`
-  const words = `${authenticate}${`${call(1)}\n`.repeat(200)}[${Array.from({ length: 100 }, (_, i) => call(i)).join()}]\n`
-  await holds(t, server, await deaf({ path: server.socket }, 100, words))
+  const message = `${authenticate}${`${call(1)}\n`.repeat(200)}[${Array.from({ length: 100 }, (_, i) => call(i)).join()}]\n`
+  await holds(t, server, await deaf({ path: server.socket }, 100, message))
 })
 
 test('/hxp: requests are sent ahead for everything and nothing is read', async (t) => {

@@ -7,14 +7,14 @@ import { decode, decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
-const refused = (words: RegExp) => (error: unknown) => {
+const refused = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof Refusal, String(error))
   assert.equal(error.code, 'INVALID_REQUEST')
-  assert.match(error.message, words)
+  assert.match(error.message, message)
   return true
 }
 
-const refusals: [title: string, text: string | Uint8Array, words: RegExp][] = [
+const refusals: [title: string, text: string | Uint8Array, message: RegExp][] = [
   ['nothing', '', /is not JSON/],
   ['half a text', '{"a":', /is not JSON/],
   ['text after the end', '{} {}', /is not JSON/],
@@ -49,9 +49,9 @@ const refusals: [title: string, text: string | Uint8Array, words: RegExp][] = [
   ['a number beyond a double', '{"a":1e400}', /beyond 2\^53/],
   ['a large number as exponent', '1e300', /beyond 2\^53/],
 ]
-for (const [title, text, words] of refusals) {
+for (const [title, text, message] of refusals) {
   test(`${title} is refused with a reason`, () => {
-    assert.throws(() => decode(typeof text === 'string' ? bytesOf(text) : text), refused(words))
+    assert.throws(() => decode(typeof text === 'string' ? bytesOf(text) : text), refused(message))
   })
 }
 
@@ -62,17 +62,17 @@ test('a lone surrogate in a text that is no UTF-8 yet is refused as well', () =>
 const nested = (depth: number, open: string, close: string): string => open.repeat(depth) + close.repeat(depth)
 const keys = (count: number): string => `{${Array.from({ length: count }, (_, i) => `"k${i}":${i}`).join(',')}}`
 const items = (count: number): string => `[${Array.from({ length: count }, (_, i) => i).join(',')}]`
-const bounds: [title: string, limit: number, make: (n: number) => string, words: RegExp][] = [
+const bounds: [title: string, limit: number, make: (n: number) => string, message: RegExp][] = [
   ['depth of lists', limits.depthMax, (n) => nested(n, '[', ']'), /nested more than 32 deep/],
   ['depth of objects', limits.depthMax, (n) => `${'{"a":'.repeat(n)}1${'}'.repeat(n)}`, /nested more than 32 deep/],
   ['keys of an object', limits.keysPerObjectMax, keys, /more than 256 keys/],
   ['items of a list', limits.arrayItemsMax, items, /more than 10000 items/],
   ['integers', Number.MAX_SAFE_INTEGER, (n) => (n > Number.MAX_SAFE_INTEGER ? '9007199254740992' : String(n)), /beyond 2\^53/],
 ]
-for (const [title, limit, make, words] of bounds) {
+for (const [title, limit, make, message] of bounds) {
   test(`${title}: one below the limit and the limit itself pass, one above is refused`, () => {
     for (const n of [limit - 1, limit]) assert.deepEqual(decodeText(make(n)), JSON.parse(make(n)))
-    assert.throws(() => decodeText(make(limit + 1)), refused(words))
+    assert.throws(() => decodeText(make(limit + 1)), refused(message))
   })
 }
 

@@ -9,10 +9,10 @@ import { createWorld, stateHash } from '../support/in-process/world.ts'
 
 const DAY_MS = 86_400_000
 const NOW = '2026-01-01T00:00:00.000Z'
-const refused = (words: RegExp) => (error: unknown) => {
+const refused = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof Refusal, String(error))
   assert.equal(error.code, 'INVALID_SPEC')
-  assert.match(error.message, words)
+  assert.match(error.message, message)
   assert.deepEqual(error.details, { field: 'when' })
   return true
 }
@@ -87,7 +87,7 @@ test('a future time is after now, within ten years, and normalised to UTC', () =
     ['9999-12-31T23:59:59Z', /more than ten years away/],
     ['soon', /must be an RFC 3339 time/],
   ]
-  for (const [text, words] of wrong) assert.throws(() => futureTimestamp(text, NOW, 'INVALID_SPEC', 'when'), refused(words))
+  for (const [text, message] of wrong) assert.throws(() => futureTimestamp(text, NOW, 'INVALID_SPEC', 'when'), refused(message))
 })
 
 const durations: [text: string, ms: number | null][] = [

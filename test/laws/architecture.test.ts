@@ -76,7 +76,7 @@ describe('the code', () => {
 })
 
 /** Each row: a file, what it says, and what must be said about it. */
-const offences: readonly (readonly [path: string, text: string, words: RegExp])[] = [
+const offences: readonly (readonly [path: string, text: string, message: RegExp])[] = [
   ['kernel/a.ts', `import { x } from '#protocols/index.ts'`, /:1: kernel may import nothing else, not protocols/],
   ['kernel/a.ts', `import type { x } from '#stores/memory.ts'`, /kernel may import nothing else, not stores/],
   ['kernel/a.ts', `export { x } from '#apps/x.ts'`, /kernel may import nothing else, not apps/],
@@ -180,12 +180,12 @@ const innocents: readonly (readonly [path: string, text: string])[] = [
 ]
 
 describe('the checker', () => {
-  for (const [path, text, words] of offences) {
+  for (const [path, text, message] of offences) {
     test(`reports ${path}: ${text.trim().split('\n').at(-1)!.slice(0, 80)}`, () => {
       const problems = problemsIn(path, text)
       assert.ok(
-        problems.some((problem) => words.test(problem)),
-        `${words} among ${JSON.stringify(problems)}`,
+        problems.some((problem) => message.test(problem)),
+        `${message} among ${JSON.stringify(problems)}`,
       )
     })
   }
@@ -218,7 +218,7 @@ describe('the checker', () => {
 })
 
 /** Each row: a file of the page, what it says, and what must be said about it. */
-const pageOffences: readonly (readonly [path: string, text: string, words: RegExp])[] = [
+const pageOffences: readonly (readonly [path: string, text: string, message: RegExp])[] = [
   ['app/a.tsx', "// A.\nimport { x } from '#kernel/kernel.ts'", /the page talks through #sdk\/index\.ts alone/],
   ['app/a.tsx', "// A.\nimport { x } from 'lodash'", /lodash is no package of the page/],
   ['app/a.tsx', "// A.\nimport { x } from '../../sdk/client.ts'", /leaves src\/web/],
@@ -228,8 +228,8 @@ const pageOffences: readonly (readonly [path: string, text: string, words: RegEx
 ]
 
 describe('the law of the page sees', () => {
-  for (const [path, text, words] of pageOffences)
+  for (const [path, text, message] of pageOffences)
     test(text.split('\n').at(-1), () => {
-      assert.match(pageProblems(path, text).join('\n'), words)
+      assert.match(pageProblems(path, text).join('\n'), message)
     })
 })

@@ -45,7 +45,7 @@ const command: Surface = {
     return { text: out + err }
   },
   async act(id, act, right) {
-    const words: readonly string[] = {
+    const message: readonly string[] = {
       approve: () => {
         const { phrase, comment } = act as Extract<Act, { does: 'approve' }>
         const typed = typedFor(phrase === undefined ? {} : { phrase }, right)
@@ -56,7 +56,7 @@ const command: Surface = {
       provide: () => ['--value', (act as { value: string }).value],
       'press Enter': () => [],
     }[act.does]()
-    const { out, err } = await inProcess({ home, env: env() }).run(['inbox', 'answer', id, ...words])
+    const { out, err } = await inProcess({ home, env: env() }).run(['inbox', 'answer', id, ...message])
     return { text: out + err }
   },
 }

@@ -205,18 +205,18 @@ test('every command of collaboration has a row, and every row is a command', () 
 
 /** Calls one cell on a copy of the scene that refusals share; answers whether the copy is used up. */
 async function cell(on: Stage, untouched: string, name: string, who: Who, row: Row, state: State): Promise<boolean> {
-  const words = `${name} by ${who} while ${state}`
+  const message = `${name} by ${who} while ${state}`
   const want = expected(row, state, who)
   const calling = on.call(who, name, row.input(on.refs))
   if ('state' in want) {
-    await calling.catch((error: Error) => assert.fail(`${words}: ${error.message}`))
-    assert.equal((await on.task()).state, want.state, words)
+    await calling.catch((error: Error) => assert.fail(`${message}: ${error.message}`))
+    assert.equal((await on.task()).state, want.state, message)
     // Whatever waits on a person stands in the inbox, and nothing else of the task does; behind the one of this row there is no request.
     if (name !== 'checkpoint.ask') await assertMirrored(on.world)
     return true
   }
-  assert.equal((await refusalOf(calling)).code, want.code, words)
-  assert.equal(await stateHash(on.world.store), untouched, `${words}: nothing changes`)
+  assert.equal((await refusalOf(calling)).code, want.code, message)
+  assert.equal(await stateHash(on.world.store), untouched, `${message}: nothing changes`)
   return false
 }
 

@@ -38,10 +38,10 @@ describe('the matrix', () => {
           () => 'y',
           (error: { code: string }) => error.code,
         )
-        const words = `${name} by ${columns[i]}`
-        if (letter === 'y') assert.equal(answer, op.example.refused ?? 'y', words)
-        else assert.match(answer, letter === 'u' ? /^UNAUTHORIZED$/ : /^(AGENT_|RUN_)?NOT_FOUND$/, words)
-        if (letter !== 'y') assert.equal(await stateHash(on.world.store), untouched, `${words}: nothing changes`)
+        const message = `${name} by ${columns[i]}`
+        if (letter === 'y') assert.equal(answer, op.example.refused ?? 'y', message)
+        else assert.match(answer, letter === 'u' ? /^UNAUTHORIZED$/ : /^(AGENT_|RUN_)?NOT_FOUND$/, message)
+        if (letter !== 'y') assert.equal(await stateHash(on.world.store), untouched, `${message}: nothing changes`)
       }
       if (open !== undefined) return
       // Where a part of the server is missing, callers who may not call it are refused as ever, and do not learn that.

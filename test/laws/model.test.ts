@@ -83,10 +83,10 @@ const trying = (which: number, make: (task: ModelTask) => Try): Command => ({
     const wanted = isApart || sees(task, tried.as) ? tried.expected(task) : 'NOT_FOUND'
     if (wanted === undefined) return
     const { code, output } = await outcomeOf(tried.call(ids, world, task))
-    assert.equal(code, wanted, `${tried.words} while it is ${task.state}`)
+    assert.equal(code, wanted, `${tried.message} while it is ${task.state}`)
     if (wanted === null) {
       tried.effect(task)
-      const kind = tried.words.slice(tried.words.indexOf(' ') + 1)
+      const kind = tried.message.slice(tried.message.indexOf(' ') + 1)
       worked.set(kind, (worked.get(kind) ?? 0) + 1)
     }
     if (output?.task) ids.artifacts = output.task.artifacts
@@ -96,20 +96,20 @@ const trying = (which: number, make: (task: ModelTask) => Try): Command => ({
     await compareRecipients(world, model, task, ids.id)
     assert.equal(real.ran.times, model.tasks.reduce((sum, { ran }) => sum + ran, 0), 'nothing ran but what was allowed') // prettier-ignore
   },
-  toString: () => `on task ${which}: ${make({ ...nothing, executor: EXECUTOR }).words}`,
+  toString: () => `on task ${which}: ${make({ ...nothing, executor: EXECUTOR }).message}`,
 })
 
 /** People who are switched off have no key that counts, and a substitute is one only while somebody needs them. */
 const isThere = ({ away, hasDeputy }: Model, who: string): boolean => (who === DEPUTY ? hasDeputy && away.has(PRINCIPAL) : !away.has(who))
 
 /** Somebody goes or comes, and every question that is open has somebody all the same. */
-const changing = (words: string, change: (model: Model, world: World) => Promise<void>): Command => ({
+const changing = (message: string, change: (model: Model, world: World) => Promise<void>): Command => ({
   check: () => true,
   async run(model, { world, tasks }) {
     await change(model, world)
     for (const [index, { id }] of tasks.entries()) await compareRecipients(world, model, model.tasks[index]!, id)
   },
-  toString: () => words,
+  toString: () => message,
 })
 
 async function outcomeOf(calling: Promise<any>): Promise<{ code: string | null; output?: any }> {

@@ -26,7 +26,7 @@ function randomOf(seed: number) {
 }
 type Random = ReturnType<typeof randomOf>
 
-const words = (
+const message = (
   '|.|/|@|%|__proto__|constructor|toString|../..|P1D|PT0S|2030-01-01T00:00:00Z|9999-12-31T23:59:60Z|v1|v2|project:project_default|org|data:,x|' +
   'data:;base64,!!|approve|reject|choose|provide|reassign|approved|changes_requested|rejected|created|blocked|hold|fail'
 ).split('|')
@@ -98,7 +98,7 @@ function inputFor(
   { chance, pick }: Random,
 ): unknown {
   if (chance(0.05)) return pick(odd)
-  const value = (): unknown => (chance(0.35) ? pick(ids) : chance(0.4) ? pick(words) : pick(odd))
+  const value = (): unknown => (chance(0.35) ? pick(ids) : chance(0.4) ? pick(message) : pick(odd))
   const input: Record<string, unknown> = {}
   for (const [name, held] of Object.entries(example)) if (!chance(0.12)) input[name] = chance(0.25) ? mutated(held, value, chance) : held
   if (chance(0.5)) input[pick(declared)] = value()

@@ -45,15 +45,15 @@ function clone(t: TestContext): Clone {
 }
 
 describe('the command in a clone', () => {
-  const rows: readonly [words: string, argv: readonly string[], ran: string, env?: Record<string, string>][] = [
+  const rows: readonly [message: string, argv: readonly string[], ran: string, env?: Record<string, string>][] = [
     ['up', ['up', '--port', '0'], 'scripts/web.ts bin/countersign.js'],
     ['up behind its folder', ['--data', 'x', 'up'], 'scripts/web.ts bin/countersign.js'],
     ['up without a page', ['up'], 'bin/countersign.js', { COUNTERSIGN_WEB: 'off' }],
     ['up in the program of an agent, where it is refused', ['up'], 'bin/countersign.js', { COUNTERSIGN_AGENT: 'agent_x' }],
     ['anything else', ['task', 'assign', 'up'], 'bin/countersign.js'],
   ]
-  for (const [words, argv, expected, env = {}] of rows)
-    test(`builds the page where ${words} ${expected.includes('web') ? 'needs it, as npm start does' : 'does not need it'}`, (t) => {
+  for (const [message, argv, expected, env = {}] of rows)
+    test(`builds the page where ${message} ${expected.includes('web') ? 'needs it, as npm start does' : 'does not need it'}`, (t) => {
       const { folder, ensure } = clone(t)
       ensure(['page'])
       cpSync(join(root, 'bin'), join(folder, 'bin'), { recursive: true })

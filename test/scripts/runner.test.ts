@@ -127,25 +127,25 @@ describe('a run of the tests', () => {
       await once(child, 'close')
       return said
     }
-    const words = `a test connects to port ${theirs}, which this test run has not opened`
+    const message = `a test connects to port ${theirs}, which this test run has not opened`
     assert.equal(await node(own), '200\n')
-    assert.equal(await node(tries(theirs)), `${words}\n`)
+    assert.equal(await node(tries(theirs)), `${message}\n`)
     const nested = `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', ${JSON.stringify(tries(theirs))}], { env: {} }))`
-    assert.equal(await node(nested), `${words}\n`)
+    assert.equal(await node(nested), `${message}\n`)
     server.close()
     const said = run.close()
     assert.equal(said.length, 1, said.join('\n'))
-    assert.ok(said[0]!.startsWith(words), said.join())
+    assert.ok(said[0]!.startsWith(message), said.join())
   })
 
   test('hands what was compiled on to children with an environment of their own', () => {
     const run = openRun()
     const say = 'console.log(process.env.NODE_COMPILE_CACHE)'
-    const words = [
+    const message = [
       '-e',
       `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', '${say}'], { env: {} }))`,
     ]
-    const said = execFileSync(process.execPath, words, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
+    const said = execFileSync(process.execPath, message, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
     assert.equal(said, `${run.env.NODE_COMPILE_CACHE}\n`)
     assert.deepEqual(run.close(), [])
   })

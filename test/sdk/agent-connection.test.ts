@@ -83,8 +83,8 @@ test('a key that is refused is one sentence and exit code 1, without a stack tra
     out: '',
     err: `${mine.id} stopped: this key is user_owner's, not ${mine.id}'s\n`,
   })
-  const words = `${stage.server.url} refuses the key of ${mine.id}: it is not valid there; \`countersign key issue ${mine.id}\` issues another\n`
-  assert.deepEqual(await run(`${mine.key.slice(0, -3)}xyz`), { code: 1, out: '', err: words })
+  const message = `${stage.server.url} refuses the key of ${mine.id}: it is not valid there; \`countersign key issue ${mine.id}\` issues another\n`
+  assert.deepEqual(await run(`${mine.key.slice(0, -3)}xyz`), { code: 1, out: '', err: message })
 })
 
 test('a program that asks how serving ended hears it as well, and decides itself how to end', async () => {

@@ -101,8 +101,8 @@ test('a stream that opens and fails at once is tried less and less often, and as
   const left = sent.filter((frame) => frame.includes('unsubscribe')).length
   leaving.abort()
   await Promise.all(reading)
-  const words = `tried after ${tried.map((at) => Math.round(at - tried[0]!)).join(', ')} ms`
-  assert.ok(tried[5]! - tried[3]! > 600, `the pauses after the fourth and the fifth failure are at least 400 and 800 ms: ${words}`)
+  const message = `tried after ${tried.map((at) => Math.round(at - tried[0]!)).join(', ')} ms`
+  assert.ok(tried[5]! - tried[3]! > 600, `the pauses after the fourth and the fifth failure are at least 400 and 800 ms: ${message}`)
   assert.equal(left, 0)
 })
 

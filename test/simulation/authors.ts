@@ -37,7 +37,7 @@ export const marked = new Set(
 /** Where the client's own words stand in what its call leaves: they tell one call from another. */
 export function markerIn(action: string, [first, second]: readonly SeenImage[]): number | null {
   const after = first?.after
-  const words: Record<string, unknown> = {
+  const message: Record<string, unknown> = {
     'collaboration/task.created': after?.spec?.goal,
     'collaboration/task.cancelled': after?.outcome_reason,
     'collaboration/task.checkpoint.raised': after?.prompt,
@@ -68,7 +68,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'identity/agent.updated': after?.description,
     'identity/user.updated': after?.name,
   }
-  const found = /~(\d+)~/.exec(String(words[action]))
+  const found = /~(\d+)~/.exec(String(message[action]))
   return found ? Number(found[1]) : null
 }
 

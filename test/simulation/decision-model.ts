@@ -79,7 +79,7 @@ export const counting =
   }
 
 export const grant = (as: string, scope: string, decision: 'allow' | 'deny'): Try => ({
-  words: `${as} grants: ${decision} ${scope}`,
+  message: `${as} grants: ${decision} ${scope}`,
   as,
   expected({ state }) {
     if (!isPrincipal(as)) return 'UNAUTHORIZED'
@@ -102,7 +102,7 @@ const approvalOf = ({ approvals, executor }: ModelTask, capability_id: string, w
 
 /** Only while the agent works on it: whose run it is otherwise, other tries ask. */
 export const invoke = (capability_id: string, word: string): Try => ({
-  words: `its executor invokes ${capability_id} with ${word}`,
+  message: `its executor invokes ${capability_id} with ${word}`,
   as: 'its executor',
   expected(task) {
     if (task.state !== 'in_progress' || !isAgent(task.executor!)) return undefined

@@ -19,7 +19,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   const agentsIn = (task: any): readonly string[] => projects[task.project_id as ProjectName].agents
   const later = (): string => new Date(now() + random.pick([1, 10, 60, 600, 7_200]) * MINUTE_MS).toISOString()
   const some = <T>(probability: number, value: () => T): T | undefined => (random.chance(probability) ? value() : undefined)
-  const words = (id: number): string => `~${id}~`
+  const message = (id: number): string => `~${id}~`
   const person = (task: any): string =>
     task.reviewers.length > 0 && random.chance(0.5) ? random.pick(task.reviewers) : task.ownership.principal
 
@@ -30,7 +30,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const input = {
       project_id: project,
       spec: {
-        goal: words(id),
+        goal: message(id),
         constraints: {
           on_expiry: ['fail', 'default'],
           max_duration: some(0.2, () => random.pick(['PT5M', 'PT60M'])),
@@ -63,7 +63,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     // An approved action permits an invocation with the arguments that were shown.
     const action = isConfirming ? actionWith : (one: string): object => ({ id: one, kind: 'sql', summary: one, risk: 'high' })
     const proposed_actions = some(isConfirming ? 0.8 : 0.2, () => ['read', 'drop'].map(action))
-    const input = { task_id: task.id, kind, prompt: words(id), options, proposed_actions, ...expiry }
+    const input = { task_id: task.id, kind, prompt: message(id), options, proposed_actions, ...expiry }
     return { as: task.executor, op: 'checkpoint.raise', input }
   }
 
@@ -82,16 +82,16 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     ])
     const approved_actions = some(0.2, () => ['read'])
     const reassign_to = random.pick(agentsIn(task))
-    const input = { checkpoint_id: chosen, action, choice: 'a', input: 'yes', reassign_to, comment: words(id), approved_actions }
+    const input = { checkpoint_id: chosen, action, choice: 'a', input: 'yes', reassign_to, comment: message(id), approved_actions }
     return { as, op: 'checkpoint.resolve', input }
   }
 
   /** A person who will not answer: at the checkpoint, or at its item. */
   function decline(id: number, task: any, as = person(task)): Made {
     const checkpoint_id = task.pending_checkpoint ?? 'ckpt_none'
-    if (random.chance(0.5)) return { as, op: 'checkpoint.decline', input: { checkpoint_id, reason: words(id) } }
+    if (random.chance(0.5)) return { as, op: 'checkpoint.decline', input: { checkpoint_id, reason: message(id) } }
     const item = ofKind('execution.request/').find((one) => one.task_id === task.id && one.status === 'pending')
-    return { as, op: 'execution/request.decline', input: { request_id: item?.id ?? 'hxp_none', reason: words(id) } }
+    return { as, op: 'execution/request.decline', input: { request_id: item?.id ?? 'hxp_none', reason: message(id) } }
   }
 
   /** The same in the inbox, where the item of the task stands. */
@@ -104,7 +104,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       ...(item?.payload.options ?? item?.payload.validation?.allowed_values ?? ['approved', 'approved', 'rejected']),
     ]
     const result = item?.payload.input_type === 'text' ? 'yes' : random.pick(options)
-    return { as, op: 'execution/request.resolve', input: { request_id: item?.id ?? 'hxp_none', result, reason: words(id) } }
+    return { as, op: 'execution/request.resolve', input: { request_id: item?.id ?? 'hxp_none', result, reason: message(id) } }
   }
 
   /** An agent asks through HXP within its task. */
@@ -117,18 +117,18 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     ])
     const scope = random.chance(0.4) ? { scope: random.pick(['shell:read', 'deploy:staging']) } : {}
     const asked = random.pick([
-      ['APPROVE', { item: words(id), details: {}, ...scope }],
-      ['DECIDE', { question: words(id), options: ['a', 'b'], default_option: 'a' }],
-      ['PROVIDE', { prompt: words(id), input_type: 'text' }],
+      ['APPROVE', { item: message(id), details: {}, ...scope }],
+      ['DECIDE', { question: message(id), options: ['a', 'b'], default_option: 'a' }],
+      ['PROVIDE', { prompt: message(id), input_type: 'text' }],
     ] as const)
     const [action, payload] =
-      fallback === 'default' ? (['DECIDE', { question: words(id), options: ['a', 'b'], default_option: 'a' }] as const) : asked
+      fallback === 'default' ? (['DECIDE', { question: message(id), options: ['a', 'b'], default_option: 'a' }] as const) : asked
     const input = { action, payload, fallback, timeout_seconds, metadata: { task_id: task.id } }
     return { as: task.executor, op: 'execution/request.create', input }
   }
 
   function commit(id: number, task: any): Made {
-    const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
+    const payload = { kind: 'inline', uri: `data:text/plain,${message(id)}` }
     const head = task.artifacts.length > 0 ? record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value : undefined
     const next = head && random.chance(0.8) ? { artifact_id: head.id, parent_version: random.chance(0.6) ? head.version : 'v1' } : {}
     const wantsPlan = task.spec.constraints.autonomy === 'plan_then_implement' && !task.plan_approved
@@ -138,7 +138,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
 
   function edit(id: number, task: any): Made {
     const head = record.docs.get(`collaboration.artifact_head/${task.artifacts[0]}`)?.value
-    const payload = { kind: 'inline', uri: `data:text/plain,${words(id)}` }
+    const payload = { kind: 'inline', uri: `data:text/plain,${message(id)}` }
     const next = { artifact_id: head?.id ?? 'art_none', parent_version: head && random.chance(0.8) ? head.version : 'v1' }
     const version = head === undefined || random.chance(0.2) ? {} : next
     const final = some(0.6, () => true)
@@ -146,7 +146,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
   }
 
   function upload(id: number, task: any): Made {
-    const input = { task_id: task.id, checksum: `sha256:${sha256Hex(words(id))}`, size: words(id).length, name: words(id) }
+    const input = { task_id: task.id, checksum: `sha256:${sha256Hex(message(id))}`, size: message(id).length, name: message(id) }
     return { as: random.chance(0.7) ? (task.executor ?? person(task)) : person(task), op: 'artifact.upload', input }
   }
 
@@ -164,12 +164,12 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const grants = ofKind('collaboration.grant/').filter((grant) => grant.task_id === task_id)
     const until = (): string => random.pick(['session', 'task', later()])
     return random.weighted<() => Made>([
-      [works ? 3 : 0.3, () => ({ ...own, op: 'task.interrupt', input: { task_id, reason: words(id) } })],
+      [works ? 3 : 0.3, () => ({ ...own, op: 'task.interrupt', input: { task_id, reason: message(id) } })],
       [works ? 4 : 0.3, () => ({ ...own, op: 'task.takeover', input: { task_id } })],
-      [isTakenOver(task) ? 4 : 0.3, () => ({ ...own, op: 'task.return', input: { task_id, comment: words(id) } })],
+      [isTakenOver(task) ? 4 : 0.3, () => ({ ...own, op: 'task.return', input: { task_id, comment: message(id) } })],
       [
         works || waits ? 3 : 0.3,
-        () => ({ ...own, op: 'task.amend', input: { task_id, text: words(id), intent: random.pick(['redirect', 'clarify']) } }),
+        () => ({ ...own, op: 'task.amend', input: { task_id, text: message(id), intent: random.pick(['redirect', 'clarify']) } }),
       ],
       [
         isAtWork && !isConfirming ? 20 : 3,
@@ -200,13 +200,13 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const version = { artifact_version: some(0.5, () => record.docs.get(`collaboration.artifact_head/${artifact_id}`)?.value.version) }
     const input =
       op === 'review.submit'
-        ? { verdict, requested_changes: ['more'], comments: [{ severity: 'nit', body: words(id) }] }
-        : { severity: 'nit', body: words(id) }
+        ? { verdict, requested_changes: ['more'], comments: [{ severity: 'nit', body: message(id) }] }
+        : { severity: 'nit', body: message(id) }
     return { as, op, input: { task_id: task.id, artifact_id, ...version, ...input } }
   }
 
   function delegate(id: number, task: any): Made {
-    const spec = some(0.4, () => ({ goal: words(id) }))
+    const spec = some(0.4, () => ({ goal: message(id) }))
     return { as: task.executor, op: 'ownership.delegate', input: { task_id: task.id, to: random.pick(agentsIn(task)), spec } }
   }
 
@@ -215,7 +215,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const { id: task_id, ownership, executor, artifacts } = task
     const own = { as: ownership.principal }
     return random.weighted<() => Made>([
-      [2, () => ({ ...own, op: 'task.cancel', input: { task_id, reason: words(id) } })],
+      [2, () => ({ ...own, op: 'task.cancel', input: { task_id, reason: message(id) } })],
       [3, () => extend(task)],
       [1, () => ({ ...own, op: 'reviewer.remove', input: { task_id, user: REVIEWER } })],
       [1, () => ({ ...own, op: 'reviewer.add', input: { task_id, user: REVIEWER } })],
@@ -230,7 +230,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
         () => ({
           as: executor ?? ownership.principal,
           op: 'ledger.write',
-          input: { task_id, key: random.pick(['a', 'b']), value: words(id), scope: some(0.2, () => 'org') },
+          input: { task_id, key: random.pick(['a', 'b']), value: message(id), scope: some(0.2, () => 'org') },
         }),
       ],
       [
@@ -290,7 +290,7 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       ])(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.05)) return edit(id, task)
     if (state === 'blocked' && random.chance(isTakenOver(task) ? 0.6 : 0.03))
-      return { as: ownership.principal, op: 'task.return', input: { task_id, comment: words(id) } }
+      return { as: ownership.principal, op: 'task.return', input: { task_id, comment: message(id) } }
     if (state === 'blocked' && random.chance(0.1)) return decline(id, task)
     if (state === 'blocked') return resolve(id, task)
     if (state === 'review_ready') return review(id, task, random.chance(0.9) ? 'review.submit' : 'review.comment')
@@ -307,12 +307,12 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
       [2, { ...answer(id, task, HOSTILE), ...mole }],
       [1, { ...decline(id, task, HOSTILE), ...mole }],
       [task.artifacts.length > 0 ? 3 : 0.5, { ...review(id, task, 'review.submit', HOSTILE), ...mole }],
-      [1, { ...mole, op: 'task.cancel', input: { task_id: task.id, reason: words(id) } }],
+      [1, { ...mole, op: 'task.cancel', input: { task_id: task.id, reason: message(id) } }],
       [1, { ...mole, op: 'task.interrupt', input: { task_id: task.id } }],
-      [1, { ...mole, op: 'task.amend', input: { task_id: task.id, text: words(id), intent: 'redirect' } }],
+      [1, { ...mole, op: 'task.amend', input: { task_id: task.id, text: message(id), intent: 'redirect' } }],
       [1, { ...mole, op: 'grant.add', input: { task_id: task.id, scope: 'shell:read', decision: 'allow', until: 'session' } }],
       [2, { ...resolving, ...mole, input: { ...resolving.input, by: task.ownership.principal } }],
-      [1, { ...mole, op: 'ledger.write', input: { task_id: task.id, key: 'a', value: words(id), actor_id: task.ownership.principal } }],
+      [1, { ...mole, op: 'ledger.write', input: { task_id: task.id, key: 'a', value: message(id), actor_id: task.ownership.principal } }],
       [1, { ...mole, op: 'checkpoint.expire', input: { checkpoint_id: task.pending_checkpoint ?? 'ckpt_none' } }],
       [isForeign ? 2 : 0, { ...mole, op: 'task.get', input: { task_id: task.id } }],
       [isForeign ? 2 : 0, { ...mole, op: 'task.start', input: { task_id: task.id } }],
@@ -346,12 +346,12 @@ export function createPlanner(random: Random, record: FactRecord, now: () => num
     const described = {
       as: ADMIN,
       op: 'identity/agent.update',
-      input: { agent_id: agent, disabled: !disabled, description: words(id) },
+      input: { agent_id: agent, disabled: !disabled, description: message(id) },
       keyed: true,
     }
     if (disabled || (keys.length > 0 && random.chance(0.4))) return described
     if (keys.length > 0 && random.chance(0.4)) return { as: ADMIN, op: 'identity/key.revoke', input: { key_id: keys[0].id }, keyed: true }
-    return { as: ADMIN, op: 'identity/key.issue', input: { subject: agent, label: words(id) }, keyed: true }
+    return { as: ADMIN, op: 'identity/key.issue', input: { subject: agent, label: message(id) }, keyed: true }
   }
 
   return {

@@ -39,7 +39,7 @@ export function createProcesses(random: Random, record: FactRecord, { isAtWork, 
   const newest = new Map<string, number>()
   const handed = new Set<string>()
   const acknowledged = new Set<string>()
-  const words = (id: number): string => `~${id}~`
+  const message = (id: number): string => `~${id}~`
   const seatOf = (as: string, worker: string): string => `${as}/${worker}`
   const runOf = (id: string): any => record.docs.get(`delegation.run/${id}`)?.value
 
@@ -63,13 +63,13 @@ export function createProcesses(random: Random, record: FactRecord, { isAtWork, 
     const others = projects[agentsOf[as]!].agents
     const [op, input] = random.weighted<readonly [string, object]>([
       [runOf(run_id).started_at === null ? 6 : 0.2, ['run.start', own]],
-      [2, ['run.progress', { ...own, message: words(id) }]],
+      [2, ['run.progress', { ...own, message: message(id) }]],
       [3, ['run.report', { ...own, ...reported(id) }]],
       [0.7, ['run.complete', { ...own, result: { done: true } }]],
-      [0.7, ['run.fail', { ...own, error: words(id) }]],
+      [0.7, ['run.fail', { ...own, error: message(id) }]],
       [0.7, ['agent.handoff', { ...own, to_agent: random.pick(others) }]],
       [0.9, ['agent.delegate', delegated(id, run_id, attempt, random.pick(others))]],
-      [1, ['memo.put', { ...own, key: random.pick(['a', 'b']), value: words(id) }]],
+      [1, ['memo.put', { ...own, key: random.pick(['a', 'b']), value: message(id) }]],
       [1.5, ['mailbox.ack', { ...own, number: Math.max(1, last - random.below(2)) }]],
       [1.5, ['mailbox.extend', { runs: [own] }]],
       [0.5, ['mailbox.release', { runs: [own] }]],
@@ -83,11 +83,11 @@ export function createProcesses(random: Random, record: FactRecord, { isAtWork, 
     if (random.chance(0.4))
       return {
         type: 'artifact',
-        payload: { payload: { kind: 'inline', uri: `data:text/plain,${words(id)}` }, kind: random.pick(['plan', 'deliverable']) },
+        payload: { payload: { kind: 'inline', uri: `data:text/plain,${message(id)}` }, kind: random.pick(['plan', 'deliverable']) },
       }
     const type = random.pick(['needs_approval', 'needs_choice', 'needs_input'])
     const options = type === 'needs_choice' ? { options: [{ id: 'a', label: 'A', risk: 'low' }] } : {}
-    return { type, payload: { prompt: words(id), ...options } }
+    return { type, payload: { prompt: message(id), ...options } }
   }
 
   function invoked(id: number): object {
@@ -105,18 +105,18 @@ export function createProcesses(random: Random, record: FactRecord, { isAtWork, 
 
   function delegated(id: number, parent_run: string, attempt: number, to_agent: string): object {
     const { task_id } = runOf(parent_run)
-    return { to_agent, parent_run, attempt, input: { note: words(id) }, ...(task_id === null ? {} : { task_id }) }
+    return { to_agent, parent_run, attempt, input: { note: message(id) }, ...(task_id === null ? {} : { task_id }) }
   }
 
   function alone(id: number, as: string): Plan {
     const [op, input] = random.chance(0.6)
       ? ([
           'agent.publish',
-          { name: as, description: words(id), available: random.chance(0.95), concurrency: random.chance(0.3) ? 1 : null },
+          { name: as, description: message(id), available: random.chance(0.95), concurrency: random.chance(0.3) ? 1 : null },
         ] as const)
       : ([
           'agent.delegate',
-          { to_agent: random.pick(projects[agentsOf[as]!].agents), project_id: agentsOf[as], input: { note: words(id) } },
+          { to_agent: random.pick(projects[agentsOf[as]!].agents), project_id: agentsOf[as], input: { note: message(id) } },
         ] as const)
     return { as, op: `delegation/${op}`, input, keyed: random.chance(0.8) }
   }

@@ -60,7 +60,7 @@ export function createQuestionLaws(record: FactRecord, fail: Fail): QuestionLaws
   function judge({ line, images }: SeenFact): void {
     if (line.action === 'collaboration/review.submitted') judgeVerdict(images)
     for (const { key, before, after } of images) {
-      const wrong = (words: string): void => fail(`${line.action} on ${after.id}: ${words}`)
+      const wrong = (message: string): void => fail(`${line.action} on ${after.id}: ${message}`)
       if (key.startsWith(REQUEST) && after.receipt !== undefined && before?.receipt === undefined) answered.add(key)
       if (!key.startsWith(CHECKPOINT)) continue
       if (before === null) judgeRaised(after, wrong)

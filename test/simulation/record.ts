@@ -4,7 +4,7 @@ import { differenceIn, digestOf, GENESIS, hashOf, type Head, type Line } from '#
 import { entriesOf, idOf, kindOf } from '#kernel/declare/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 
-export type Fail = (words: string) => void
+export type Fail = (message: string) => void
 export type SeenImage = { readonly key: string; readonly before: any; readonly after: any }
 export type SeenFact = { readonly line: Line; readonly images: readonly SeenImage[] }
 type SeenDoc = { readonly version: number; readonly value: any; readonly text: string; readonly image: number }

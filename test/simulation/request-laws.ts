@@ -77,7 +77,7 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
       if (!touched.has(key)) touched.set(key, before)
       if (next.receipt !== undefined) judgeReceipt(next)
       if (!isUnbound(next)) continue
-      const wrong = (words: string): void => fail(`${fact.line.action} on ${next.id} by ${fact.line.actor}: ${words}`)
+      const wrong = (message: string): void => fail(`${fact.line.action} on ${next.id} by ${fact.line.actor}: ${message}`)
       judgeStep(fact, before, next, wrong)
       judgeTime(fact, before, next, wrong)
       if (next.receipt !== undefined) judgeEnding(fact, before, next, wrong)

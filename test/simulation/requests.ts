@@ -18,15 +18,15 @@ const isOpen = ({ status }: any): boolean => status === 'pending' || status === 
 
 export function createAsking(random: Random, record: FactRecord, now: () => number): Asking {
   let last: string | undefined
-  const words = (id: number): string => `~${id}~`
+  const message = (id: number): string => `~${id}~`
   const some = (probability: number, fields: () => object): object => (random.chance(probability) ? fields() : {})
   const requests = (): any[] =>
     [...record.docs].flatMap(([key, { value }]) => (key.startsWith('execution.request/') && isUnbound(value) ? [value] : []))
 
   function payloadOf(id: number, action: string, isDefault: boolean): object {
-    if (action === 'APPROVE') return { item: words(id), details: { n: 1 }, ...some(0.2, () => ({ reject_requires_reason: true })) }
-    if (action === 'PROVIDE') return { prompt: words(id), input_type: 'text', ...some(0.3, () => ({ sensitive: true })) }
-    return { question: words(id), options: ['a', 'b', 'c'], ...(isDefault || random.chance(0.3) ? { default_option: 'b' } : {}) }
+    if (action === 'APPROVE') return { item: message(id), details: { n: 1 }, ...some(0.2, () => ({ reject_requires_reason: true })) }
+    if (action === 'PROVIDE') return { prompt: message(id), input_type: 'text', ...some(0.3, () => ({ sensitive: true })) }
+    return { question: message(id), options: ['a', 'b', 'c'], ...(isDefault || random.chance(0.3) ? { default_option: 'b' } : {}) }
   }
 
   function create(id: number): Made {
@@ -70,7 +70,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     const isWrong = random.chance(0.08)
     const result: unknown = isWrong ? random.pick(action === 'PROVIDE' ? ['', 7, null] : ['maybe', '', 7, 'Approved']) : random.pick(right)
     const digest = some(0.4, () => ({ digest: shownDigest(request) }))
-    const input = { request_id: request.id, result, reason: words(id), ...digest }
+    const input = { request_id: request.id, result, reason: message(id), ...digest }
     return { as: answerer(request), op: 'execution/request.resolve', input, ...(isWrong ? { mustFail: true } : {}) }
   }
 
@@ -86,7 +86,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
       [1.5, () => made('assign', { to: random.pick(peopleOf(project_id)) })],
       [2, () => made('snooze', { until: later(random.pick([1, 60, 600])) })],
       [request.snoozed === undefined ? 0.1 : 8, () => ({ ...made('unsnooze'), as: request.snoozed?.[0].by ?? as })],
-      [1.5, () => made('question', { text: words(id) })],
+      [1.5, () => made('question', { text: message(id) })],
       [0.7, () => made('escalate', { to: [random.pick(peopleOf(project_id))] })],
     ])()
   }
@@ -95,8 +95,8 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     const { id: request_id, requester: as, thread = [], payload } = request
     const made = (op: string, input: object = {}): Made => ({ as, op: `execution/${op}`, input: { request_id, ...input } })
     return random.weighted<() => Made>([
-      [thread.at(-1)?.kind === 'question' ? 8 : 0.3, () => made('request.reply', { text: words(id) })],
-      [1.2, () => made('request.cancel', { reason: words(id) })],
+      [thread.at(-1)?.kind === 'question' ? 8 : 0.3, () => made('request.reply', { text: message(id) })],
+      [1.2, () => made('request.cancel', { reason: message(id) })],
       [1, () => made('request.extend', { timeout_seconds: random.pick([60, 7_200]) })],
       [2, () => made('request.get')],
       [payload.sensitive === true ? 1 : 0, () => made('secret.take')],
@@ -108,7 +108,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
   /** Somebody whose request it is not, and who has no say in it. */
   function byStranger(id: number, request: any): Made {
     const { id: request_id, requester } = request
-    const input = { request_id, reason: words(id) }
+    const input = { request_id, reason: message(id) }
     const stranger = requester === HOSTILE ? 'agent_devin' : HOSTILE
     return random.pick<Made>([
       { as: stranger, op: 'execution/request.cancel', input, mustFail: true },
@@ -142,7 +142,8 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     const { disabled, projects: present } = record.docs.get(`identity.user/${who}`)!.value
     const project_id = random.pick(projectsOf(who))
     const isIn = present.some((one: any) => one.project_id === project_id)
-    if (random.chance(0.5)) return { as: ADMIN, op: 'identity/user.update', input: { user_id: who, disabled: !disabled, name: words(id) } }
+    if (random.chance(0.5))
+      return { as: ADMIN, op: 'identity/user.update', input: { user_id: who, disabled: !disabled, name: message(id) } }
     return { as: ADMIN, op: `identity/project.${isIn ? 'leave' : 'join'}`, input: { project_id, subject: who } }
   }
 

@@ -53,6 +53,6 @@ export function report({ seeds, steps, facts, ms, happened }: SeedsResult): stri
 export const explain = ({ seed, violations }: Outcome, kind: Kind = 'core'): string =>
   [
     `seed ${seed} broke a promise:`,
-    ...violations.map((words) => `  ${words}`),
+    ...violations.map((message) => `  ${message}`),
     `node test/simulation/run.ts --kind ${kind} --seed ${seed} --trace`,
   ].join('\n')

@@ -70,7 +70,7 @@ type Simulation = {
   readonly random: Random
   readonly violations: string[]
   note(what: string): void
-  fail(words: string): void
+  fail(message: string): void
   due(): { id: string; due: string }[]
 }
 
@@ -107,9 +107,9 @@ function assemble(seed: number, template: Template, note: (what: string) => void
   const random = createRandom(seed)
   const disk = copyOf(isConfirming(seed) ? template.confirming : isAtWork(seed) ? template.atWork : template.disk)
   const violations: string[] = []
-  const fail = (words: string): void => {
-    violations.push(words)
-    note(`VIOLATED: ${words}`)
+  const fail = (message: string): void => {
+    violations.push(message)
+    note(`VIOLATED: ${message}`)
   }
   const record = createRecord(disk, fail)
   const processes = createProcesses(random, record, { isAtWork: isAtWork(seed), isConfirming: isConfirming(seed) }, fail)
@@ -357,7 +357,7 @@ async function endAll(sim: Simulation): Promise<void> {
 
 function ending(task: any, id: number, { random, record }: Simulation): Plan {
   const by = { as: task.ownership.principal as string, keyed: true }
-  const words = `~${id}~`
+  const message = `~${id}~`
   if (task.state === 'review_ready') {
     const artifact_id: string = task.delivered.artifact_id
     const { version } = record.docs.get(`collaboration.artifact_head/${artifact_id}`)!.value
@@ -369,7 +369,7 @@ function ending(task: any, id: number, { random, record }: Simulation): Plan {
       artifact_id,
       verdict: isPlan ? 'changes_requested' : 'rejected',
       requested_changes: ['none'],
-      comments: [{ severity: 'nit', body: words }],
+      comments: [{ severity: 'nit', body: message }],
     }
     return { ...by, op: 'collaboration/review.submit', input }
   }
@@ -377,7 +377,7 @@ function ending(task: any, id: number, { random, record }: Simulation): Plan {
     return {
       ...by,
       op: 'collaboration/checkpoint.resolve',
-      input: { checkpoint_id: task.pending_checkpoint, action: 'reject', comment: words },
+      input: { checkpoint_id: task.pending_checkpoint, action: 'reject', comment: message },
     }
-  return { ...by, op: 'collaboration/task.cancel', input: { task_id: task.id, reason: words } }
+  return { ...by, op: 'collaboration/task.cancel', input: { task_id: task.id, reason: message } }
 }

@@ -70,7 +70,7 @@ export const idOf = (name: string): string => `${agents.includes(name as 'devin'
 
 /** An attempt of an actor on a task: the model's word about it (a code, or null with its effect), and the call itself. */
 export type Try = {
-  readonly words: string
+  readonly message: string
   readonly as: string
   /** The executor to be. */
   readonly to?: string
@@ -94,7 +94,7 @@ const handOn = (task: ModelTask, to: string): void => {
 }
 
 export const assign = (as: string, to: string): Try => ({
-  words: `${as} assigns it to ${to}`,
+  message: `${as} assigns it to ${to}`,
   as,
   to,
   expected: (task) => (!isPrincipal(as) ? 'UNAUTHORIZED' : task.state !== 'created' ? FAILED : null),
@@ -106,7 +106,7 @@ export const assign = (as: string, to: string): Try => ({
 })
 
 export const start = (as: string): Try => ({
-  words: `${as} starts it`,
+  message: `${as} starts it`,
   as,
   expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'assigned' ? FAILED : null),
   effect: (task) => void (task.state = 'in_progress'),
@@ -117,7 +117,7 @@ export const start = (as: string): Try => ({
 export const raise = (as: string, kind: string, actions: readonly string[] = []): Try => {
   const options = kind === 'choice' ? ['a', 'b'] : []
   return {
-    words: `${as} asks for ${kind}`,
+    message: `${as} asks for ${kind}`,
     as,
     expected: (task) => (as !== task.executor ? 'UNAUTHORIZED' : task.state !== 'in_progress' ? FAILED : null),
     effect(task) {
@@ -155,7 +155,7 @@ export type Said = {
 }
 
 export const resolve = (as: string, { action, to, ago = 0, choice = 'a', approved }: Said): Try => ({
-  words: `${as} answers ${action}${ago === 0 ? '' : ' to an earlier question'}`,
+  message: `${as} answers ${action}${ago === 0 ? '' : ' to an earlier question'}`,
   as,
   expected(task) {
     const question = task.questions.at(-1 - ago)
@@ -192,7 +192,7 @@ export const resolve = (as: string, { action, to, ago = 0, choice = 'a', approve
 
 /** The system asks, whatever else is open: that ends without an answer, and nothing of it goes into the new question. */
 export const systemAsks = (): Try => ({
-  words: 'the system asks',
+  message: 'the system asks',
   as: 'system',
   expected: ({ state }) => (['assigned', 'in_progress', 'blocked'].includes(state) ? null : 'PRECONDITION_FAILED'),
   effect(task) {
@@ -210,7 +210,7 @@ export const systemAsks = (): Try => ({
 export const promptOf = (index: number): string => `question ${index}`
 
 export const cancel = (as: string): Try => ({
-  words: `${as} cancels it`,
+  message: `${as} cancels it`,
   as,
   expected: ({ state }) =>
     as !== PRINCIPAL ? 'UNAUTHORIZED' : ['created', 'assigned', 'in_progress', 'blocked'].includes(state) ? null : FAILED,
@@ -223,7 +223,7 @@ export const cancel = (as: string): Try => ({
 })
 
 export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'first'): Try => ({
-  words: `${as} commits ${final ? 'for review' : 'on the way'}, parent ${parent}`,
+  message: `${as} commits ${final ? 'for review' : 'on the way'}, parent ${parent}`,
   as,
   expected(task) {
     if (as !== task.executor) return 'UNAUTHORIZED'
@@ -248,7 +248,7 @@ export const commit = (as: string, final: boolean, parent: 'none' | 'head' | 'fi
 
 /** A verdict is about what was delivered; on anything else it would decide without a look at it. */
 export const review = (as: string, verdict: string, which: 'delivered' | 'first' | 'last' = 'delivered'): Try => ({
-  words: `${as} says ${verdict} to the ${which} artifact`,
+  message: `${as} says ${verdict} to the ${which} artifact`,
   as,
   // Existence comes before authority.
   expected(task) {
@@ -270,7 +270,7 @@ const reviewed = ({ artifacts, delivered }: ModelTask, which: 'delivered' | 'fir
   which === 'first' ? 0 : which === 'delivered' && delivered !== null ? delivered : artifacts.length - 1
 
 export const delegate = (as: string, to: string): Try => ({
-  words: `${as} delegates it to ${to}`,
+  message: `${as} delegates it to ${to}`,
   as,
   expected(task) {
     if (as !== task.executor || !agents.includes(as as 'devin')) return 'UNAUTHORIZED'
@@ -286,7 +286,7 @@ export const delegate = (as: string, to: string): Try => ({
 })
 
 export const transfer = (to: string): Try => ({
-  words: `the administrator hands it to ${to}`,
+  message: `the administrator hands it to ${to}`,
   as: 'admin',
   expected: (task) => (isOver(task.state) || task.executor === to ? FAILED : null),
   effect: (task) => handOn(task, to),

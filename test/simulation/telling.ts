@@ -22,7 +22,7 @@ export type Telling = {
 
 /** `night`: this history has quiet hours, pushes, mails and floors. */
 export function createTelling(random: Random, record: FactRecord, now: () => number, night: Pick<NoticeLaws, 'tokenFor'> | null): Telling {
-  const words = (id: number): string => `~${id}~`
+  const message = (id: number): string => `~${id}~`
   const ofKind = (prefix: string): any[] => [...record.docs].flatMap(([key, { value }]) => (key.startsWith(prefix) ? [value] : []))
   const present = (prefix: string): any[] => ofKind(prefix).filter(({ removed_at }) => removed_at === null)
 
@@ -30,7 +30,7 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
   function nightly(id: number, as: string, own: readonly any[]): Made {
     const unconfirmed = own.find(({ confirmed, id: one }) => confirmed === false && night!.tokenFor(one) !== undefined)
     if (unconfirmed !== undefined) return { as, op: 'execution/channel.confirm', input: { token: night!.tokenFor(unconfirmed.id) } }
-    const label = words(id)
+    const label = message(id)
     const quiet = random.chance(0.6)
       ? {
           quiet_hours: {
@@ -70,7 +70,7 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     if (night !== null && isNew && random.chance(0.8)) return nightly(id, as, own)
     if (own.length === 0 || (own.length < HOOKS_MAX && random.chance(0.3))) {
       const min_priority = random.pick(['low', 'low', 'high'])
-      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/told', label: words(id), min_priority } }
+      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/told', label: message(id), min_priority } }
     }
     const op = random.chance(0.7) ? 'execution/channel.test' : 'execution/channel.remove'
     return { as, op, input: { channel_id: random.pick(own).id } }
@@ -80,7 +80,7 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     const as = random.pick(agents)
     const own = present('execution.callback/').filter(({ agent_id }) => agent_id === as)
     if (own.length === 0 || (own.length < HOOKS_MAX && random.chance(0.3)))
-      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/receipts', label: words(id) } }
+      return { as, op: 'execution/channel.add', input: { endpoint: 'https://example.com/receipts', label: message(id) } }
     const op = random.chance(0.5) ? 'execution/channel.rotate' : 'execution/channel.remove'
     return { as, op, input: { channel_id: random.pick(own).id } }
   }
@@ -92,7 +92,7 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     const others = agents.filter((agent) => !isHooked(agent))
     const as = random.pick(others.length > 0 && random.chance(0.8) ? others : agents)
     const reach = random.chance(0.8) ? { reach: 'webhook', endpoint: 'https://example.com/agent' } : {}
-    return { as, op: 'delegation/agent.publish', input: { name: as, description: words(id), ...reach } }
+    return { as, op: 'delegation/agent.publish', input: { name: as, description: message(id), ...reach } }
   }
 
   function answers(id: number): Made | null {
@@ -104,7 +104,7 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
       const { action } = request
       const result =
         action === 'APPROVE' ? random.pick(['approved', 'rejected']) : action === 'DECIDE' ? random.pick(['a', 'b', 'x']) : 'it'
-      return { request_id: request.id as string, digest: shownDigest(request), result, reason: words(id) }
+      return { request_id: request.id as string, digest: shownDigest(request), result, reason: message(id) }
     })
     return { as, op: 'execution/inbox.resolve', input: { answers: said } }
   }

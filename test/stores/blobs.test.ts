@@ -112,21 +112,22 @@ for (const name of [`sha256:${'0'.repeat(64)}`, 'sha256:../../../../etc/passwd',
 }
 
 const hello = Buffer.from('hello world')
-const refusals: readonly [words: string, announced: { checksum?: string; size?: number }, max: number, code: string, message: RegExp][] = [
-  ['longer than announced', { size: 10 }, MAX, 'INVALID_REQUEST', /more than the 10 bytes/],
-  ['shorter than announced', { size: 12 }, MAX, 'INVALID_REQUEST', /12 bytes were announced, 11 came/],
+const refusals: readonly [message: string, announced: { checksum?: string; size?: number }, max: number, code: string, message: RegExp][] =
   [
-    'different from what was announced',
-    { checksum: checksumOf(Buffer.from('hello w0rld')) },
-    MAX,
-    'INVALID_REQUEST',
-    /not what was announced/,
-  ],
-  ['longer than the limit', {}, 10, 'TOO_LARGE', /at most 10 bytes/],
-  ['announced as longer than the limit', { size: 11 }, 10, 'TOO_LARGE', /at most 10 bytes/],
-]
-for (const [words, announced, max, code, message] of refusals) {
-  test(`bytes that are ${words} are refused and leave nothing`, async (t) => {
+    ['longer than announced', { size: 10 }, MAX, 'INVALID_REQUEST', /more than the 10 bytes/],
+    ['shorter than announced', { size: 12 }, MAX, 'INVALID_REQUEST', /12 bytes were announced, 11 came/],
+    [
+      'different from what was announced',
+      { checksum: checksumOf(Buffer.from('hello w0rld')) },
+      MAX,
+      'INVALID_REQUEST',
+      /not what was announced/,
+    ],
+    ['longer than the limit', {}, 10, 'TOO_LARGE', /at most 10 bytes/],
+    ['announced as longer than the limit', { size: 11 }, 10, 'TOO_LARGE', /at most 10 bytes/],
+  ]
+for (const [reason, announced, max, code, message] of refusals) {
+  test(`bytes that are ${reason} are refused and leave nothing`, async (t) => {
     const path = folder(t)
     const blobs = await openIn(path)
     await assert.rejects(blobs.put(portions(hello, 3), announced, max), (error: Refusal) => {

@@ -18,7 +18,7 @@ test('a quota that is exceeded is a lack of room, although Node has no name for 
 })
 
 test('every other failure has words of its own; what is no failure of the disk stays as it is', () => {
-  for (const [code, words] of [
+  for (const [code, message] of [
     ['EMFILE', /too many files open/],
     ['EACCES', /may not write/],
     ['EIO', /the disk failed/],
@@ -27,7 +27,7 @@ test('every other failure has words of its own; what is no failure of the disk s
     const refusal = refusalOf(systemError(code)) as Refusal
     assert.ok(refusal instanceof Refusal, code)
     assert.equal(refusal.code, 'UNAVAILABLE')
-    assert.match(refusal.message, words)
+    assert.match(refusal.message, message)
   }
   for (const error of [new TypeError('a bug'), new Refusal('TOO_LARGE', 'too large')]) assert.equal(refusalOf(error), error)
 })

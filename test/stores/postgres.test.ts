@@ -261,15 +261,15 @@ test('a connection for bytes that ends in use fails what is on it, and nothing e
 test('columns arrive as they were given: quotes, nulls, empty ones, numbers beyond 32 bits', { skip: isPostgresOff }, async (t) => {
   const store = await open(t, await databaseFor(t))
   const text = 'SELECT to_json($1::text[])::text AS words, to_json($2::bigint[])::text AS counted'
-  for (const [words, counted] of [
+  for (const [message, counted] of [
     [
       ['', '"a\\b"', '{x,y}', null, 'é 𝄞\n'],
       [0, null, 2 ** 32 + 7, Number.MAX_SAFE_INTEGER, -5],
     ],
     [[], []],
   ] as const) {
-    const [row] = await store.query<{ words: string; counted: string }>('columns', text, [texts(words), numbers(counted)])
-    assert.deepEqual([JSON.parse(row!.words), JSON.parse(row!.counted)], [words, counted])
+    const [row] = await store.query<{ message: string; counted: string }>('columns', text, [texts(message), numbers(counted)])
+    assert.deepEqual([JSON.parse(row!.message), JSON.parse(row!.counted)], [message, counted])
   }
 })
 

@@ -32,11 +32,11 @@ async function isPlain(page: Page, where: string): Promise<void> {
   )
   assert.deepEqual(found, { images: 0, scripts: 0, vectors: 0, links: [], handlers: 0, taken: false, sideways: false }, where)
 }
-async function looked(page: Page, path: string, shot: string, words = 'onerror='): Promise<void> {
+async function looked(page: Page, path: string, shot: string, message = 'onerror='): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 })
   await page.goto(stage.url + path)
   await page.locator('h1').first().waitFor()
-  await page.getByText(words).first().waitFor({ state: 'attached' })
+  await page.getByText(message).first().waitFor({ state: 'attached' })
   await isPlain(page, path)
   await shoot(page, `hostile-${shot}`)
   await page.setViewportSize({ width: 390, height: 844 })
@@ -244,7 +244,7 @@ describe('other pages', () => {
       blocked.includes('threw') && blocked.includes('img-src') && blocked.some((one) => one.startsWith('style-src')),
       blocked.join(' '),
     )
-    await until(async () => stage.amiss().some((words) => words.startsWith('the policy was violated')))
+    await until(async () => stage.amiss().some((message) => message.startsWith('the policy was violated')))
     // The words about the others may come a little later.
     await page.close()
     stage.amiss()

@@ -83,22 +83,22 @@ describe('an answer', () => {
     const sent: string[] = []
     page.on('request', (request) => request.url().includes('request.resolve') && sent.push(request.url()))
     await page.getByRole('button', { name: 'Edit' }).click()
-    for (const [field, wrong, words, right] of [
+    for (const [field, wrong, message, right] of [
       ['replicas', '30', 'replicas: Enter a number up to 12.', '12'],
       ['zone', 'c', 'zone: Enter one of: a, b.', 'b'],
     ] as const) {
       await page.getByRole('textbox', { name: field }).fill(wrong)
-      await page.getByTestId('edit-diff').getByText(words).waitFor()
+      await page.getByTestId('edit-diff').getByText(message).waitFor()
       assert.equal(await page.getByRole('button', { name: 'Approve with edits' }).getAttribute('aria-disabled'), 'true')
       await page.getByRole('textbox', { name: field }).fill(right)
-      await page.getByTestId('edit-diff').getByText(words).waitFor({ state: 'detached' })
+      await page.getByTestId('edit-diff').getByText(message).waitFor({ state: 'detached' })
     }
     await shoot(page, 'item-edit')
-    for (const [payload, wrong, words, right] of asked) {
-      const { id } = await provide({ prompt: `A value for ${words}`, ...payload })
+    for (const [payload, wrong, message, right] of asked) {
+      const { id } = await provide({ prompt: `A value for ${message}`, ...payload })
       await page.goto(`${stage.url}/inbox/${id}`)
       await page.getByLabel('Your answer').fill(wrong)
-      await page.getByTestId('broken-rule').getByText(words, { exact: true }).waitFor()
+      await page.getByTestId('broken-rule').getByText(message, { exact: true }).waitFor()
       assert.equal(await page.getByRole('button', { name: 'Send answer' }).getAttribute('aria-disabled'), 'true')
       if (right === '100000') await shoot(page, 'broken-rule')
       await page.getByLabel('Your answer').fill(right)

@@ -180,7 +180,7 @@ describe('nobody is kept out', () => {
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme })
           await page.locator(`html[data-theme=${colorScheme}]`).waitFor()
-          found.push(...(await findings(page)).map((words) => `${path}, ${colorScheme}: ${words}`))
+          found.push(...(await findings(page)).map((message) => `${path}, ${colorScheme}: ${message}`))
           await shoot(page, `${colorScheme}-${name}`)
         }
         await page.setViewportSize({ width: 390, height: 844 })
@@ -201,7 +201,7 @@ describe('nobody is kept out', () => {
       await page.getByRole('button', { name, exact: true }).click()
       const dialog = page.getByRole('dialog', { name, exact: true })
       await dialog.waitFor()
-      found.push(...(await findings(page)).map((words) => `${name}: ${words}`))
+      found.push(...(await findings(page)).map((message) => `${name}: ${message}`))
       await shoot(page, `dialog-${name.toLowerCase().replace(' ', '-')}`)
       // Focus is never on the button that decides, and Esc changes nothing.
       assert.notEqual(await page.evaluate('document.activeElement?.textContent'), name)
@@ -215,7 +215,7 @@ describe('nobody is kept out', () => {
       await page.locator('#item-title').focus()
       await page.keyboard.press(key)
       await page.getByRole('dialog', { name }).waitFor()
-      found.push(...(await findings(page)).map((words) => `${name}: ${words}`))
+      found.push(...(await findings(page)).map((message) => `${name}: ${message}`))
       await page.keyboard.press('Escape')
     }
     assert.deepEqual(found, [])

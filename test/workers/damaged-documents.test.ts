@@ -72,13 +72,13 @@ for (const [what, key] of [
     bad.add(key)
     const request_id = await asked(world)
     const said: string[] = []
-    const note = (fields: object, words: string): void => void said.push(`${words} ${JSON.stringify(fields)}`)
+    const note = (fields: object, message: string): void => void said.push(`${message} ${JSON.stringify(fields)}`)
     const worker = runNotices(world.kernel, options, realClock, { ...silent, warn: note, error: note })
     t.after(worker.stop)
     if (what === 'the person who is told') await until(() => got.some(({ body }) => body.data.request_id === request_id))
     else {
       // It differs, so nothing is planned from it: that is said, and made good when it is mended.
-      await until(() => said.some((words) => words.includes('notices could not be recorded')))
+      await until(() => said.some((message) => message.includes('notices could not be recorded')))
       bad.clear()
       await until(() => got.some(({ body }) => body.data.request_id === request_id))
     }

@@ -97,7 +97,7 @@ test('a ring says whose halves do not fit, whose name is wrong, and whose retire
     'or no date': { ...ring, retired: [{ ...old, retired_at: 'yesterday' }] },
     'is twice in it': { ...ring, retired: [old, old] },
   }
-  for (const [words, value] of Object.entries(wrong)) assert.throws(() => ringFrom(JSON.stringify(value)), new RegExp(words), words)
+  for (const [message, value] of Object.entries(wrong)) assert.throws(() => ringFrom(JSON.stringify(value)), new RegExp(message), message)
   for (const text of ['', '{', 'null', '[]', '1', '{"v":1,"current":{},"retired":[]}']) assert.throws(() => ringFrom(text))
   assert.equal(rotateRing(newRing(LATER), AT).retired[0]!.retired_at, LATER, 'a clock that stepped back retires nothing before it was made')
 })

@@ -263,7 +263,7 @@ describe('a program that speaks JSON lines', () => {
 })
 
 describe('a program that does not behave', () => {
-  const rows: readonly [words: string, over: Over, error: RegExp][] = [
+  const rows: readonly [message: string, over: Over, error: RegExp][] = [
     [
       'prints 100 MB',
       { argv: node(`const s = 'x'.repeat(65535) + '\\n'; for (let i = 0; i < 1600; i++) process.stdout.write(s)`) },
@@ -298,8 +298,8 @@ describe('a program that does not behave', () => {
       /printed more than 10 MiB/,
     ],
   ]
-  for (const [words, over, error] of rows)
-    test(`${words}: the run fails with the reason, and the person is asked`, async () => {
+  for (const [message, over, error] of rows)
+    test(`${message}: the run fails with the reason, and the person is asked`, async () => {
       const { world, worker, task_id } = await employed(over)
       const run = await ended(world, task_id)
       assert.equal(run.state, 'failed')
@@ -373,7 +373,7 @@ describe('a command-line agent', () => {
 })
 
 describe("the operator's file", () => {
-  const rows: readonly [text: string, words: RegExp][] = [
+  const rows: readonly [text: string, message: RegExp][] = [
     ['{', /agents\.json: /],
     ['{"agents":{"devin":{"command":["x"]}}}', /devin: the id of an agent begins with agent_/],
     ['{"agents":{"agent_a":{}}}', /agent_a: command is required/],
@@ -385,11 +385,11 @@ describe("the operator's file", () => {
     ['{"agents":{"agent_a":{"command":["x"],"concurrency":0}}}', /agent_a: concurrency/],
     ['{"agents":{"agent_a":{"command":["x"],"env":{"A":1}}}}', /agent_a: env\.A must be text/],
   ]
-  for (const [text, words] of rows)
+  for (const [text, message] of rows)
     test(`is refused with a sentence: ${text}`, () => {
       const path = join(folder, 'agents.json')
       writeFileSync(path, text)
-      assert.throws(() => readAgents(path, {}), words)
+      assert.throws(() => readAgents(path, {}), message)
     })
 
   test('a profile brings its own command', () => {

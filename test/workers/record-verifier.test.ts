@@ -181,7 +181,7 @@ function watched(path: string, from: Marker = NOTHING_VERIFIED) {
   const clock = manualClock()
   const saved: Marker[] = []
   const told: string[] = []
-  const log = { ...silent, error: (_: object, words: string) => void told.push(words) }
+  const log = { ...silent, error: (_: object, message: string) => void told.push(message) }
   const file = { read: () => Promise.resolve(null), write: (marker: Marker) => Promise.resolve(void saved.push(marker)) }
   return { store, clock, saved, told, verifier: runVerifier(store, from, file, clock, log) }
 }

@@ -47,7 +47,7 @@ async function startLoop(t: TestContext, argv: readonly [string, ...string[]]) {
     clock: realClock,
     againMs: 60_000,
     note: () => undefined,
-    trouble: (words) => troubles.push(words),
+    trouble: (message) => troubles.push(message),
   })
   t.after(() => loop.stop())
   const stateOf = async (task_id: string): Promise<string> => (await call('alice', 'collaboration/task.get', { task_id })).task.state

@@ -173,7 +173,7 @@ describe('a webhook', () => {
 
 describe('a post', () => {
   const say = (url: string, options: Partial<WebhookOptions> = {}) => post(url, {}, '{}', { ...usual, ...options })
-  const rows: readonly [words: string, answer: Answer, status: number | null, error: string | null][] = [
+  const rows: readonly [message: string, answer: Answer, status: number | null, error: string | null][] = [
     [
       'a redirect is not followed',
       (_, r) => void r.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
@@ -195,8 +195,8 @@ describe('a post', () => {
     ],
     ['garbage in a good answer is ignored', (_, r) => void r.writeHead(200).end('\0\0<<<not json'), 200, null],
   ]
-  for (const [words, answer, status, error] of rows)
-    test(words, async () => {
+  for (const [message, answer, status, error] of rows)
+    test(message, async () => {
       const { url } = await receiver(answer)
       const posted = await say(url)
       assert.deepEqual([posted.status, posted.error], [status, error])

@@ -49,7 +49,7 @@ export function guest(profile: object, policies: object): Guest {
 
   return {
     async start() {
-      const words = [
+      const message = [
         '--data',
         DATA,
         '--board',
@@ -61,7 +61,7 @@ export function guest(profile: object, policies: object): Guest {
         '--log',
         'warn',
       ]
-      daemon = spawn(process.execPath, ['/app/daemon/main.js', ...words], { uid: USER, gid: GROUP, stdio: ['ignore', 'pipe', 'inherit'] })
+      daemon = spawn(process.execPath, ['/app/daemon/main.js', ...message], { uid: USER, gid: GROUP, stdio: ['ignore', 'pipe', 'inherit'] })
       let said = ''
       for await (const part of daemon.stdout!.setEncoding('utf8')) {
         said += part

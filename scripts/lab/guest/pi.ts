@@ -23,8 +23,8 @@ const session = await lab.session()
 const { check } = lab
 
 /** One line to the host, one line of so many characters back. */
-async function host(words: string, chars: number): Promise<string> {
-  const data = Buffer.from(`${words}\n`).toString('base64')
+async function host(message: string, chars: number): Promise<string> {
+  const data = Buffer.from(`${message}\n`).toString('base64')
   const { data: back } = await session.result('uart.exchange', { port: 'host', data, len: chars + 1, timeout_ms: 30_000 })
   return Buffer.from(String(back), 'base64').toString().trim()
 }

@@ -24,7 +24,7 @@ const lab = guest(
       '27': { name: 'BUTTON', direction: 'in', chip, offset: 27 },
       '40': { name: 'GONE', direction: 'out', chip: `/dev/${env('SIM2_CHIP')}`, offset: 0, safe: 0 },
     },
-    interlocks: [{ never: { '22': 1, '23': 1 }, words: 'never both valves' }],
+    interlocks: [{ never: { '22': 1, '23': 1 }, message: 'never both valves' }],
     i2c: {
       [stub]: {
         path: `/dev/i2c-${stub}`,

@@ -5,9 +5,9 @@ import { deviceUp, up, wordsForDevice, wordsForUp } from './serve.ts'
 const argv = process.argv.slice(2)
 // A program of an agent starts neither: the command line says why.
 const isAgent = markedAgent(process.env) !== null
-const words = isAgent ? null : wordsForUp(argv)
+const message = isAgent ? null : wordsForUp(argv)
 const daemon = isAgent ? null : wordsForDevice(argv)
-if (words) await up(words)
+if (message) await up(message)
 else if (daemon) await deviceUp(daemon)
 else {
   const { run } = await import('./run-command.ts')

@@ -72,12 +72,12 @@ const FRAME_MS = 80
 /** A faster answer needs no sign that it goes on. */
 const PATIENCE_MS = 400
 
-export type Progress = { say(words: string): void; stop(): void }
+export type Progress = { say(message: string): void; stop(): void }
 
 /** One line on the terminal's error output that says what is under way; nothing at all where there is no terminal. */
-export function startProgress(err: Output, words: string): Progress {
+export function startProgress(err: Output, message: string): Progress {
   if (err.isTTY !== true) return { say() {}, stop() {} }
-  let shown = words
+  let shown = message
   let frame = 0
   let isDrawn = false
   const draw = (): void => {

@@ -8,7 +8,7 @@ import { ConfigError } from '../server/settings/config.ts'
 export type ApprovalKeys = { verify(receipt: unknown, request: unknown): Promise<ReceiptVerdict> }
 
 export const noApprovalKeys: ApprovalKeys = {
-  verify: () => Promise.resolve({ ok: false, words: 'the daemon has no keys to check it with (--approval-keys)' }),
+  verify: () => Promise.resolve({ ok: false, message: 'the daemon has no keys to check it with (--approval-keys)' }),
 }
 
 export function approvalKeys(path: string): ApprovalKeys {
@@ -32,7 +32,7 @@ export function approvalKeys(path: string): ApprovalKeys {
   return {
     async verify(receipt, request) {
       const verdict = await verifyReceipt(receipt, { jwks: read(), request })
-      return verdict.ok ? { ok: true, claims: verdict.claims as unknown as Value } : { ok: false, words: verdict.words }
+      return verdict.ok ? { ok: true, claims: verdict.claims as unknown as Value } : { ok: false, message: verdict.words }
     },
   }
 }

@@ -19,46 +19,46 @@ export type DeviceConfig = {
   readonly log: LogLevel
 }
 
-type Setting = { readonly flag: string; readonly env: string; readonly value: string; readonly words: string }
+type Setting = { readonly flag: string; readonly env: string; readonly value: string; readonly help: string }
 export const deviceSettings: readonly Setting[] = [
-  { flag: 'data', env: 'COUNTERSIGN_DEVICE_DATA', value: '<folder>', words: 'the folder that holds everything; ./device by default' },
-  { flag: 'board', env: 'COUNTERSIGN_DEVICE_BOARD', value: '<simulated|linux>', words: 'the board; simulated by default' },
+  { flag: 'data', env: 'COUNTERSIGN_DEVICE_DATA', value: '<folder>', help: 'the folder that holds everything; ./device by default' },
+  { flag: 'board', env: 'COUNTERSIGN_DEVICE_BOARD', value: '<simulated|linux>', help: 'the board; simulated by default' },
   {
     flag: 'profile',
     env: 'COUNTERSIGN_DEVICE_PROFILE',
     value: '<file>',
-    words: "lines, buses, ports and limits; the board's own by default",
+    help: "lines, buses, ports and limits; the board's own by default",
   },
-  { flag: 'policies', env: 'COUNTERSIGN_DEVICE_POLICIES', value: '<file>', words: 'the policies of clients; by default one, `default`' },
+  { flag: 'policies', env: 'COUNTERSIGN_DEVICE_POLICIES', value: '<file>', help: 'the policies of clients; by default one, `default`' },
   {
     flag: 'socket',
     env: 'COUNTERSIGN_DEVICE_SOCKET',
     value: '<path|off>',
-    words: 'the Unix socket; device.sock in the data folder by default',
+    help: 'the Unix socket; device.sock in the data folder by default',
   },
-  { flag: 'listen', env: 'COUNTERSIGN_DEVICE_LISTEN', value: '<host:port>', words: 'TCP with mutual TLS; off by default' },
-  { flag: 'wss', env: 'COUNTERSIGN_DEVICE_WSS', value: '<host:port>', words: 'WebSocket with mutual TLS, path /hacp; off by default' },
-  { flag: 'tls-cert', env: 'COUNTERSIGN_DEVICE_TLS_CERT', value: '<file>', words: 'the certificate of the daemon' },
-  { flag: 'tls-key', env: 'COUNTERSIGN_DEVICE_TLS_KEY', value: '<file>', words: 'its key' },
+  { flag: 'listen', env: 'COUNTERSIGN_DEVICE_LISTEN', value: '<host:port>', help: 'TCP with mutual TLS; off by default' },
+  { flag: 'wss', env: 'COUNTERSIGN_DEVICE_WSS', value: '<host:port>', help: 'WebSocket with mutual TLS, path /hacp; off by default' },
+  { flag: 'tls-cert', env: 'COUNTERSIGN_DEVICE_TLS_CERT', value: '<file>', help: 'the certificate of the daemon' },
+  { flag: 'tls-key', env: 'COUNTERSIGN_DEVICE_TLS_KEY', value: '<file>', help: 'its key' },
   {
     flag: 'tls-client-ca',
     env: 'COUNTERSIGN_DEVICE_TLS_CLIENT_CA',
     value: '<file>',
-    words: 'the authority of the certificates that clients have, and a list of those that it revoked',
+    help: 'the authority of the certificates that clients have, and a list of those that it revoked',
   },
   {
     flag: 'approval-keys',
     env: 'COUNTERSIGN_DEVICE_APPROVAL_KEYS',
     value: '<file>',
-    words: 'keys (JWKS) of the server whose approvals count',
+    help: 'keys (JWKS) of the server whose approvals count',
   },
-  { flag: 'plugins', env: 'COUNTERSIGN_DEVICE_PLUGINS', value: '<folder>', words: 'modules with further tools' },
-  { flag: 'log', env: 'COUNTERSIGN_LOG', value: '<level>', words: 'silent, error, warn, info or debug; info by default' },
+  { flag: 'plugins', env: 'COUNTERSIGN_DEVICE_PLUGINS', value: '<folder>', help: 'modules with further tools' },
+  { flag: 'log', env: 'COUNTERSIGN_LOG', value: '<level>', help: 'silent, error, warn, info or debug; info by default' },
 ]
 
 export const deviceHelp = (): string =>
   `Usage: countersign device up [options]\n\nThe hardware daemon, in the foreground.\n\nOptions:\n${deviceSettings
-    .map(({ flag, env, value, words }) => `  ${`--${flag} ${value}`.padEnd(28)} ${words} (${env})\n`)
+    .map(({ flag, env, value, help }) => `  ${`--${flag} ${value}`.padEnd(28)} ${help} (${env})\n`)
     .join('')}`
 
 const LEVELS: readonly LogLevel[] = ['silent', 'error', 'warn', 'info', 'debug']

@@ -60,7 +60,7 @@ export type OpenHarness = {
   onChange(kind: string, then: (id: string) => void): () => void
   /** The submission, with its sealed parts. */
   submissionOf(session: string): Promise<{ readonly intent?: unknown; readonly inputs?: unknown }>
-  report(error: unknown, words: string): void
+  report(error: unknown, message: string): void
   stop(): Promise<void>
 }
 
@@ -86,7 +86,7 @@ function settingsOf(options: HarnessOptions) {
   const usual: Record<string, string> = { ...KEPT_USUAL, ...TIMES_USUAL }
   const settings = harnessSettings(
     (flag) => ({ value: given[flag] ?? usual[flag] ?? '', name: NAMES[flag] ?? flag }),
-    (words) => new TypeError(words),
+    (message) => new TypeError(message),
   )
   if (settings === null) throw new TypeError('url must be a URL such as amqp://user:password@host/hcp')
   return settings
@@ -181,7 +181,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
       const { submission, sealed } = (await store.read([keyOf(Task, session)]))[0]!.value as Task
       return unseal({ notary }, submission, sealed)
     },
-    report: (error, words) => log.error({ err: error }, words),
+    report: (error, message) => log.error({ err: error }, message),
     stop: () =>
       (stopped ??= (async () => {
         for (const step of undo.toReversed()) await step()

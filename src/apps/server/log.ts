@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs'
 import type { LogLevel } from './settings/config.ts'
 
-type Say = { (words: string): void; (fields: object, words?: string): void }
+type Say = { (message: string): void; (fields: object, message?: string): void }
 const levels = ['debug', 'info', 'warn', 'error', 'fatal'] as const
 type Level = (typeof levels)[number]
 /** `level`: the lowest that is written. `child`: the same log, with these fields on every line. */
@@ -30,8 +30,8 @@ export function createLog(level: LogLevel, write: (line: string) => void = toStd
     const sayAt = (at: Level, index: number): Say =>
       index < from
         ? () => undefined
-        : (first: string | object, words?: string) => {
-            const [fields, msg] = typeof first === 'string' ? [{}, first] : [first, words]
+        : (first: string | object, message?: string) => {
+            const [fields, msg] = typeof first === 'string' ? [{}, first] : [first, message]
             write(`${lineOf({ level: at, time: new Date().toISOString(), ...always, ...fields, ...(msg === undefined ? {} : { msg }) })}\n`)
           }
     const said = Object.fromEntries(levels.map((at, index) => [at, sayAt(at, index)])) as Record<Level, Say>

@@ -50,26 +50,26 @@ async function run(config: Config, client: string): Promise<void> {
   const key = hasKey ? `The admin key is in ${adminKey}` : `There is no admin key in ${data}: the first server of this database made it`
   const page = config.web === 'off' || isPageBuilt() ? '' : 'The page in the browser is not built here: `npm start` builds it.\n'
   // In one piece: a program that reads it through a pipe gets all of it with the first line.
-  process.stdout.write(`countersign ready ${server.url}\n${way.words}\n${page}${key}\n${steps}`)
+  process.stdout.write(`countersign ready ${server.url}\n${way.message}\n${page}${key}\n${steps}`)
   log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data, version }, 'ready')
 }
 
 const untold = {
-  words: 'The login link of the owner is printed at a terminal only: start with --link, or make one with `countersign login --link`.',
+  message: 'The login link of the owner is printed at a terminal only: start with --link, or make one with `countersign login --link`.',
   hasLink: true,
 }
 
 /** How the owner gets in. A disk without room for a link is no reason not to serve. */
-async function wayIn(server: Server, log: Logger): Promise<{ readonly words: string; readonly hasLink: boolean }> {
+async function wayIn(server: Server, log: Logger): Promise<{ readonly message: string; readonly hasLink: boolean }> {
   try {
-    if (server.quiet) return { words: `Read-only: ${server.quiet.why}; ${server.quiet.next}.`, hasLink: false }
+    if (server.quiet) return { message: `Read-only: ${server.quiet.why}; ${server.quiet.next}.`, hasLink: false }
     const link = await server.ownerLink()
-    if (link === null) return { words: 'There is no login link: the owner is switched off.', hasLink: false }
-    return { words: `Log in as the owner in a browser (works once, ${LINK_MINUTES} minutes):\n${link}`, hasLink: true }
+    if (link === null) return { message: 'There is no login link: the owner is switched off.', hasLink: false }
+    return { message: `Log in as the owner in a browser (works once, ${LINK_MINUTES} minutes):\n${link}`, hasLink: true }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     log.warn({ code: error.code }, `no login link could be made: ${error.message}`)
-    return { words: 'No login link could be made; the log says why.', hasLink: false }
+    return { message: 'No login link could be made; the log says why.', hasLink: false }
   }
 }
 

@@ -5,7 +5,7 @@ import { URL_USUAL } from './settings/config.ts'
 import { OWNER } from './folder/first-start.ts'
 
 type Started = { readonly url: string; readonly data: string; readonly hasOwner: boolean; readonly hasKey: boolean }
-type Step = readonly [command: string, words: string]
+type Step = readonly [command: string, message: string]
 
 /** `client` is how the command line is called here. */
 export function nextSteps({ url, data, hasOwner, hasKey }: Started, client: string, cwd: string): string {
@@ -22,5 +22,5 @@ export function nextSteps({ url, data, hasOwner, hasKey }: Started, client: stri
   else if (hasOwner) steps.unshift([`${client} login --as ${OWNER}`, 'log in as the owner'])
   if (places.length > 0) steps.unshift([`export ${places.join(' ')}`, 'where this server is'])
   const width = Math.max(...steps.map(([command]) => command.length))
-  return `Next, in another terminal:\n${steps.map(([command, words]) => `  ${command.padEnd(width)}  # ${words}\n`).join('')}`
+  return `Next, in another terminal:\n${steps.map(([command, message]) => `  ${command.padEnd(width)}  # ${message}\n`).join('')}`
 }

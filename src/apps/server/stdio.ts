@@ -6,8 +6,8 @@ import { startServer } from './server.ts'
 
 async function run(config: Config): Promise<void> {
   const log = createLog(config.log)
-  const die = (words: string) => (error: unknown) => {
-    log.fatal({ err: error }, words)
+  const die = (message: string) => (error: unknown) => {
+    log.fatal({ err: error }, message)
     process.exit(1)
   }
   process.on('uncaughtException', die('an uncaught error'))

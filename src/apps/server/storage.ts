@@ -107,10 +107,10 @@ function openStore(folder: DataFolder, config: StorageParts['config'], options: 
       bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
     })
   } catch (error) {
-    const words = (error as Error).message
+    const message = (error as Error).message
     const mayBeFull = FULL.has(((error as { errcode?: number }).errcode ?? 0) & 0xff)
-    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${words} (${database})`)
-    log.warn({}, `the disk seems to be full (${words}): the reserve in the data folder was given up to open the database`)
+    if (!mayBeFull || !reserve.giveUp()) throw new StartError(`the database cannot be opened: ${message} (${database})`)
+    log.warn({}, `the disk seems to be full (${message}): the reserve in the data folder was given up to open the database`)
   }
   return openStore(folder, config, options, log)
 }

@@ -38,8 +38,8 @@ export type { HttpBounds } from './connections/bounds.ts'
 
 export type HttpLog = {
   readonly level: string
-  debug(fields: object, words: string): void
-  error(fields: object, words: string): void
+  debug(fields: object, message: string): void
+  error(fields: object, message: string): void
 }
 
 export type HttpOptions = {

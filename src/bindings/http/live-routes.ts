@@ -39,7 +39,7 @@ type Wiring = {
   readonly kernel: Kernel
   readonly guard: Guard
   readonly live?: LiveOptions | undefined
-  readonly log: { error(fields: object, words: string): void }
+  readonly log: { error(fields: object, message: string): void }
   readonly unsent: Unsent
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>

@@ -64,7 +64,7 @@ export const internalFailure: Failure = {
 
 type Failing = {
   readonly kernel: { readonly codes: Readonly<Record<string, Fault>> }
-  readonly log: { error(fields: object, words: string): void }
+  readonly log: { error(fields: object, message: string): void }
 }
 /** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
 export function errorResponse(error: unknown, path: string, { kernel, log }: Failing): Failure {

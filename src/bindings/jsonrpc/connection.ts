@@ -1,6 +1,6 @@
 // One connection of lines: JSON messages in, one answer a line out. Nothing is read that there is no room for: beyond a number of calls under
 // way or of bytes that the other side has not taken, its own buffer fills up and it waits. It knows no method and no refusal: whose wire it
-// is says what a message means (`Answering`) and in which words lines are refused (`Wire`).
+// is says what a message means (`Answering`) and how lines are refused (`Wire`).
 import type { Readable, Writable } from 'node:stream'
 import { refusedJson } from '#kernel/codec/refused-json.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -21,7 +21,7 @@ export type ConnectionBounds = {
 export type Wire<Failure> = {
   readonly bounds: ConnectionBounds
   readonly unsent: Unsent
-  readonly words: {
+  readonly refusals: {
     notJson(message: string): Failure
     tooLong(bytesMax: number): Failure
     badBatch(callsMax: number): Failure
@@ -125,7 +125,7 @@ function work<F>(connection: Connection<F>): void {
     connection.working = false
   }
   if (connection.state !== 'open') return
-  if (lines.tooLong) return fail(connection, wire.words.tooLong(wire.bounds.lineBytes))
+  if (lines.tooLong) return fail(connection, wire.refusals.tooLong(wire.bounds.lineBytes))
   if (!hasRoom(connection)) {
     peer.input.pause()
     connection.begunAt = null
@@ -171,22 +171,22 @@ function receive<F>(connection: Connection<F>, line: Uint8Array): void {
 
 /** A sender that waits for its id hears of it under that id. */
 function refuse<F>(connection: Connection<F>, line: Uint8Array, reason: string): void {
-  const { words, bounds } = connection.wire
+  const { refusals, bounds } = connection.wire
   const refused = refusedJson(line)
-  if (refused === null) return send(connection, words.line(words.notJson(reason)))
+  if (refused === null) return send(connection, refusals.line(refusals.notJson(reason)))
   const { value, repeatsId } = refused
   if (!Array.isArray(value)) {
-    const answer = words.refused(value, repeatsId(), reason)
+    const answer = refusals.refused(value, repeatsId(), reason)
     return answer === null ? undefined : send(connection, answer)
   }
-  if (value.length > bounds.batch) return send(connection, words.line(words.badBatch(bounds.batch)))
-  const all = value.map((message, i) => words.refused(message, repeatsId(i), reason)).filter((answer) => answer !== null)
+  if (value.length > bounds.batch) return send(connection, refusals.line(refusals.badBatch(bounds.batch)))
+  const all = value.map((message, i) => refusals.refused(message, repeatsId(i), reason)).filter((answer) => answer !== null)
   if (all.length > 0) send(connection, `[${all.join(',')}]`)
 }
 
 function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): void {
-  const { bounds, words } = connection.wire
-  if (batch.length === 0 || batch.length > bounds.batch) return send(connection, words.line(words.badBatch(bounds.batch)))
+  const { bounds, refusals } = connection.wire
+  if (batch.length === 0 || batch.length > bounds.batch) return send(connection, refusals.line(refusals.badBatch(bounds.batch)))
   connection.underWay += batch.length
   let chars = 0
   // The first answers wait for the last one: all of them are kept meanwhile.
@@ -257,7 +257,7 @@ function hold<F>({ wire, peer, own }: Connection<F>, chars: number): void {
 /** Says why, answers what was taken, and ends. */
 export function fail<F>(connection: Connection<F>, failure: F): void {
   if (connection.state !== 'open') return
-  send(connection, connection.wire.words.line(failure))
+  send(connection, connection.wire.refusals.line(failure))
   drain(connection, failure)
 }
 

@@ -40,7 +40,7 @@ export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   readonly unsent?: Unsent
   readonly bounds?: Partial<JsonRpcBounds>
 }
-const words: Wire<Failure>['words'] = {
+const refusals: Wire<Failure>['refusals'] = {
   notJson,
   refused: refusedLine,
   tooLong: (bytesMax) => tooLarge(`a line has at most ${bytesMax} bytes`),
@@ -67,7 +67,7 @@ export function createJsonRpc({
   bounds: given,
 }: JsonRpcOptions): JsonRpcServer {
   const bounds = { ...usualBounds, ...given }
-  const wire: Wire<Failure> = { bounds, unsent, words }
+  const wire: Wire<Failure> = { bounds, unsent, refusals }
   const shared: Shared = { kernel, authenticate, log, wire, followsMax: bounds.follows, methods: methodsOf(kernel, metrics) }
   const sessions = new Set<Session>()
   const sockets = new Set<Session>()

@@ -80,8 +80,8 @@ function partsOf(params: object): Parts {
   return { input, credential: token === undefined ? undefined : { kind: 'bearer', token }, key: idempotencyKeyOf(key, field, { field }) }
 }
 
-function refuse(field: string, words: string): never {
-  throw new Refusal('INVALID_REQUEST', `${field} ${words}`, { field })
+function refuse(field: string, message: string): never {
+  throw new Refusal('INVALID_REQUEST', `${field} ${message}`, { field })
 }
 
 const AuthenticateInput = t.Object({ token: t.String() })

@@ -23,7 +23,7 @@ export type Method = (called: Called) => Promise<string | null>
 export type Shared = {
   readonly kernel: Kernel
   readonly authenticate: Authenticate
-  readonly log: { error(fields: object, words: string): void }
+  readonly log: { error(fields: object, message: string): void }
   readonly wire: Wire<Failure>
   readonly followsMax: number
   readonly methods: ReadonlyMap<string, Method>

@@ -73,7 +73,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
   let farewell = 'the server is stopping'
   let linger: NodeJS.Timeout | undefined
 
-  const say = (words: object, taken?: () => void): void => ws.send(JSON.stringify(words), taken)
+  const say = (message: object, taken?: () => void): void => ws.send(JSON.stringify(message), taken)
 
   function leave(): void {
     isOver = true

@@ -81,8 +81,8 @@ export function failureOf(error: unknown): Failure | null {
     return failure(KEY, 'idempotency_mismatch', 'Idempotency key reused', 'the key was used before with another body')
   const known = table[code] ?? (code === 'CONFLICT' ? table['BUSY'] : undefined)
   if (!known) return null
-  const [number, word, words] = known
-  return { code: number, message: words, data: { reason: message, ...details, code: word } }
+  const [number, word, title] = known
+  return { code: number, message: title, data: { reason: message, ...details, code: word } }
 }
 
 export const resultLine = (id: Id, result: unknown): string =>

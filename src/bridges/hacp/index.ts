@@ -30,7 +30,7 @@ export type HacpOptions = {
   readonly version: string
   readonly key: { readonly jwk: object; sign(claims: object): string }
   readonly audit: { amiss(): string | null; head(): { readonly seq: number; readonly hash: string } }
-  readonly log: { error(fields: object, words: string): void }
+  readonly log: { error(fields: object, message: string): void }
   hasWork(session_id: string): boolean
   released(session_id: string): Promise<void>
   idleMsOf(policy: string): number
@@ -73,14 +73,14 @@ const usual: ConnectionBounds & Times = {
 
 export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): HacpServer {
   const bounds = { ...usual, ...options.bounds }
-  const words = {
+  const refusals = {
     notJson: failures.notJson,
     tooLong: failures.tooLarge,
     badBatch: failures.badBatch,
     refused: refusedLine,
     line: (failure: Failure) => failures.failureLine(null, failure),
   }
-  const wire: Wire<Failure> = { bounds, unsent: createUnsent(), words }
+  const wire: Wire<Failure> = { bounds, unsent: createUnsent(), refusals }
   const sessions = createSessions(kernel.now, options.hasWork)
   const events = createTaskEvents(kernel, tail)
   const methods = methodsOf({ kernel, options, sessions, events })
@@ -116,7 +116,7 @@ export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): Ha
     accept(peer, policy, subject) {
       if (open.size >= bounds.connections) {
         peer.output.on('error', () => undefined)
-        peer.output.end(`${words.line(failures.connectionsFull(bounds.connections))}\n`, () => peer.destroy())
+        peer.output.end(`${refusals.line(failures.connectionsFull(bounds.connections))}\n`, () => peer.destroy())
         return
       }
       const actor: Actor = { id: principalOf(policy, subject), kind: 'agent', projects: 'all' }

@@ -30,8 +30,8 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
     kernel.call(`hardware/${name}`, parse(inputs.get(name)!.input, params), actor, key === undefined ? {} : { key })
 
   function refuseUnaudited(): void {
-    const words = options.audit.amiss()
-    if (words !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${words}: nothing is done until that is mended`)
+    const message = options.audit.amiss()
+    if (message !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${message}: nothing is done until that is mended`)
   }
   /** A method of a session: the connection may use it, and nothing else is believed about it. */
   const inSession =

@@ -8,7 +8,7 @@ import { connect, type Link, type LinkOptions } from './link.ts'
 export type HarnessOptions = Omit<LinkOptions, 'log'> & {
   readonly kernel: Kernel
   readonly clock: Clock
-  readonly log: LinkOptions['log'] & { error(fields: object, words: string): void }
+  readonly log: LinkOptions['log'] & { error(fields: object, message: string): void }
 }
 export type Harness = Pick<Link, 'state' | 'problem' | 'publish'> & { stop(): Promise<void> }
 

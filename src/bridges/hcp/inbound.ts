@@ -10,7 +10,7 @@ import { commandQueue, DEAD, isUuid, type Envelope } from '#protocols/harness/en
 import { readMessage, type DeadReason } from '#protocols/harness/wire.ts'
 import type { Arrived, Handler, Link, Verdict } from './link.ts'
 
-type Log = { warn(fields: object, words: string): void; error(fields: object, words: string): void }
+type Log = { warn(fields: object, message: string): void; error(fields: object, message: string): void }
 type Outcome = {
   readonly outcome: 'taken' | 'duplicate' | 'dead' | 'dropped'
   readonly reason: DeadReason | null
@@ -68,8 +68,8 @@ export function inbound({ id, kernel, clock, link, log: given }: InboundOptions)
 
   /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
   async function failed(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
-    const words = error instanceof Error ? error.message : String(error)
-    log.error(`${arrived.user_id} failed`, { message_id, error: words }, 'a message could not be taken')
+    const message = error instanceof Error ? error.message : String(error)
+    log.error(`${arrived.user_id} failed`, { message_id, error: message }, 'a message could not be taken')
     try {
       const { tries } = (await kernel.call('harness/message.tried', { message_id }, SYSTEM)) as { tries: number }
       if (tries >= limits.harnessTriesMax) return await bury(arrived, 'failed', `it could not be taken in ${tries} tries`)

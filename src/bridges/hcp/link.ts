@@ -9,8 +9,8 @@ import { queueOptions, topologyOf, type QueueKind, type TopologyMode } from './t
 export type LinkState = 'connecting' | 'connected' | 'blocked' | 'unbound'
 export type LinkTls = { readonly ca?: string | undefined; readonly cert?: string | undefined; readonly key?: string | undefined }
 export type LinkLog = {
-  info(fields: object, words: string): void
-  warn(fields: object, words: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
 }
 export type LinkOptions = {
   readonly id: string

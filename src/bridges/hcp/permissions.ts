@@ -13,7 +13,7 @@ export type PermissionOptions = {
 }
 
 /** A call of rabbitmqctl. `definitions`: its last word is a file with these. */
-export type Statement = { readonly command: readonly string[]; readonly definitions?: object; readonly user?: string }
+export type Statement = { readonly words: readonly string[]; readonly definitions?: object; readonly user?: string }
 
 type Rights = { readonly configure: string; readonly write: string; readonly read: string }
 const EXCHANGES = 'hcp\\.(commands|events|dead)'
@@ -68,16 +68,16 @@ export function statementsFor(options: PermissionOptions): Statement[] {
   const { vhost, ids, locked, eventBytesMax } = options
   const policy = { 'max-length-bytes': eventBytesMax, overflow: 'reject-publish' }
   return [
-    { command: ['add_vhost', vhost] },
-    ...ids.map((id) => ({ command: ['add_user', id], user: id })),
-    ...(locked ? [{ command: ['import_definitions'], definitions: topologyFor(options) }] : []),
+    { words: ['add_vhost', vhost] },
+    ...ids.map((id) => ({ words: ['add_user', id], user: id })),
+    ...(locked ? [{ words: ['import_definitions'], definitions: topologyFor(options) }] : []),
     ...ids.flatMap((id) => {
       const { configure, write, read } = rightsOf(id, locked)
       return [
-        { command: ['set_permissions', '-p', vhost, id, configure, write, read] },
-        { command: ['set_topic_permissions', '-p', vhost, id, EVENTS, '.*', `^${id}\\.#$`] },
+        { words: ['set_permissions', '-p', vhost, id, configure, write, read] },
+        { words: ['set_topic_permissions', '-p', vhost, id, EVENTS, '.*', `^${id}\\.#$`] },
       ]
     }),
-    { command: ['set_policy', '-p', vhost, 'hcp-events', '^hcp\\.evt\\.', JSON.stringify(policy), '--apply-to', 'queues'] },
+    { words: ['set_policy', '-p', vhost, 'hcp-events', '^hcp\\.evt\\.', JSON.stringify(policy), '--apply-to', 'queues'] },
   ]
 }

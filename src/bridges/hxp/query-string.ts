@@ -10,7 +10,7 @@ const LIST_MAX = 100
 /** A larger number than there are items means all of them. */
 const ENOUGH = 999_999_999
 
-const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', `${field} ${words}`, { field })
+const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', `${field} ${message}`, { field })
 
 function countIn(query: URLSearchParams, name: string, from: number, to: number): number | undefined {
   const value = query.get(name)

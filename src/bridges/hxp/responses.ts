@@ -9,12 +9,12 @@ import type { Unsent } from '#bindings/shared/unsent-answers.ts'
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
 /** Our codes in the words that clients know; every other code is its own word in small letters. */
-const words: Readonly<Record<string, string>> = {
+const names: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: 'unauthorized',
   QUOTA_EXCEEDED: 'rate_limited',
   BUSY: 'unavailable',
 }
-const wordOf = (code: string): string => words[code] ?? code.toLowerCase()
+const wordOf = (code: string): string => names[code] ?? code.toLowerCase()
 
 const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as const
 
@@ -49,7 +49,7 @@ export const wrongKind = (kind: 'agent' | 'human'): TransportRefusal =>
     { 'www-authenticate': ASK_FOR_CREDENTIAL[1] },
   )
 export const notJson = (): TransportRefusal => new TransportRefusal(415, 'INVALID_REQUEST', 'the body must be application/json')
-export const notFound = (words: string): Answer => errorAnswer(404, 'not_found', words, {}, [])
+export const notFound = (message: string): Answer => errorAnswer(404, 'not_found', message, {}, [])
 export const tooLarge = (bytesMax: number): Answer => errorAnswer(413, 'too_large', `a body has at most ${bytesMax} bytes`, {}, [])
 export const notForMethod = (method: string, allow: string): Answer =>
   errorAnswer(405, 'method_not_allowed', `${method} is not possible here; use ${allow}`, {}, ['allow', allow])

@@ -11,14 +11,14 @@ const purposes = {
   [`${PATH}/confirm`]: {
     operation: 'execution/channel.confirm',
     title: 'Confirm this address',
-    words: 'From now on you will be told at this address what waits for you.',
+    message: 'From now on you will be told at this address what waits for you.',
     button: 'Confirm',
     done: 'The address is confirmed.',
   },
   [`${PATH}/stop`]: {
     operation: 'execution/channel.stop',
     title: 'Stop these mails',
-    words: 'Nothing will be sent to this address any more.',
+    message: 'Nothing will be sent to this address any more.',
     button: 'Stop',
     done: 'Nothing will be sent to this address any more.',
   },
@@ -56,7 +56,7 @@ async function answered(host: BridgeHost, request: IncomingMessage, response: Se
   if (refused !== null) return say(refused.status, wordsPage('Not possible', refused.message))
   if (purpose === undefined) return say(404, wordsPage('Not found', BAD))
   const token = url.searchParams.get('token') ?? ''
-  if (request.method === 'GET' || request.method === 'HEAD') return say(200, buttonPage(purpose.title, purpose.words, purpose.button))
+  if (request.method === 'GET' || request.method === 'HEAD') return say(200, buttonPage(purpose.title, purpose.message, purpose.button))
   if (request.method !== 'POST') return say(405, wordsPage('Not possible', 'Open the link with a browser.'))
   try {
     await host.kernel.call(purpose.operation, { token }, SYSTEM)

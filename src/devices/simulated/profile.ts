@@ -12,7 +12,7 @@ export const simulatedProfile = {
     '27': { name: 'BUTTON', direction: 'in' },
     '5': { name: 'FAN', direction: 'out', held: 'kernel' },
   },
-  interlocks: [{ never: { '22': 1, '23': 1 }, words: 'never both valves' }],
+  interlocks: [{ never: { '22': 1, '23': 1 }, message: 'never both valves' }],
   wires: [[18, 27]],
   i2c: {
     '1': {

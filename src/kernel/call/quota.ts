@@ -35,12 +35,12 @@ export const unitsOf = (rows: number, chars: number): number =>
   1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
 
 export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now, store }: QuotaOptions): Quota {
-  const metered = (what: string, perMinute: number | null, words: string): Paying => {
+  const metered = (what: string, perMinute: number | null, message: string): Paying => {
     if (perMinute === null) return () => undefined
     // One more is let through every so many seconds.
     const details = { retry_after: Math.ceil(60 / perMinute) }
     const refuse = (): never => {
-      throw new Refusal('QUOTA_EXCEEDED', `an agent may ${words} at most ${perMinute} times a minute`, details)
+      throw new Refusal('QUOTA_EXCEEDED', `an agent may ${message} at most ${perMinute} times a minute`, details)
     }
     if (store?.isShared) {
       const take = createSharedMeter(store, what, perMinute, now)

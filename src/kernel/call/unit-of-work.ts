@@ -114,10 +114,10 @@ export function batchOf(draft: Draft): Batch {
     const value = draft.after.get(key) ?? null
     return { key, value, text: value === null ? null : textOf(value) }
   })
-  const atMost = draft.bounds.map(({ doc, index, prefix, max, words, retry_after, decidesAgain }) => ({
+  const atMost = draft.bounds.map(({ doc, index, prefix, max, message, retry_after, decidesAgain }) => ({
     prefix: prefixOf(doc, index, prefix),
     max,
-    words,
+    message,
     retry_after,
     decidesAgain,
   }))

@@ -10,8 +10,8 @@ export type PlainBounds = { readonly depth: number; readonly chars: number }
 export function plainJson(value: unknown, name: string, bounds: PlainBounds): string {
   const open = new Set<object>()
   let left = bounds.chars
-  const refuse = (words: string): never => {
-    throw new NotJson(words)
+  const refuse = (message: string): never => {
+    throw new NotJson(message)
   }
   const spend = (text: string): string => {
     left -= text.length

@@ -51,8 +51,8 @@ export function createMeter(perMinute: number, now: () => number): Meter {
 }
 
 type Level = 'warn' | 'error'
-type Log = Readonly<Record<Level, (fields: object, words: string) => void>>
-export type BoundedLog = Readonly<Record<Level, (name: string, fields: object, words: string) => void>>
+type Log = Readonly<Record<Level, (fields: object, message: string) => void>>
+export type BoundedLog = Readonly<Record<Level, (name: string, fields: object, message: string) => void>>
 
 /** Beyond so many lines a minute under one name the rest are counted, and the next line says how many there were. */
 export function boundedLog(log: Log, perMinute: number, now: () => number): BoundedLog {
@@ -60,11 +60,11 @@ export function boundedLog(log: Log, perMinute: number, now: () => number): Boun
   const unlogged = new Map<string, number>()
   const at =
     (level: Level) =>
-    (name: string, fields: object, words: string): void => {
+    (name: string, fields: object, message: string): void => {
       const missed = unlogged.get(name) ?? 0
       if (!meter.take(name)) return setBounded(unlogged, name, missed + 1, NAMES_MAX)
       unlogged.delete(name)
-      log[level](missed === 0 ? fields : { ...fields, unlogged: missed }, words)
+      log[level](missed === 0 ? fields : { ...fields, unlogged: missed }, message)
     }
   return { warn: at('warn'), error: at('error') }
 }

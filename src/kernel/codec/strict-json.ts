@@ -4,8 +4,8 @@ import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-const refuse = (words: string): never => {
-  throw new Refusal('INVALID_REQUEST', words)
+const refuse = (message: string): never => {
+  throw new Refusal('INVALID_REQUEST', message)
 }
 
 /** An object with fields: neither null nor a list. */

@@ -90,7 +90,7 @@ export type Read = {
    */
   holding(
     doc: AnyDoc,
-    words: readonly string[],
+    message: readonly string[],
     groupText: (group: string) => Promise<string>,
     rows: number,
   ): Promise<readonly string[] | null>
@@ -141,7 +141,7 @@ export type Bound = {
   readonly index: string
   readonly prefix: readonly Part[]
   readonly max: number
-  readonly words: string
+  readonly message: string
   /** Seconds after which it may be worth asking again, where that is known. */
   readonly retry_after?: number
   /** The decision has words of its own for it: a call that lost a race over the last place is decided again, and refused by them. */
@@ -176,7 +176,7 @@ export type Came = { readonly output: unknown } | { readonly refusal: Refusal }
 export type Rule<S, I = unknown> = {
   readonly code: string
   /** The rule that must hold, as a sentence. */
-  readonly words: string
+  readonly message: string
   holds(state: S, input: I, context: Context): boolean
   /** The message of the refusal: what is the case, and what to do next. */
   readonly refusal: string
@@ -185,13 +185,13 @@ export type Rule<S, I = unknown> = {
 }
 export const rule = <S, I = unknown>(
   code: string,
-  words: string,
+  message: string,
   holds: Rule<S, I>['holds'],
   refusal: string,
   refusalFor?: Rule<S, I>['refusalFor'],
 ): Rule<S, I> => ({
   code,
-  words,
+  message,
   holds,
   refusal,
   ...(refusalFor ? { refusalFor } : {}),

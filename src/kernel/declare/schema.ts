@@ -9,7 +9,7 @@ export { t }
 export type { Static, TSchema }
 
 /** One of these words. */
-export const either = <L extends string[]>(...words: L): TEnum<L> => t.Enum([...words])
+export const either = <L extends string[]>(...message: L): TEnum<L> => t.Enum([...message])
 export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
 
 /** An invalid value at or below this place is refused with this code instead of INVALID_REQUEST. */
@@ -204,9 +204,9 @@ function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   const place = path === '' ? 'the input' : path.slice(1).replaceAll('/', '.')
   const { code, node } = schemaAt(schema, path)
   const [, form] = FORM.exec(first.schemaPath) ?? []
-  const words =
+  const message =
     missing === undefined ? wordsOf(first, (form === undefined ? undefined : node?.anyOf?.[Number(form)]) ?? node) : 'is required'
-  return new Refusal(code, `${place} ${words}`, { field: path === '' ? null : place })
+  return new Refusal(code, `${place} ${message}`, { field: path === '' ? null : place })
 }
 /** A sender of something where null would do as well wants to know what is wrong with it. */
 function besidesNull(problems: Problem[]): Problem[] {

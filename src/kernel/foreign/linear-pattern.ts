@@ -30,8 +30,8 @@ const patterns = new Map<string, (text: string) => boolean>()
 export function linearPattern(pattern: string, code: string, field: string): (text: string) => boolean {
   const known = patterns.get(pattern)
   if (known) return known
-  const refuse = (words: string): never => {
-    throw new Refusal(code, `${field} ${words}`, { field })
+  const refuse = (message: string): never => {
+    throw new Refusal(code, `${field} ${message}`, { field })
   }
   if (pattern.length > PATTERN_CHARS_MAX) refuse(`has more than ${PATTERN_CHARS_MAX} characters`)
   const { parts, isNested } = weigh(pattern)
@@ -42,8 +42,8 @@ export function linearPattern(pattern: string, code: string, field: string): (te
     setBounded(patterns, pattern, test, COMPILED_MAX)
     return test
   } catch (error) {
-    const words = (error as Error).message.replace('error parsing regexp: ', '').slice(0, 200)
-    return refuse(`cannot be used: ${words}; there is no look-around and no back-reference`)
+    const message = (error as Error).message.replace('error parsing regexp: ', '').slice(0, 200)
+    return refuse(`cannot be used: ${message}; there is no look-around and no back-reference`)
   }
 }
 

@@ -116,7 +116,7 @@ export type Backend = {
   /** Rings when others may have committed something: a hint, which may come late, twice or never. */
   watch?(ring: () => void): void
   /** Told how to refuse those that wait behind a group whose outcome takes too long to find out. */
-  heldUp?(refuse: (words: string) => void): void
+  heldUp?(refuse: (message: string) => void): void
 } & Pick<Store, 'scan' | 'keys' | 'facts' | 'seals' | 'seek' | 'place' | 'close'>
 
 /**
@@ -124,4 +124,4 @@ export type Backend = {
  * does not take one of the rows. `unknown`: the way to it was lost while it committed, and it could not be asked since. `fatal`: what is on
  * the disk is unknown for good, so the process ends.
  */
-export type WriteFailure = { readonly failure: 'full' | 'refused' | 'unknown' | 'fatal'; readonly words?: string }
+export type WriteFailure = { readonly failure: 'full' | 'refused' | 'unknown' | 'fatal'; readonly message?: string }

@@ -82,11 +82,11 @@ export function refusalOf(batch: Batch, staging: Staging, sources: Sources): Ref
   for (const key of batch.create)
     if (staging.docs.has(key) ? versionOf(key, staging, sources) !== 0 : sources.isThere(key))
       return new Conflict(key, `${key} exists already`)
-  for (const { prefix, max, words, retry_after, decidesAgain } of batch.atMost) {
+  for (const { prefix, max, message, retry_after, decidesAgain } of batch.atMost) {
     if (countOf(prefix, staging, sources) + (batch.count.get(prefix) ?? 0) > max)
       return decidesAgain
-        ? new Conflict(prefix, words)
-        : new Refusal('QUOTA_EXCEEDED', words, retry_after === undefined ? { max } : { max, retry_after })
+        ? new Conflict(prefix, message)
+        : new Refusal('QUOTA_EXCEEDED', message, retry_after === undefined ? { max } : { max, retry_after })
   }
   return undefined
 }

@@ -45,7 +45,7 @@ export type Batch = {
   readonly atMost: readonly {
     readonly prefix: string
     readonly max: number
-    readonly words: string
+    readonly message: string
     readonly retry_after?: number | undefined // seconds
     readonly decidesAgain?: boolean | undefined // over the bound is a conflict, not a refusal
   }[]

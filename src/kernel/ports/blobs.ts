@@ -57,8 +57,8 @@ export const isDataUri = (uri: string): boolean => uri.startsWith('data:')
 
 /** The bytes of a data: URI (RFC 2397). `code` is what one that cannot be read is refused with. */
 export function bytesIn(uri: string, code: string, field: string): Buffer {
-  const wrong = (words: string): never => {
-    throw new Refusal(code, words, { field })
+  const wrong = (message: string): never => {
+    throw new Refusal(code, message, { field })
   }
   const comma = uri.indexOf(',')
   if (comma === -1) return wrong('a data: URI has a comma before its data')

@@ -144,8 +144,8 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
 )
 
 /** Words that somebody decides or works by; those of blanks alone would leave them guessing. */
-export function refuseBlank(words: string, field: string): void {
-  if (words.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
+export function refuseBlank(message: string, field: string): void {
+  if (message.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
 }
 
 /** There to be asked: not switched off, and still in the project. */

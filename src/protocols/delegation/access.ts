@@ -85,7 +85,7 @@ export const isItsRun = rule<OfFence, { run_id?: string }>(
 /** The same for what it does to the task. A run that has ended may still speak, until another one has followed it. */
 export const isPresentFor = rule<OfFence, OfAttempt>(
   'CONFLICT',
-  isPresentAttempt.words,
+  isPresentAttempt.message,
   ({ run, mailbox, last_run }, { attempt }) => {
     if (run === null) return true
     if (!isActive(run.state)) return run.id === last_run

@@ -30,7 +30,7 @@ export type ListedTool = Readonly<Record<string, unknown>> & {
 export type HacpClient = {
   receive(bytes: Uint8Array): void
   /** The stream has ended: calls that wait are told so. */
-  ended(words: string): void
+  ended(message: string): void
   call(method: string, params: object): Promise<unknown>
   open(): Promise<{ readonly session_id: string; readonly capabilities: readonly string[]; readonly protocol_version: string }>
   tools(session_id: string): Promise<ListedTool[]>
@@ -126,8 +126,8 @@ export function createHacpClient(name: string, version: string, write: (line: st
       lines.push(bytes)
       for (let line = lines.next(); line !== null; line = lines.next()) if (line.length > 0) take(JSON.parse(text.decode(line)) as Message)
     },
-    ended(words) {
-      over ??= words
+    ended(message) {
+      over ??= message
       for (const one of waiting.values()) one.reject(new Error(over))
       waiting.clear()
       for (const [task_id, hear] of followed) hear({ task_id, phase: 'task_finish' })

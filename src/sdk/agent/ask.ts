@@ -222,10 +222,10 @@ function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Quest
     throw new Rejected(checkpoint_id, resolution, false)
   const results = { approval: action === 'approve' ? 'approved' : undefined, choice, input }
   const result = results[kind]
-  if (result === undefined) throw new Error(`the question was answered with ${action}, without ${words[kind]}`)
+  if (result === undefined) throw new Error(`the question was answered with ${action}, without ${labels[kind]}`)
   return { result, reason: comment, edited: null, receipt: null, request: null, verified: false, resolution }
 }
-const words = { approval: 'a yes', choice: 'a choice', input: 'any input' }
+const labels = { approval: 'a yes', choice: 'a choice', input: 'any input' }
 
 /** A grant has answered: nobody was asked, and no checkpoint was there. */
 const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({

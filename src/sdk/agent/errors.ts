@@ -31,8 +31,8 @@ export type EndReason = 'cancelled' | 'handed_off' | 'stale' | 'stopping' | 'don
 export class Ended extends Error {
   override name = 'Ended'
   readonly reason: EndReason
-  constructor(reason: EndReason, words?: string | null) {
-    super(words ?? `the run is over here: ${reason}`)
+  constructor(reason: EndReason, message?: string | null) {
+    super(message ?? `the run is over here: ${reason}`)
     this.reason = reason
   }
 }

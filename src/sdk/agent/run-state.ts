@@ -40,7 +40,7 @@ export type Job = {
   isDelivered: boolean
   /** False: the messages are for a new attempt, and this one is stale. An answer that comes late says nothing. */
   receive(item: Item): boolean
-  end(reason: EndReason, words?: string | null): void
+  end(reason: EndReason, message?: string | null): void
   /** The server says that the present attempt does not hold the run: because it has ended, or because another process took it. */
   lost(): Promise<void>
   /** Throws where the run was taken again since: the answer that it came with was late. */
@@ -92,9 +92,9 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     for (const listener of listeners.splice(0)) listener()
   }
 
-  function end(reason: EndReason, words?: string | null): void {
+  function end(reason: EndReason, message?: string | null): void {
     if (over.signal.aborted) return
-    over.abort(new Ended(reason, words))
+    over.abort(new Ended(reason, message))
     tell()
   }
 

@@ -68,8 +68,8 @@ async function complete(job: Job, returned: unknown): Promise<void> {
 }
 
 async function report(job: Job, error: unknown): Promise<void> {
-  const words = error instanceof Error ? error.message || error.name : String(error)
-  const failed = { run_id: job.id, error: words.slice(0, ERROR_CHARS_MAX) || 'failed without a reason' }
+  const message = error instanceof Error ? error.message || error.name : String(error)
+  const failed = { run_id: job.id, error: message.slice(0, ERROR_CHARS_MAX) || 'failed without a reason' }
   if (job.isDelivered) return
   await job.effect(() => job.client.delegation.run.fail({ ...failed, attempt: job.attempt }, optionsFor(job, 'fail')))
 }

@@ -46,7 +46,7 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
     failed(error)
   }
   const timer = setTimeout(() => end(networkError('the server did not let the socket in')), AUTHENTICATED_MS)
-  const say = (words: object): void => socket.send(JSON.stringify(words))
+  const say = (message: object): void => socket.send(JSON.stringify(message))
   const line: Line = {
     get isOver() {
       return isOver

@@ -126,11 +126,11 @@ async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Eve
       heard()
       lines.push(value)
       for (let line = lines.next(); line !== null; line = lines.next()) {
-        const words = text.decode(line)
-        if (words === '' || words === '\r') {
+        const message = text.decode(line)
+        if (message === '' || message === '\r') {
           yield event
           event = { id: null, type: 'message', data: null }
-        } else take(event, words)
+        } else take(event, message)
       }
       if (lines.tooLong) throw networkError('the server sent a line without an end')
     }

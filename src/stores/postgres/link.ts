@@ -15,7 +15,7 @@ export type LinkOptions = {
   /** Settings of the session, each checked once it was made. */
   readonly settings?: Readonly<Record<string, string>>
   opened?(client: Client): Promise<void>
-  warned?(code: string, words: string): void
+  warned?(code: string, message: string): void
 }
 
 export type Link = {
@@ -189,8 +189,8 @@ export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(erro
 /** Null: it is no matter of the database's present state. */
 export function unavailableFor(error: unknown): Refusal | null {
   if (error instanceof Refusal) return error
-  const words = isLost(error) ? 'the database cannot be reached' : WORDS[codeOf(error)]
-  return words === undefined ? null : new StoreUnavailable(`${words}: nothing was changed`, { retry_after: 1 })
+  const message = isLost(error) ? 'the database cannot be reached' : WORDS[codeOf(error)]
+  return message === undefined ? null : new StoreUnavailable(`${message}: nothing was changed`, { retry_after: 1 })
 }
 
 /** For people who start a server or a command: what is the case, and what to do. */

@@ -65,8 +65,8 @@ export type Writing = {
   warned(code: string): void
 }
 
-const failing = (failure: WriteFailure['failure'], words: string): Error & WriteFailure =>
-  Object.assign(new Error(words), { failure, words })
+const failing = (failure: WriteFailure['failure'], message: string): Error & WriteFailure =>
+  Object.assign(new Error(message), { failure, message })
 
 export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
   const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS, time = realTime } = options
@@ -74,7 +74,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
   /** Losers of a race do not meet again at once. */
   const pauseAfter = (attempt: number): number => backoffMs(10, PAUSE_MS_MAX, attempt) * (0.5 + time.chance() / 2)
   let warnings: string[] = []
-  let refuseWaiting: ((words: string) => void) | undefined
+  let refuseWaiting: ((message: string) => void) | undefined
 
   async function transact(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void> {
     let callOff: () => void

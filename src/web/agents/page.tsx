@@ -63,17 +63,17 @@ function useRuns(project: string): readonly Run[] {
 }
 
 /** A run that was stopped did not fail. */
-function endOf({ state, reason }: Run): { readonly words: string; readonly tone: string } {
-  if (state !== 'failed') return { words: state, tone: { running: 'accent', blocked: 'warn', completed: 'ok' }[state] }
-  if (reason === 'cancelled') return { words: 'stopped', tone: '' }
-  return reason === 'handed_off' ? { words: 'handed over', tone: '' } : { words: 'failed', tone: 'bad' }
+function endOf({ state, reason }: Run): { readonly message: string; readonly tone: string } {
+  if (state !== 'failed') return { message: state, tone: { running: 'accent', blocked: 'warn', completed: 'ok' }[state] }
+  if (reason === 'cancelled') return { message: 'stopped', tone: '' }
+  return reason === 'handed_off' ? { message: 'handed over', tone: '' } : { message: 'failed', tone: 'bad' }
 }
 
 function RunRow({ run, goal, chosen }: { readonly run: Run; readonly goal: string | undefined; readonly chosen: Chosen }) {
   const nameOf = useNameOf()
   const { progress } = run
-  const { words, tone } = endOf(run)
-  const isStopped = run.state === 'failed' && words !== 'failed'
+  const { message, tone } = endOf(run)
+  const isStopped = run.state === 'failed' && message !== 'failed'
   return (
     <li data-testid="run-row" data-run-id={run.run_id} data-state={run.state}>
       <Who name={nameOf(run.agent_id)} sort="agent" />
@@ -107,7 +107,7 @@ function RunRow({ run, goal, chosen }: { readonly run: Run; readonly goal: strin
       <Percent of={progress?.percent} />
       <ProjectChip of={chosen} id={run.project_id} />
       <span className="state">
-        <span className={`chip ${tone}`}>{words}</span>
+        <span className={`chip ${tone}`}>{message}</span>
       </span>
     </li>
   )
@@ -170,7 +170,7 @@ function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card:
 export default function AgentsPage() {
   const agents = useAgents()
   const chosen = useProject()
-  const [words, setWords] = useState('')
+  const [message, setWords] = useState('')
   const runs = useRuns(chosen.project)
   const cards = useQuery({
     queryKey: ['cards', chosen.project],
@@ -182,7 +182,7 @@ export default function AgentsPage() {
     .toSorted((one, other) => (one.created_at < other.created_at ? 1 : -1))
     .slice(0, 10)
   const goals = useGoals([...live, ...ended].map(({ task_id }) => task_id))
-  const sought = words.trim().toLowerCase()
+  const sought = message.trim().toLowerCase()
   const isIn = ({ projects }: Agent): boolean => chosen.project === '' || projects.some(({ project_id }) => project_id === chosen.project)
   return (
     <Page
@@ -190,7 +190,7 @@ export default function AgentsPage() {
       about="The agents of your projects, the people who answer for them, and the work they do now."
       actions={
         <>
-          <SearchField label="Find an agent" value={words} onValue={setWords} />
+          <SearchField label="Find an agent" value={message} onValue={setWords} />
           <ProjectFilter of={chosen} />
         </>
       }

@@ -9,8 +9,8 @@ function region(kind: 'polite' | 'assertive'): HTMLElement {
   document.body.append(made)
   return made
 }
-export function announce(words: string, kind: 'polite' | 'assertive' = 'polite'): void {
+export function announce(message: string, kind: 'polite' | 'assertive' = 'polite'): void {
   const place = region(kind)
   place.textContent = ''
-  requestAnimationFrame(() => (place.textContent = words))
+  requestAnimationFrame(() => (place.textContent = message))
 }

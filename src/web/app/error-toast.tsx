@@ -4,7 +4,7 @@ import { Icon } from '../parts/icon.tsx'
 import { wordsFor } from '../server/errors.ts'
 import { announce } from './announce.ts'
 
-type Toast = { readonly id: number; readonly words: string }
+type Toast = { readonly id: number; readonly message: string }
 let toasts: readonly Toast[] = []
 let last = 0
 const listeners = new Set<() => void>()
@@ -14,9 +14,9 @@ function set(next: readonly Toast[]): void {
 }
 /** Says it until somebody takes it away. */
 export function tellError(error: unknown): void {
-  const words = typeof error === 'string' ? error : wordsFor(error)
-  announce(words, 'assertive')
-  set([...toasts.slice(-2), { id: ++last, words }])
+  const message = typeof error === 'string' ? error : wordsFor(error)
+  announce(message, 'assertive')
+  set([...toasts.slice(-2), { id: ++last, message }])
 }
 const subscribe = (listener: () => void): (() => void) => {
   listeners.add(listener)
@@ -27,10 +27,10 @@ export function ErrorToasts() {
   const shown = useSyncExternalStore(subscribe, () => toasts)
   return (
     <div className="toasts">
-      {shown.map(({ id, words }) => (
+      {shown.map(({ id, message }) => (
         <div className="toast bad" key={id} data-testid="error-toast">
           <Icon name="alert" />
-          <span className="grow">{words}</span>
+          <span className="grow">{message}</span>
           <button type="button" className="btn sm" onClick={() => set(toasts.filter((one) => one.id !== id))}>
             Close
           </button>

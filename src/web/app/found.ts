@@ -13,12 +13,12 @@ const PAUSE_MS = 150
 const WORDS_MIN = 2
 
 /** The words once nobody types any more. */
-function useSettledWords(words: string): string {
-  const [settled, setSettled] = useState(words)
+function useSettledWords(message: string): string {
+  const [settled, setSettled] = useState(message)
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(words), PAUSE_MS)
+    const timer = setTimeout(() => setSettled(message), PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [words])
+  }, [message])
   return settled
 }
 
@@ -29,9 +29,9 @@ export type Found = Omit<Command, 'group'> & {
 }
 export function useFound(typed: string): { readonly found: readonly Found[]; readonly isLooking: boolean } {
   const [, go] = useLocation()
-  const words = typed.trim().toLowerCase()
-  const isAsked = words.length >= WORDS_MIN
-  const settled = useSettledWords(words)
+  const message = typed.trim().toLowerCase()
+  const isAsked = message.length >= WORDS_MIN
+  const settled = useSettledWords(message)
   const items = useQuery({
     queryKey: ['palette', settled],
     queryFn: async () => (await call('execution/inbox.list', { text: settled, view: 'row', limit: EACH_MAX })).items,
@@ -41,9 +41,9 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
   const agents = useAgents().data ?? []
   const { projects, choose } = useProject()
   if (!isAsked) return { found: [], isLooking: false }
-  const has = (...texts: readonly string[]): boolean => words.split(/\s+/).every((word) => texts.join(' ').toLowerCase().includes(word))
+  const has = (...texts: readonly string[]): boolean => message.split(/\s+/).every((word) => texts.join(' ').toLowerCase().includes(word))
   const found: Found[] = [
-    ...(settled === words ? (items.data ?? []) : []).map(({ request_id, title, agent }) => ({
+    ...(settled === message ? (items.data ?? []) : []).map(({ request_id, title, agent }) => ({
       group: 'Inbox' as const,
       id: request_id,
       title,
@@ -78,5 +78,5 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
         },
       })),
   ]
-  return { found, isLooking: settled !== words || items.isFetching }
+  return { found, isLooking: settled !== message || items.isFetching }
 }

@@ -47,8 +47,8 @@ export default function KeyHelp({ close }: { close(): void }) {
       }
     >
       <dl className="sheet">
-        {keys.map(([names, words]) => (
-          <div className="row" key={words}>
+        {keys.map(([names, message]) => (
+          <div className="row" key={message}>
             <dt className="row">
               {names.split(' ').map((name) => (
                 <span className="kbd" key={name}>
@@ -56,7 +56,7 @@ export default function KeyHelp({ close }: { close(): void }) {
                 </span>
               ))}
             </dt>
-            <dd className="soft">{words}</dd>
+            <dd className="soft">{message}</dd>
           </div>
         ))}
       </dl>

@@ -32,7 +32,7 @@ export function RejectDialog({ item, name, close, send }: NoProps) {
   const [preset, setPreset] = useState('')
   const [text, setText] = useDraft(`reject/${item.request_id}`, '')
   const isRequired = item.card.payload.reject_requires_reason === true
-  const reason = [preset, text.trim()].filter((words) => words !== '').join(': ')
+  const reason = [preset, text.trim()].filter((message) => message !== '').join(': ')
   const isAgents = item.kind === 'request' || item.kind === 'approval'
   return (
     <FormDialog
@@ -55,7 +55,7 @@ export function RejectDialog({ item, name, close, send }: NoProps) {
           columns
           value={preset}
           onValue={setPreset}
-          options={presets.map((words) => ({ value: words, words }))}
+          options={presets.map((message) => ({ value: message, message }))}
         />
       )}
       <TextArea

@@ -168,10 +168,10 @@ export function Snooze(props: Props) {
         value={choice}
         onValue={setChoice}
         options={[
-          { value: '30', words: '30 minutes' },
-          { value: '60', words: '1 hour' },
-          { value: 'tomorrow', words: 'Tomorrow', note: 'at 9:00' },
-          { value: 'custom', words: 'Another time' },
+          { value: '30', message: '30 minutes' },
+          { value: '60', message: '1 hour' },
+          { value: 'tomorrow', message: 'Tomorrow', note: 'at 9:00' },
+          { value: 'custom', message: 'Another time' },
         ]}
       />
       {choice === 'custom' && (

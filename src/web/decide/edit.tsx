@@ -64,8 +64,8 @@ export function useEdits(item: Item): Edited | null {
   const value = withEdits(editable.value, edits)
   const changes = changesBetween(editable.value, value)
   const problem =
-    wrong === undefined ? problemIn(rules, item, value) : { path: wrong.path, words: `It must stay a ${typeWord(wrong.value)}.` }
-  const sentence = problem === undefined ? undefined : problem.path === '' ? problem.words : `${problem.path}: ${problem.words}`
+    wrong === undefined ? problemIn(rules, item, value) : { path: wrong.path, message: `It must stay a ${typeWord(wrong.value)}.` }
+  const sentence = problem === undefined ? undefined : problem.path === '' ? problem.message : `${problem.path}: ${problem.message}`
   const form = (
     <section className="exact editing" aria-label="Edit">
       <header>

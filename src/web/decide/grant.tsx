@@ -96,10 +96,10 @@ export function GrantDialog({ item, close }: { readonly item: Item; close(): voi
         value={far}
         onValue={(value) => setFar(value as Far)}
         options={[
-          { value: 'session', words: 'This run only' },
-          { value: 'uses', words: '3 uses in this task', note: 'ends with the task' },
-          { value: 'task', words: 'The whole task', note: 'ends with the task' },
-          { value: 'time', words: 'For a day', note: `until ${momentOf(until)}` },
+          { value: 'session', message: 'This run only' },
+          { value: 'uses', message: '3 uses in this task', note: 'ends with the task' },
+          { value: 'task', message: 'The whole task', note: 'ends with the task' },
+          { value: 'time', message: 'For a day', note: `until ${momentOf(until)}` },
         ]}
       />
       <GrantPreview task_id={task_id} scope={scope.trim()} />

@@ -51,7 +51,7 @@ const edits: Readonly<Record<string, (limit: unknown) => string>> = {
   enum: (limit) => `Enter one of: ${bound(limit)}.`,
 }
 /** Such as "replicas: Enter a number up to 12."; its path counts places from one, as the page does. */
-export function brokenEdit({ path, rule, limit, message }: FieldProblem): { readonly path: string; readonly words: string } {
+export function brokenEdit({ path, rule, limit, message }: FieldProblem): { readonly path: string; readonly message: string } {
   const shown = path.map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : part)).join('.')
-  return { path: shown, words: edits[rule]?.(limit) ?? `This ${message}.` }
+  return { path: shown, message: edits[rule]?.(limit) ?? `This ${message}.` }
 }

@@ -14,7 +14,7 @@ import { isEnded } from './data.ts'
 
 export type Verdict = 'approved' | 'rejected'
 type Outcome = 'done' | 'already_decided' | 'changed' | 'refused'
-type Result = { readonly row: Row; readonly outcome: Outcome; readonly words: string }
+type Result = { readonly row: Row; readonly outcome: Outcome; readonly message: string }
 
 /** Why it is decided by itself; null: it may go with others. */
 const apart = (row: Row): string | null => (isEnded(row) ? 'It is decided.' : row.guard.batch)
@@ -31,14 +31,14 @@ async function answered(rows: readonly Row[], verdict: Verdict, reason: string):
     results.map(async ({ ok, code = '', message = '', receipt }, i): Promise<Result> => {
       const row = rows[i]!
       if (!ok) {
-        const [outcome, words] = outcomes[code] ?? (['refused', message] as const)
-        return { row, outcome, words }
+        const [outcome, text] = outcomes[code] ?? (['refused', message] as const)
+        return { row, outcome, message: text }
       }
-      if (receipt === undefined) return { row, outcome: 'done', words: 'your vote is in' }
+      if (receipt === undefined) return { row, outcome: 'done', message: 'your vote is in' }
       const check = await checkReceipt(receipt, row.request_id)
       return check.ok
-        ? { row, outcome: 'done', words: verdict }
-        : { row, outcome: 'refused', words: `its receipt does not verify: ${check.words}` }
+        ? { row, outcome: 'done', message: verdict }
+        : { row, outcome: 'refused', message: `its receipt does not verify: ${check.words}` }
     }),
   )
 }
@@ -57,13 +57,13 @@ function Results({ name, results, close }: { readonly name: string; readonly res
       }
     >
       <ul className="peek">
-        {results.map(({ row, outcome, words }) => (
+        {results.map(({ row, outcome, message }) => (
           <li key={row.request_id} data-testid="batch-result" data-outcome={outcome} className={outcome}>
             <Icon name={outcome === 'done' ? 'check' : outcome === 'refused' ? 'alert' : 'x'} />
             <span className="grow clip">
               <bdi>{row.title}</bdi>
             </span>
-            <span className="note">{words}</span>
+            <span className="note">{message}</span>
           </li>
         ))}
       </ul>

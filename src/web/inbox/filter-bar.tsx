@@ -103,7 +103,7 @@ export function FilterBar({ filters, counts, at }: Props) {
     { title: 'Search the inbox', keys: ['/'], group: 'List', run: toSearch },
     { title: 'Save this filter', group: 'List', run: () => setSaving(true) },
   ])
-  const any = (words: string): readonly [string, string] => ['', words]
+  const any = (message: string): readonly [string, string] => ['', message]
   return (
     <>
       <div className="row">

@@ -11,25 +11,25 @@ import { capital, useNameOf } from '../server/names.ts'
 import type { Row as RowData } from '../server/types.ts'
 import { isEnded } from './data.ts'
 
-type Kind = { readonly words: string; readonly icon: IconName }
+type Kind = { readonly message: string; readonly icon: IconName }
 export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind {
-  if (kind === 'review') return { words: 'Review', icon: 'review' }
-  if (kind === 'escalation') return { words: 'Escalation', icon: 'alert' }
-  if (kind === 'interrupt') return { words: 'Interrupt', icon: 'stop' }
-  if (action === 'APPROVE') return { words: 'Approval', icon: 'approve' }
-  return action === 'DECIDE' ? { words: 'Choice', icon: 'decide' } : { words: 'Input', icon: 'provide' }
+  if (kind === 'review') return { message: 'Review', icon: 'review' }
+  if (kind === 'escalation') return { message: 'Escalation', icon: 'alert' }
+  if (kind === 'interrupt') return { message: 'Interrupt', icon: 'stop' }
+  if (action === 'APPROVE') return { message: 'Approval', icon: 'approve' }
+  return action === 'DECIDE' ? { message: 'Choice', icon: 'decide' } : { message: 'Input', icon: 'provide' }
 }
 
 /** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
-export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { words: string; no: boolean } {
+export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { message: string; no: boolean } {
   const result = ended?.result
-  if (status === 'declined') return { words: 'Declined', no: true }
-  if (status === 'cancelled') return { words: 'Withdrawn', no: true }
-  if (status === 'failed') return { words: 'Not answered in time', no: true }
-  if (result === 'approved') return { words: 'Approved', no: false }
-  if (result === 'rejected') return { words: 'Rejected', no: true }
-  if (result === 'changes_requested') return { words: 'Changes requested', no: true }
-  return { words: action === 'DECIDE' ? 'Decided' : 'Answered', no: false }
+  if (status === 'declined') return { message: 'Declined', no: true }
+  if (status === 'cancelled') return { message: 'Withdrawn', no: true }
+  if (status === 'failed') return { message: 'Not answered in time', no: true }
+  if (result === 'approved') return { message: 'Approved', no: false }
+  if (result === 'rejected') return { message: 'Rejected', no: true }
+  if (result === 'changes_requested') return { message: 'Changes requested', no: true }
+  return { message: action === 'DECIDE' ? 'Decided' : 'Answered', no: false }
 }
 
 /** The one who answered, for those who share an inbox with them. Receipts have a pseudonym where a pool or a vote answered: agents never learn who it was. */
@@ -42,13 +42,13 @@ function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData
 }
 
 export function EndedWords({ row }: { readonly row: RowData }) {
-  const { words, no } = outcomeOf(row)
+  const { message, no } = outcomeOf(row)
   const answerer = useAnswerer(row)
   return (
     <span className={no ? 'by no' : 'by'}>
       <Icon name={no ? 'x' : 'check'} />
       <span className="clip">
-        {words}
+        {message}
         {answerer !== null && <> by {answerer}</>}
         {row.ended !== null && (
           <>
@@ -65,7 +65,7 @@ function Time({ row }: { readonly row: RowData }) {
   if (isEnded(row)) return null
   const deadline = deadlineOf(row.expires_at, row.overdue, now)
   if (deadline === null) return <span className="time">{span(now - Date.parse(row.created_at))}</span>
-  return <span className={`time ${deadline.tone}`}>{deadline.words}</span>
+  return <span className={`time ${deadline.tone}`}>{deadline.message}</span>
 }
 
 const priorityTone = { critical: 'chip bad', high: 'chip warn', low: 'chip' } as const
@@ -133,9 +133,9 @@ export const InboxRow = memo(function InboxRow(props: Props) {
       aria-setsize={size}
       aria-posinset={position}
     >
-      <span className="kind" title={kind.words}>
+      <span className="kind" title={kind.message}>
         <Icon name={kind.icon} />
-        <span className="sr">{kind.words}</span>
+        <span className="sr">{kind.message}</span>
         {!isDone && (
           <input
             type="checkbox"

@@ -44,7 +44,7 @@ export function DeadlineChip({ expires_at, overdue }: Pick<Item, 'expires_at' | 
   return (
     <span className={`chip${tone}`} data-testid="item-deadline" title={wholeTime(expires_at)}>
       <Icon name="clock" />
-      {deadline.words}
+      {deadline.message}
       {deadline.tone === 'late' ? `, since ${momentOf(expires_at)}` : `, until ${momentOf(expires_at)}`}
     </span>
   )
@@ -258,8 +258,8 @@ function useArrival({ item }: Shown): void {
       document.querySelector<HTMLElement>('#item-title')?.focus({ preventScroll: true })
     const deadline = deadlineOf(item.expires_at, item.overdue, Date.now())
     announce(
-      [kindOf(item).words, item.risk === null ? '' : riskWords(item.risk), item.title, deadline?.words ?? '']
-        .filter((words) => words !== '')
+      [kindOf(item).message, item.risk === null ? '' : riskWords(item.risk), item.title, deadline?.message ?? '']
+        .filter((message) => message !== '')
         .join(', '),
     )
   }, [item.request_id])

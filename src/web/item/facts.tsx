@@ -43,14 +43,14 @@ function Before({ item }: { readonly item: Item }) {
   if (found === undefined) return null
   const approved = found.filter(({ result }) => result === 'approved').length
   const rejected = found.filter(({ result }) => result === 'rejected').length
-  const words =
+  const message =
     found.length === 0
       ? 'No earlier decision like this'
       : `${plural(found.length, 'answer')} to the same: ${approved} approved, ${rejected} rejected`
   return (
     <>
       <dt>Before</dt>
-      <dd>{item.action === 'APPROVE' || found.length === 0 ? words : plural(found.length, 'answer')}</dd>
+      <dd>{item.action === 'APPROVE' || found.length === 0 ? message : plural(found.length, 'answer')}</dd>
     </>
   )
 }
@@ -109,10 +109,10 @@ export function Facts({ item }: { readonly item: Item }) {
             'No hidden or look-alike characters'
           ) : (
             <ul className="flagged">
-              {facts.flagged.map((words) => (
-                <li key={words}>
+              {facts.flagged.map((message) => (
+                <li key={message}>
                   <Icon name="alert" />
-                  <Said>{words}</Said>
+                  <Said>{message}</Said>
                 </li>
               ))}
             </ul>
@@ -134,7 +134,7 @@ export function Claim({ item }: { readonly item: Item }) {
       <blockquote>
         <Said>{item.reason.text}</Said>
       </blockquote>
-      <p className="note">Its own words. Nobody has checked them.</p>
+      <p className="note">Its own message. Nobody has checked them.</p>
     </section>
   )
 }
@@ -170,8 +170,8 @@ export function Chain({ item }: { readonly item: Item }) {
 }
 
 /** The server's words, with its times as people here read them. */
-export const sentence = (words: string): string => {
-  const told = words.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
+export const sentence = (message: string): string => {
+  const told = message.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
   const begun = capital(told)
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
@@ -198,11 +198,11 @@ export function EffectList({ item }: { readonly item: Item }) {
     <section className="sect" aria-label="What happens next">
       <h2 className="h">What happens next</h2>
       <dl className="card fates" data-testid="item-effects">
-        {fates.map(([icon, words, effect]) => (
-          <div key={words}>
+        {fates.map(([icon, message, effect]) => (
+          <div key={message}>
             <dt>
               <Icon name={icon} />
-              {words}
+              {message}
             </dt>
             <dd>{sentence(effect)}</dd>
           </div>

@@ -24,7 +24,7 @@ export function Thread({ thread }: { readonly thread: Remarks }) {
                   <bdi>{capital(nameOf(by))}</bdi>
                 </b>
                 <Ago at={at} />
-                {kind === 'reply' && <span className="chip tiny">agent’s words</span>}
+                {kind === 'reply' && <span className="chip tiny">agent’s message</span>}
               </header>
               <p>
                 <Said>{text}</Said>

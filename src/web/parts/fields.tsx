@@ -57,7 +57,7 @@ export function SearchField({ label, value, onValue }: SearchProps) {
 type SelectProps = Base & {
   readonly value: string
   onValue(value: string): void
-  readonly options: readonly (readonly [value: string, words: string])[]
+  readonly options: readonly (readonly [value: string, message: string])[]
   readonly compact?: boolean
 }
 export function Select({ label, note, value, onValue, options, compact = false }: SelectProps) {
@@ -68,9 +68,9 @@ export function Select({ label, note, value, onValue, options, compact = false }
         {label}
       </label>
       <select className="text" id={id} value={value} onChange={(event) => onValue(event.target.value)}>
-        {options.map(([key, words]) => (
+        {options.map(([key, message]) => (
           <option key={key} value={key}>
-            {words}
+            {message}
           </option>
         ))}
       </select>
@@ -91,8 +91,8 @@ type PickProps = Base & {
 
 /** Those whom the words name: by id or by name; empty: nobody. */
 function namedIn(choices: readonly Choice[], typed: string): string {
-  const words = typed.trim().toLowerCase()
-  return choices.find(({ id, name }) => id.toLowerCase() === words || name.toLowerCase() === words)?.id ?? ''
+  const message = typed.trim().toLowerCase()
+  return choices.find(({ id, name }) => id.toLowerCase() === message || name.toLowerCase() === message)?.id ?? ''
 }
 
 /** A text field that offers those who fit. Words that name nobody stay as they were typed: the list of names may come after them. */
@@ -100,18 +100,18 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
   const id = useId()
   const nameOf = (chosen: string): string => choices.find((one) => one.id === chosen)?.name ?? chosen
   /** With whom it named then: where the form has somebody else by now, its words are no more than a memory. */
-  const [typed, setTyped] = useState<{ readonly words: string; readonly named: string } | null>(null)
+  const [typed, setTyped] = useState<{ readonly message: string; readonly named: string } | null>(null)
   const [isWanted, setWanted] = useState(false)
   const [at, setAt] = useState(0)
-  const own = typed !== null && typed.named === value ? typed.words : null
-  const words = (own ?? '').trim().toLowerCase()
+  const own = typed !== null && typed.named === value ? typed.message : null
+  const message = (own ?? '').trim().toLowerCase()
   const fittingOf = (text: string): Choice[] =>
     choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(text.trim().toLowerCase())).slice(0, 8)
-  const fitting = fittingOf(words)
+  const fitting = fittingOf(message)
   const isOpen = isWanted && fitting.length > 0
   const take = (text: string): void => {
     const named = namedIn(choices, text)
-    setTyped({ words: text, named })
+    setTyped({ message: text, named })
     onValue(named)
     onUnknown?.(named === '' && text.trim() !== '', fittingOf(text).length > 0)
   }
@@ -197,7 +197,7 @@ type RadiosProps = {
   readonly label: string
   readonly value: string
   onValue(value: string): void
-  readonly options: readonly { readonly value: string; readonly words: string; readonly note?: string }[]
+  readonly options: readonly { readonly value: string; readonly message: string; readonly note?: string }[]
   readonly columns?: boolean
 }
 export function Radios({ label, value, onValue, options, columns = false }: RadiosProps) {
@@ -212,13 +212,13 @@ export function Radios({ label, value, onValue, options, columns = false }: Radi
             name={name}
             className="over"
             value={option.value}
-            aria-label={option.words}
+            aria-label={option.message}
             checked={value === option.value}
             onChange={() => onValue(option.value)}
           />
           <span className="dot" />
           <span>
-            <b>{option.words}</b>
+            <b>{option.message}</b>
             {option.note !== undefined && <span>{option.note}</span>}
           </span>
         </label>

@@ -1,11 +1,11 @@
 // The risk of an item: always with its word, and five bars besides the colour.
 import type { Risk } from '../server/types.ts'
 
-const words: Readonly<Record<Risk, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
-export const riskWords = (risk: Risk): string => `${risk} ${words[risk]}`
+const labels: Readonly<Record<Risk, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
+export const riskWords = (risk: Risk): string => `${risk} ${labels[risk]}`
 /** Such as "Severe risk (R5)". */
 export const riskSentence = (risk: Risk | null): string =>
-  risk === null ? 'Not rated' : `${words[risk].charAt(0).toUpperCase()}${words[risk].slice(1)} risk (${risk})`
+  risk === null ? 'Not rated' : `${labels[risk].charAt(0).toUpperCase()}${labels[risk].slice(1)} risk (${risk})`
 export const isGrave = (risk: Risk | null): boolean => risk === 'R4' || risk === 'R5'
 /** Decided one at a time, never in a batch. */
 export const isWeighty = (risk: Risk | null): boolean => risk === 'R3' || isGrave(risk)
@@ -20,7 +20,7 @@ export function RiskBadge({ risk, short = false, testId }: { readonly risk: Risk
         ))}
       </span>
       {short ? risk : riskWords(risk)}
-      {short && <span className="sr"> {words[risk]} risk</span>}
+      {short && <span className="sr"> {labels[risk]} risk</span>}
     </span>
   )
 }

@@ -73,10 +73,10 @@ export function Ago({ at, word = 'ago' }: { readonly at: string; readonly word?:
   )
 }
 
-export type Deadline = { readonly words: string; readonly tone: '' | 'soon' | 'late' }
+export type Deadline = { readonly message: string; readonly tone: '' | 'soon' | 'late' }
 export function deadlineOf(expires_at: string | null, overdue: boolean, now: number): Deadline | null {
   if (expires_at === null) return null
   const left = Date.parse(expires_at) - now
-  if (overdue || left <= 0) return { words: `${span(left)} overdue`, tone: 'late' }
-  return { words: `${span(left)} left`, tone: left < HOUR ? 'soon' : '' }
+  if (overdue || left <= 0) return { message: `${span(left)} overdue`, tone: 'late' }
+  return { message: `${span(left)} left`, tone: left < HOUR ? 'soon' : '' }
 }

@@ -2,12 +2,12 @@
 import { useMyName } from '../server/names.ts'
 
 const initials = (name: string): string => {
-  const words = name
+  const message = name
     .replace(/^(?:user|agent)_/, '')
     .split(/[\s_-]+/)
     .filter((word) => word !== '')
-  const two = words.length > 1 ? `${words[0]!.charAt(0)}${words.at(-1)!.charAt(0)}` : (words[0] ?? '?').slice(0, 2)
-  return words.length > 1 ? two.toUpperCase() : two.charAt(0).toUpperCase() + two.slice(1)
+  const two = message.length > 1 ? `${message[0]!.charAt(0)}${message.at(-1)!.charAt(0)}` : (message[0] ?? '?').slice(0, 2)
+  return message.length > 1 ? two.toUpperCase() : two.charAt(0).toUpperCase() + two.slice(1)
 }
 export type Sort = 'person' | 'agent' | 'system'
 export const sortOf = (id: string): Sort =>

@@ -91,9 +91,9 @@ function rightWords({ basis }: Event): string {
 }
 
 /** The id of a person or an agent that is named; anything else as it was typed. */
-function useIdOf(): (words: string) => string {
+function useIdOf(): (message: string) => string {
   const known = [...(usePeople().data ?? []), ...(useAgents().data ?? [])]
-  return (words) => known.find(({ name }) => name.toLowerCase() === words.toLowerCase())?.id ?? words
+  return (message) => known.find(({ name }) => name.toLowerCase() === message.toLowerCase())?.id ?? message
 }
 
 function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): void }) {

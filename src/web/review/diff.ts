@@ -35,12 +35,12 @@ function marked(lines: readonly Line[]): Line[] {
       const [old, fresh] = [result[i + n]!, result[removed + n]!]
       const [before, after] = [old.parts[0]!.text, fresh.parts[0]!.text]
       if (before.length > WORD_CHARS_MAX || after.length > WORD_CHARS_MAX) continue
-      const words = diffWordsWithSpace(before, after)
-      if (!words.some(({ added: a, removed: r }) => !a && !r)) continue
-      result[i + n] = { ...old, parts: words.filter(({ added: a }) => !a).map(({ value, removed: r }) => ({ text: value, isMarked: r })) }
+      const message = diffWordsWithSpace(before, after)
+      if (!message.some(({ added: a, removed: r }) => !a && !r)) continue
+      result[i + n] = { ...old, parts: message.filter(({ added: a }) => !a).map(({ value, removed: r }) => ({ text: value, isMarked: r })) }
       result[removed + n] = {
         ...fresh,
-        parts: words.filter(({ removed: r }) => !r).map(({ value, added: a }) => ({ text: value, isMarked: a })),
+        parts: message.filter(({ removed: r }) => !r).map(({ value, added: a }) => ({ text: value, isMarked: a })),
       }
     }
     i = Math.max(added, i + 1)

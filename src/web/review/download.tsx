@@ -17,11 +17,11 @@ export function saveAs(bytes: Blob, name: string): void {
 export function DownloadButton({
   artifact_id,
   version,
-  words = false,
+  message = false,
 }: {
   readonly artifact_id: string
   readonly version: string
-  readonly words?: boolean
+  readonly message?: boolean
 }) {
   const fetchIt = useMutation({
     async mutationFn() {
@@ -33,13 +33,13 @@ export function DownloadButton({
   return (
     <button
       type="button"
-      className={words ? 'btn sm' : 'btn ghost sm icon-only'}
+      className={message ? 'btn sm' : 'btn ghost sm icon-only'}
       aria-label="Download"
       aria-disabled={fetchIt.isPending || undefined}
       onClick={() => !fetchIt.isPending && fetchIt.mutate()}
     >
       <Icon name="download" />
-      {words && 'Download'}
+      {message && 'Download'}
     </button>
   )
 }

@@ -12,9 +12,9 @@ import { useEvents } from '../tasks/side.tsx'
 
 export type Reviewed = Output<'collaboration/review.list'>['items'][number]
 const verdicts = {
-  approved: { words: 'approved', tone: 'ok' },
-  changes_requested: { words: 'requested changes', tone: 'warn' },
-  rejected: { words: 'rejected', tone: 'bad' },
+  approved: { message: 'approved', tone: 'ok' },
+  changes_requested: { message: 'requested changes', tone: 'warn' },
+  rejected: { message: 'rejected', tone: 'bad' },
 } as const
 
 /** The item of the inbox that a review answered: the one follows from the other in the record. */
@@ -39,13 +39,13 @@ function ReceiptLine({ request_id }: { readonly request_id: string }) {
 
 function Verdict({ review, item }: { readonly review: Reviewed; readonly item: string | null }) {
   const nameOf = useNameOf()
-  const { words, tone } = verdicts[review.verdict]
+  const { message, tone } = verdicts[review.verdict]
   return (
     <li data-testid="review-verdict" data-verdict={review.verdict}>
       <div className="row">
         <Who name={nameOf(review.reviewer)} sort="person" />
         <span className="grow">
-          <b>{capital(nameOf(review.reviewer))}</b> <span className={tone}>{words}</span>{' '}
+          <b>{capital(nameOf(review.reviewer))}</b> <span className={tone}>{message}</span>{' '}
           <span className="mono">{review.artifact_version}</span>
         </span>
         <span className="note">

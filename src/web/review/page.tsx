@@ -99,7 +99,7 @@ function Elsewhere({ content }: { readonly content: Content }) {
     >
       <p>{why}</p>
       {artifact.payload.verified && content.isVerified !== false && (
-        <DownloadButton artifact_id={artifact.id} version={artifact.version} words />
+        <DownloadButton artifact_id={artifact.id} version={artifact.version} message />
       )}
     </Empty>
   )
@@ -262,7 +262,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
                 ))}
               </fieldset>
             )}
-            <DownloadButton artifact_id={artifact.id} version={version} words />
+            <DownloadButton artifact_id={artifact.id} version={version} message />
           </div>
         </div>
       </header>

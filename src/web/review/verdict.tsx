@@ -114,9 +114,9 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
           value={verdict}
           onValue={(value) => setVerdict(value as Verdict)}
           options={[
-            { value: 'approved', words: 'Approve', note: isPlan ? 'The agent goes on with this plan.' : 'The task is done.' },
-            { value: 'changes_requested', words: 'Request changes', note: 'Back to the agent, with your comments.' },
-            ...(isPlan ? [] : [{ value: 'rejected', words: 'Reject', note: 'The task ends as rejected.' }]),
+            { value: 'approved', message: 'Approve', note: isPlan ? 'The agent goes on with this plan.' : 'The task is done.' },
+            { value: 'changes_requested', message: 'Request changes', note: 'Back to the agent, with your comments.' },
+            ...(isPlan ? [] : [{ value: 'rejected', message: 'Reject', note: 'The task ends as rejected.' }]),
           ]}
         />
       </section>

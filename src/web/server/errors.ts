@@ -8,8 +8,8 @@ export class Unverified extends Error {
 
 export const codeOf = (error: unknown): string => (error instanceof CountersignError ? error.code : 'INTERNAL')
 
-const sentence = (words: string): string => {
-  const begun = words.charAt(0).toUpperCase() + words.slice(1)
+const sentence = (message: string): string => {
+  const begun = message.charAt(0).toUpperCase() + message.slice(1)
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
 

@@ -88,4 +88,4 @@ export function useMyName(): string {
   const named = me as { name?: string | null } | undefined
   return named?.name ?? people?.find(({ id }) => id === me?.id)?.name ?? me?.id ?? ''
 }
-export const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1)
+export const capital = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1)

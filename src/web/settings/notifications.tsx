@@ -100,7 +100,7 @@ const events: Readonly<Record<string, string>> = {
   confirm: 'Confirmation of the address',
   sign_in: 'Sign-in link',
 }
-const states: Readonly<Record<string, readonly [words: string, tone: string]>> = {
+const states: Readonly<Record<string, readonly [message: string, tone: string]>> = {
   waiting: ['waiting', ''],
   accepted: ['delivered', 'ok'],
   given_up: ['failed', 'bad'],
@@ -125,7 +125,7 @@ function Log({ sent }: { readonly sent: readonly Sent[] }) {
         {sent.map((notice) => {
           const { id, event, state, attempts, last_at, why, request_id, title, channel } = notice
           const error = errorOf(notice)
-          const [words, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
+          const [message, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
           return (
             <li key={id} data-testid="notice-row">
               <span className="two-lines">
@@ -147,7 +147,7 @@ function Log({ sent }: { readonly sent: readonly Sent[] }) {
                   {error !== null && `: ${error}`}
                 </span>
               </span>
-              <span className={`chip ${tone}`}>{words}</span>
+              <span className={`chip ${tone}`}>{message}</span>
             </li>
           )
         })}

@@ -20,20 +20,20 @@ const Groups = lazy(() => import('./owner/groups.tsx'))
 const Links = lazy(() => import('./owner/links.tsx'))
 
 type Group = 'You' | 'Your agents' | 'Installation'
-type Part = { readonly name: string; readonly words: string; readonly group: Group; readonly page: ComponentType }
+type Part = { readonly name: string; readonly message: string; readonly group: Group; readonly page: ComponentType }
 const parts: readonly Part[] = [
-  { name: 'profile', words: 'Profile', group: 'You', page: Profile },
-  { name: 'notifications', words: 'Notifications', group: 'You', page: Notifications },
-  { name: 'absence', words: 'Absence', group: 'You', page: Absence },
-  { name: 'filters', words: 'Filters', group: 'You', page: Filters },
-  { name: 'keys', words: 'Keys', group: 'You', page: Keys },
-  { name: 'sessions', words: 'Sessions', group: 'You', page: Sessions },
-  { name: 'rules', words: 'Rules', group: 'Your agents', page: Rules },
-  { name: 'policy', words: 'Policy', group: 'Your agents', page: Policy },
-  { name: 'people', words: 'People', group: 'Installation', page: People },
-  { name: 'agents', words: 'Agents', group: 'Installation', page: Agents },
-  { name: 'groups', words: 'Groups', group: 'Installation', page: Groups },
-  { name: 'links', words: 'Single sign-on', group: 'Installation', page: Links },
+  { name: 'profile', message: 'Profile', group: 'You', page: Profile },
+  { name: 'notifications', message: 'Notifications', group: 'You', page: Notifications },
+  { name: 'absence', message: 'Absence', group: 'You', page: Absence },
+  { name: 'filters', message: 'Filters', group: 'You', page: Filters },
+  { name: 'keys', message: 'Keys', group: 'You', page: Keys },
+  { name: 'sessions', message: 'Sessions', group: 'You', page: Sessions },
+  { name: 'rules', message: 'Rules', group: 'Your agents', page: Rules },
+  { name: 'policy', message: 'Policy', group: 'Your agents', page: Policy },
+  { name: 'people', message: 'People', group: 'Installation', page: People },
+  { name: 'agents', message: 'Agents', group: 'Installation', page: Agents },
+  { name: 'groups', message: 'Groups', group: 'Installation', page: Groups },
+  { name: 'links', message: 'Single sign-on', group: 'Installation', page: Links },
 ]
 /** The parts of the installation are for owners. */
 const groups: readonly Group[] = ['You', 'Your agents', 'Installation']
@@ -58,10 +58,10 @@ export default function SettingsPage({ part }: { readonly part: string }) {
                   {group}
                 </p>
                 <ul>
-                  {its.map(({ name, words }) => (
+                  {its.map(({ name, message }) => (
                     <li key={name}>
                       <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined} ref={name === part ? shown : null}>
-                        {words}
+                        {message}
                       </Link>
                     </li>
                   ))}
@@ -73,7 +73,7 @@ export default function SettingsPage({ part }: { readonly part: string }) {
         <div className="part" data-part={part}>
           {here ? (
             <Suspense fallback={<Skeleton />}>
-              <h2 className="part-name">{here.words}</h2>
+              <h2 className="part-name">{here.message}</h2>
               <here.page />
             </Suspense>
           ) : me === undefined ? (

@@ -24,8 +24,8 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
   const [by, setBy] = useState({ tag: '', scope: '', target: '' })
   const add = (): Promise<unknown> => {
     const given = Object.entries(by)
-      .map(([name, words]) => [name, words.trim()] as const)
-      .filter(([, words]) => words !== '')
+      .map(([name, message]) => [name, message.trim()] as const)
+      .filter(([, message]) => message !== '')
     const floor: Floor = { risk, ...(agent === '' ? {} : { agent_id: agent }), ...Object.fromEntries(given) }
     return call('execution/policy.set', { floors: [...floors, floor] })
   }
@@ -37,7 +37,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
       changes="policy"
       blocked={isUnknown ? 'None of your agents has that name.' : undefined}
       confirm={
-        agent === '' && Object.values(by).every((words) => words.trim() === '')
+        agent === '' && Object.values(by).every((message) => message.trim() === '')
           ? `All fields are empty: every request of all your agents gets at least ${riskWords(risk)}.`
           : undefined
       }
@@ -78,13 +78,13 @@ function Floors({ floors }: { readonly floors: readonly Floor[] }) {
     <ul className="card rows">
       {floors.map((floor, at) => {
         const { risk, agent_id, ...by } = floor
-        const words = Object.entries(by).map(([name, value]) => `${name} ${value}`)
+        const message = Object.entries(by).map(([name, value]) => `${name} ${value}`)
         return (
           <li key={JSON.stringify(floor)} data-testid="floor-row">
             <span className="two-lines">
               <b>At least {riskWords(risk)}</b>
               <span className="note">
-                <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...words].join(', ')}</Said>
+                <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...message].join(', ')}</Said>
               </span>
             </span>
             <ActButton changes={['policy']} act={() => call('execution/policy.set', { floors: floors.filter((_, i) => i !== at) })}>
@@ -115,8 +115,8 @@ export default function Policy() {
               value={defaults}
               onValue={(value) => set.mutate(value as 'allow' | 'forbid')}
               options={[
-                { value: 'allow', words: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
-                { value: 'forbid', words: 'Nothing is decided by time', note: 'It waits until somebody answers.' },
+                { value: 'allow', message: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
+                { value: 'forbid', message: 'Nothing is decided by time', note: 'It waits until somebody answers.' },
               ]}
             />
             <Refused error={set.error} />

@@ -55,9 +55,9 @@ export function Profile() {
             chooseTheme(value as Theme)
           }}
           options={[
-            { value: 'system', words: 'Match system' },
-            { value: 'light', words: 'Light' },
-            { value: 'dark', words: 'Dark' },
+            { value: 'system', message: 'Match system' },
+            { value: 'light', message: 'Light' },
+            { value: 'dark', message: 'Dark' },
           ]}
         />
         <Switch label="Single keys" checked={isOn} onChange={singleKeys.set} note="J, K, A, R and the others act without Ctrl." />

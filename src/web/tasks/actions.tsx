@@ -99,9 +99,9 @@ function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reass
         value={agent}
         onValue={setAgent}
         placeholder="Search agents"
-        choices={agents.map(({ id, name: words, description }) => ({
+        choices={agents.map(({ id, name: message, description }) => ({
           id,
-          name: words,
+          name: message,
           ...(description === '' ? {} : { note: description }),
         }))}
         note={

@@ -7,7 +7,7 @@ export type Group = {
   readonly events: readonly Event[]
   readonly icon: IconName
   readonly tone: '' | 'ok' | 'bad' | 'warn' | 'agent'
-  readonly words: string
+  readonly message: string
   /** It happened to the task: nobody is named for it. */
   readonly isPassive: boolean
   /** The one that it went to, after the words. */
@@ -17,48 +17,48 @@ export type Group = {
   readonly percent: number | null
   readonly request: string | null
 }
-type Said = { readonly words: string; readonly icon?: IconName; readonly tone?: Group['tone'] }
+type Said = { readonly message: string; readonly icon?: IconName; readonly tone?: Group['tone'] }
 
-const HANDED_OVER: Said = { words: 'reassigned it to', icon: 'person' }
+const HANDED_OVER: Said = { message: 'reassigned it to', icon: 'person' }
 const shortOf = (action: string): string => action.slice(action.indexOf('/') + 1)
 const table: Readonly<Record<string, Said>> = {
-  'task.created': { words: 'created the task', icon: 'plus' },
-  'task.assigned': { words: 'assigned it to', icon: 'person' },
-  'task.started': { words: 'began to work', icon: 'play', tone: 'agent' },
-  'task.cancelled': { words: 'cancelled the task', icon: 'x', tone: 'bad' },
-  'task.completed': { words: 'completed the task', icon: 'check', tone: 'ok' },
-  'task.amended': { words: 'steered the work', icon: 'edit' },
-  'task.interrupted': { words: 'interrupted the work', icon: 'stop', tone: 'bad' },
-  'task.taken_over': { words: 'took the work over', icon: 'hand' },
-  'task.returned': { words: 'handed the work back', icon: 'back' },
-  'task.extended': { words: 'gave it more time', icon: 'clock' },
-  'task.overdue': { words: 'noted that its time is over', icon: 'clock', tone: 'bad' },
-  'task.checkpoint.raised': { words: 'asked people', icon: 'ask', tone: 'warn' },
-  'task.checkpoint.resolved': { words: 'answered', icon: 'check', tone: 'ok' },
-  'task.checkpoint.declined': { words: 'declined to answer', icon: 'x', tone: 'bad' },
-  'task.checkpoint.expired': { words: 'noted that nobody answered in time', icon: 'clock', tone: 'bad' },
-  'artifact.committed': { words: 'delivered', icon: 'file', tone: 'agent' },
-  'artifact.edited': { words: 'delivered a version of their own', icon: 'edit' },
-  'review.submitted': { words: 'reviewed', icon: 'review', tone: 'ok' },
-  'review.commented': { words: 'remarked', icon: 'ask' },
-  'grant.added': { words: 'gave a grant', icon: 'grant' },
-  'grant.used': { words: 'used a grant, nobody was asked', icon: 'grant', tone: 'ok' },
-  'grant.revoked': { words: 'revoked a grant', icon: 'grant', tone: 'bad' },
-  'ownership.transferred': { words: 'handed it to', icon: 'person' },
-  'ownership.delegated': { words: 'delegated it', icon: 'agent', tone: 'agent' },
-  'ledger.written': { words: 'noted in the ledger', icon: 'record' },
-  'request.created': { words: 'asked', icon: 'approve', tone: 'warn' },
-  'request.mirrored': { words: 'waits in the inbox', icon: 'inbox' },
-  'request.declined': { words: 'declined a request', icon: 'x', tone: 'bad' },
-  'request.completed': { words: 'answered a request', icon: 'check', tone: 'ok' },
-  'request.questioned': { words: 'asked back', icon: 'ask' },
-  'request.replied': { words: 'replied', icon: 'ask', tone: 'agent' },
-  'run.delegated': { words: 'got a run', icon: 'agent', tone: 'agent' },
-  'run.started': { words: 'began a run', icon: 'play', tone: 'agent' },
-  'run.progress': { words: 'reported', icon: 'agent', tone: 'agent' },
-  'run.completed': { words: 'finished a run', icon: 'check', tone: 'agent' },
-  'run.failed': { words: 'reported that the run failed', icon: 'alert', tone: 'bad' },
-  'authorization.denied': { words: 'tried something and was refused', icon: 'alert', tone: 'bad' },
+  'task.created': { message: 'created the task', icon: 'plus' },
+  'task.assigned': { message: 'assigned it to', icon: 'person' },
+  'task.started': { message: 'began to work', icon: 'play', tone: 'agent' },
+  'task.cancelled': { message: 'cancelled the task', icon: 'x', tone: 'bad' },
+  'task.completed': { message: 'completed the task', icon: 'check', tone: 'ok' },
+  'task.amended': { message: 'steered the work', icon: 'edit' },
+  'task.interrupted': { message: 'interrupted the work', icon: 'stop', tone: 'bad' },
+  'task.taken_over': { message: 'took the work over', icon: 'hand' },
+  'task.returned': { message: 'handed the work back', icon: 'back' },
+  'task.extended': { message: 'gave it more time', icon: 'clock' },
+  'task.overdue': { message: 'noted that its time is over', icon: 'clock', tone: 'bad' },
+  'task.checkpoint.raised': { message: 'asked people', icon: 'ask', tone: 'warn' },
+  'task.checkpoint.resolved': { message: 'answered', icon: 'check', tone: 'ok' },
+  'task.checkpoint.declined': { message: 'declined to answer', icon: 'x', tone: 'bad' },
+  'task.checkpoint.expired': { message: 'noted that nobody answered in time', icon: 'clock', tone: 'bad' },
+  'artifact.committed': { message: 'delivered', icon: 'file', tone: 'agent' },
+  'artifact.edited': { message: 'delivered a version of their own', icon: 'edit' },
+  'review.submitted': { message: 'reviewed', icon: 'review', tone: 'ok' },
+  'review.commented': { message: 'remarked', icon: 'ask' },
+  'grant.added': { message: 'gave a grant', icon: 'grant' },
+  'grant.used': { message: 'used a grant, nobody was asked', icon: 'grant', tone: 'ok' },
+  'grant.revoked': { message: 'revoked a grant', icon: 'grant', tone: 'bad' },
+  'ownership.transferred': { message: 'handed it to', icon: 'person' },
+  'ownership.delegated': { message: 'delegated it', icon: 'agent', tone: 'agent' },
+  'ledger.written': { message: 'noted in the ledger', icon: 'record' },
+  'request.created': { message: 'asked', icon: 'approve', tone: 'warn' },
+  'request.mirrored': { message: 'waits in the inbox', icon: 'inbox' },
+  'request.declined': { message: 'declined a request', icon: 'x', tone: 'bad' },
+  'request.completed': { message: 'answered a request', icon: 'check', tone: 'ok' },
+  'request.questioned': { message: 'asked back', icon: 'ask' },
+  'request.replied': { message: 'replied', icon: 'ask', tone: 'agent' },
+  'run.delegated': { message: 'got a run', icon: 'agent', tone: 'agent' },
+  'run.started': { message: 'began a run', icon: 'play', tone: 'agent' },
+  'run.progress': { message: 'reported', icon: 'agent', tone: 'agent' },
+  'run.completed': { message: 'finished a run', icon: 'check', tone: 'agent' },
+  'run.failed': { message: 'reported that the run failed', icon: 'alert', tone: 'bad' },
+  'authorization.denied': { message: 'tried something and was refused', icon: 'alert', tone: 'bad' },
 }
 /** The item of the inbox that stands for a checkpoint. */
 export const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice(checkpoint_id.indexOf('_') + 1)}`
@@ -93,12 +93,12 @@ function requestedIn(after: After | null): string | null {
 /** The end of a run that the system noted: nobody did it. */
 function endOfRun(action: string, actor: string, after: After | null): Said | null {
   if (sortOf(actor) !== 'system') return null
-  if (action === 'run.completed') return { words: 'Run finished', icon: 'check', tone: 'agent' }
+  if (action === 'run.completed') return { message: 'Run finished', icon: 'check', tone: 'agent' }
   if (action !== 'run.failed') return null
   const reason = textIn(after, 'reason')
   return reason === 'cancelled' || reason === 'handed_off'
-    ? { words: 'Run stopped', icon: 'stop' }
-    : { words: 'Run failed', icon: 'alert', tone: 'bad' }
+    ? { message: 'Run stopped', icon: 'stop' }
+    : { message: 'Run failed', icon: 'alert', tone: 'bad' }
 }
 
 /** The one that the task went to by this event; null: it went nowhere. */
@@ -115,7 +115,7 @@ function groupOf(event: Event): Group {
   const end = endOfRun(action, event.actor, after)
   const whom = receiverIn(action, after, event.detail)
   const said = end ??
-    (action === 'task.checkpoint.resolved' && whom !== null ? HANDED_OVER : table[action]) ?? { words: plain(event.action) }
+    (action === 'task.checkpoint.resolved' && whom !== null ? HANDED_OVER : table[action]) ?? { message: plain(event.action) }
   const verdict = action === 'review.submitted' ? textIn(after, 'verdict') : null
   const progress = (after?.['progress'] as { percent?: number } | undefined) ?? null
   return {
@@ -123,7 +123,7 @@ function groupOf(event: Event): Group {
     icon: said.icon ?? 'record',
     tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (said.tone ?? ''),
     isPassive: end !== null,
-    words: verdict === null ? said.words : `reviewed: ${verdict.replace('_', ' ')}`,
+    message: verdict === null ? said.message : `reviewed: ${verdict.replace('_', ' ')}`,
     whom,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,

@@ -47,18 +47,18 @@ function TaskRow({ task, chosen }: { readonly task: Task; readonly chosen: Chose
 }
 
 /** Both are looked for here, in what was loaded: a page is as long as it can be then. */
-type Sought = { readonly words: string; readonly agent: string }
-const fits = ({ spec, executor, id }: Task, { words, agent }: Sought): boolean =>
+type Sought = { readonly message: string; readonly agent: string }
+const fits = ({ spec, executor, id }: Task, { message, agent }: Sought): boolean =>
   (agent === '' || executor === agent) &&
-  words
+  message
     .toLowerCase()
     .split(/\s+/)
     .every((word) => `${spec.goal} ${id}`.toLowerCase().includes(word))
 
 export default function TasksPage() {
   const [group, setGroup] = useState<Group>('active')
-  const [sought, setSought] = useState<Sought>({ words: '', agent: '' })
-  const isSeeking = sought.words.trim() !== '' || sought.agent !== ''
+  const [sought, setSought] = useState<Sought>({ message: '', agent: '' })
+  const isSeeking = sought.message.trim() !== '' || sought.agent !== ''
   const chosen = useProject()
   const agents = (useAgents().data ?? []).filter(({ id }) => id !== 'agent_system')
   const tasks = useInfiniteQuery({
@@ -80,7 +80,7 @@ export default function TasksPage() {
       about="Work that was handed to agents, and where it stands."
       actions={
         <>
-          <SearchField label="Find a task" value={sought.words} onValue={(words) => setSought({ ...sought, words })} />
+          <SearchField label="Find a task" value={sought.message} onValue={(message) => setSought({ ...sought, message })} />
           <ProjectFilter of={chosen} />
           <Select
             compact

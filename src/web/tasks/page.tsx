@@ -18,10 +18,10 @@ import '../style/pages/task.css'
 function Steps({ task }: { readonly task: Task }) {
   return (
     <ol className="steps" data-testid="task-state" data-state={task.state} aria-label="State">
-      {stepsOf(task).map(({ words, phase }) => (
-        <li key={words} className={phase === 'past' ? 'past' : undefined} aria-current={phase === 'now' ? 'step' : undefined}>
+      {stepsOf(task).map(({ message, phase }) => (
+        <li key={message} className={phase === 'past' ? 'past' : undefined} aria-current={phase === 'now' ? 'step' : undefined}>
           <span className="st">{phase === 'past' && <Icon name="check" />}</span>
-          {words}
+          {message}
         </li>
       ))}
     </ol>

@@ -1,7 +1,7 @@
 // The states of a task, in the words of people.
 import type { Task } from '../server/types.ts'
 
-const words: Readonly<Record<Task['state'], string>> = {
+const labels: Readonly<Record<Task['state'], string>> = {
   created: 'Created',
   assigned: 'Assigned',
   in_progress: 'In progress',
@@ -18,7 +18,7 @@ export const stateWords = (task: Stated): string => {
   const { state, outcome } = task
   if (outcome === 'cancelled') return 'Cancelled'
   if (state === 'blocked' && isTakenOver(task)) return 'Taken over'
-  return outcome === 'rejected_at_checkpoint' || outcome === 'rejected_in_review' ? 'Rejected' : words[state]
+  return outcome === 'rejected_at_checkpoint' || outcome === 'rejected_in_review' ? 'Rejected' : labels[state]
 }
 export const isOver = ({ state, outcome }: Pick<Task, 'state' | 'outcome'>): boolean =>
   state === 'completed' || state === 'rejected' || (outcome !== null && outcome !== 'accepted')
@@ -40,7 +40,7 @@ export function titleOf(goal: string): { readonly title: string; readonly rest: 
   return { title: `${cut.slice(0, end > TITLE_CHARS_MAX / 2 ? end : TITLE_CHARS_MAX)}…`, rest: goal.trim() }
 }
 
-export type Step = { readonly words: string; readonly phase: 'past' | 'now' | 'future' }
+export type Step = { readonly message: string; readonly phase: 'past' | 'now' | 'future' }
 const order = ['created', 'assigned', 'in_progress', 'review_ready', 'completed'] as const
 /** The way of a task, with the place where it stands now. One that was ended early shows only how far it came. */
 export function stepsOf(task: Task): Step[] {
@@ -49,7 +49,7 @@ export function stepsOf(task: Task): Step[] {
     const began = task.active_ms > 0 || task.checkpoints.length > 0 || task.artifacts.length > 0
     const reached = [true, task.executor !== null, task.executor !== null && began, task.delivered !== undefined]
     const past = order.filter((_, i) => reached[i] === true)
-    return [...past.map((name) => ({ words: words[name], phase: 'past' as const })), { words: stateWords(task), phase: 'now' }]
+    return [...past.map((name) => ({ message: labels[name], phase: 'past' as const })), { message: stateWords(task), phase: 'now' }]
   }
   const at = {
     created: 0,
@@ -63,7 +63,7 @@ export function stepsOf(task: Task): Step[] {
     completed: 4,
   }[state]
   return order.map((name, i) => ({
-    words: i === at ? stateWords(task) : words[name],
+    message: i === at ? stateWords(task) : labels[name],
     phase: i < at ? 'past' : i === at ? 'now' : 'future',
   }))
 }

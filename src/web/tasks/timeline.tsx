@@ -40,7 +40,7 @@ function TimelineEvent({ group, isFuture }: { readonly group: Group; readonly is
             </b>{' '}
           </>
         )}
-        {group.words} {group.whom !== null && <b>{nameOf(group.whom)}</b>} {group.percent !== null && <b>{group.percent} %</b>}
+        {group.message} {group.whom !== null && <b>{nameOf(group.whom)}</b>} {group.percent !== null && <b>{group.percent} %</b>}
         {group.events.length > 1 && <span className="note"> {plural(group.events.length, 'report')}</span>}
         {(group.quote !== null || group.request !== null) && (
           <div className="q">
@@ -104,7 +104,7 @@ export function Timeline({ events, task }: Props) {
   const state = taskAfter(events, shown, task.id)
   const groups = groupsOf(events)
   const holder = state?.ownership?.assignee
-  const words =
+  const message =
     state?.state === undefined
       ? ''
       : `${stateWords({ outcome: null, pending_checkpoint: null, ...state, state: state.state }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
@@ -126,7 +126,7 @@ export function Timeline({ events, task }: Props) {
         <Track events={events} at={shown} move={setAt} />
         <span className="mono muted nowrap" data-testid="replay-state" data-state={state?.state ?? ''} data-seq={then.seq}>
           {shown + 1} of {events.length} · {secondsOf(then.at)}
-          <span className="sr">, {words}</span>
+          <span className="sr">, {message}</span>
         </span>
       </div>
       <ol data-testid="task-timeline" aria-label="Timeline">
@@ -135,7 +135,7 @@ export function Timeline({ events, task }: Props) {
         ))}
         {shown < last && (
           <li className="nowline">
-            As it was at {secondsOf(then.at)}: {words}
+            As it was at {secondsOf(then.at)}: {message}
           </li>
         )}
         {groups.slice(place + 1).map((group) => (

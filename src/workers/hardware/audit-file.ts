@@ -112,17 +112,17 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   }
 
   function flush(): string | null {
-    let words: string | null
+    let message: string | null
     try {
-      words = changed()
-      if (words === null && missing !== '') append()
+      message = changed()
+      if (message === null && missing !== '') append()
     } catch (error) {
-      words = `${path} cannot be written: ${(error as Error).message}`
+      message = `${path} cannot be written: ${(error as Error).message}`
     }
-    if (words !== null && words !== last) log.error({}, `${words}: nothing is done until that is mended`)
-    if (words === null && last !== null) log.info({ lines: head.seq - missingFrom + 1 }, 'the audit file can be written again')
-    last = words
-    return words
+    if (message !== null && message !== last) log.error({}, `${message}: nothing is done until that is mended`)
+    if (message === null && last !== null) log.info({ lines: head.seq - missingFrom + 1 }, 'the audit file can be written again')
+    last = message
+    return message
   }
   const looking = setInterval(flush, LOOK_MS)
   looking.unref()

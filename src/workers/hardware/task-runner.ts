@@ -291,8 +291,8 @@ export function createRunner(options: RunnerOptions): Runner {
     const asked = request as StepRequest
     const began = performance.now()
     const outcome = (fields: Omit<Outcome, 'latency_ms'>): Value => ({ ...fields, latency_ms: Math.round(performance.now() - began) })
-    const words = amiss()
-    if (words !== null) return outcome({ status: 'FAILED', code: 'io', error: `${words}: nothing was done` })
+    const message = amiss()
+    if (message !== null) return outcome({ status: 'FAILED', code: 'io', error: `${message}: nothing was done` })
     return asked.undo ? outcome(takenBack(asked)) : outcome(await acted(asked))
   }
 
@@ -377,10 +377,10 @@ export function createRunner(options: RunnerOptions): Runner {
 }
 const STOP_MS = 3_500
 
-const timedOut = (tool: string, words: string): Omit<Outcome, 'latency_ms'> => ({
+const timedOut = (tool: string, message: string): Omit<Outcome, 'latency_ms'> => ({
   status: 'FAILED',
   code: 'timeout',
-  error: `${tool} took longer than it may, ${words}`,
+  error: `${tool} took longer than it may, ${message}`,
 })
 
 /** Null: it was asked to yield and did not come back in time. */

@@ -18,7 +18,7 @@ export type Mail = {
 }
 export type Mailer = { send(mail: Mail, timeoutMs?: number): Promise<Posted>; close(): void }
 
-const words: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the mail server refused the connection',
   ECONNECTION: 'the mail server cannot be reached',
   ESOCKET: 'the mail server cannot be reached',
@@ -31,7 +31,7 @@ const words: Readonly<Record<string, string>> = {
 }
 /** Without the address: people read it. */
 function wordsFor({ code = '', responseCode }: { code?: string; responseCode?: number }): string {
-  return `${words[code] ?? 'the mail could not be sent'}${responseCode === undefined ? '' : ` (it answered ${responseCode})`}`
+  return `${reasons[code] ?? 'the mail could not be sent'}${responseCode === undefined ? '' : ` (it answered ${responseCode})`}`
 }
 const isTls = (message: string): boolean => /certificate|TLS|SSL|self-signed/i.test(message)
 
@@ -60,7 +60,7 @@ export function createMailer({ smtp, from }: MailOptions): Mailer {
         return { status: 250, error: null, durationMs: durationMs() }
       } catch (error) {
         const { message, code, responseCode = null } = error as Error & { code?: string; responseCode?: number }
-        const told = isTls(message) ? words['ETLS']! : wordsFor(error as { code?: string; responseCode?: number })
+        const told = isTls(message) ? reasons['ETLS']! : wordsFor(error as { code?: string; responseCode?: number })
         return { status: responseCode, error: told, durationMs: durationMs(), ...(code === 'ETIMEDOUT' ? { isLate: true } : {}) }
       }
     },

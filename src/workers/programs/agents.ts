@@ -76,11 +76,11 @@ const bell = (kernel: Kernel, loops: ReadonlyMap<string, RunLoop>): Channel => (
 })
 
 /** A thing that is tried again every few seconds need not be told as often. */
-function onceEach(say: (words: string) => void): (words: string) => void {
+function onceEach(say: (message: string) => void): (message: string) => void {
   let said = ''
-  return (words) => {
-    if (words !== said) say(words)
-    said = words
+  return (message) => {
+    if (message !== said) say(message)
+    said = message
   }
 }
 
@@ -105,8 +105,8 @@ export function runProcesses(
         worker,
         clock,
         againMs: AGAIN_MS,
-        note: (run_id, words) => log.debug({ agent: agent_id, run: run_id }, words),
-        trouble: onceEach((words) => log.warn({ agent: agent_id }, words)),
+        note: (run_id, message) => log.debug({ agent: agent_id, run: run_id }, message),
+        trouble: onceEach((message) => log.warn({ agent: agent_id }, message)),
       }),
     ]),
   )

@@ -52,8 +52,8 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
       // The process has ended already.
     }
   }
-  function stop(words: string | null, fatal = false, withinMs = graceMs): void {
-    fault ??= words
+  function stop(message: string | null, fatal = false, withinMs = graceMs): void {
+    fault ??= message
     isFatal ||= fatal
     if (isGone || timer) return
     signal('SIGTERM')

@@ -20,7 +20,7 @@ export type Said =
       readonly input: Fields
       readonly effect: 'asks' | 'ends' | 'answers' | 'none'
     }
-  | { readonly kind: 'wrong'; readonly words: string }
+  | { readonly kind: 'wrong'; readonly message: string }
 
 type Rule = {
   /** Only where a task stands behind the run. */
@@ -91,7 +91,7 @@ const rules: Readonly<Record<string, Rule>> = {
 }
 export const lineTypes = Object.keys(rules)
 
-const wrong = (words: string): Said => ({ kind: 'wrong', words })
+const wrong = (message: string): Said => ({ kind: 'wrong', message })
 
 /** The meaning of a child's line for its run. */
 export function understood(line: Uint8Array, item: Item): Said {

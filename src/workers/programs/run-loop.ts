@@ -22,8 +22,8 @@ export type RunLoopOptions = {
   readonly againMs: number
   readonly backoffMs?: (tries: number) => number
   /** Told of what happens, for people who watch. */
-  note(run_id: string, words: string): void
-  trouble(words: string): void
+  note(run_id: string, message: string): void
+  trouble(message: string): void
 }
 export type RunLoop = Worker & {
   /** There may be something to take. */
@@ -89,22 +89,22 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     await port.call('delegation/mailbox.ack', { run_id: run.id, attempt, number: messages.at(-1)!.number })
   }
 
-  async function fail({ run, attempt }: Item, words: string): Promise<void> {
-    note(run.id, `failed: ${words}`)
-    await port.call('delegation/run.fail', { run_id: run.id, attempt, error: words.slice(0, limits.textCharsMax) })
+  async function fail({ run, attempt }: Item, message: string): Promise<void> {
+    note(run.id, `failed: ${message}`)
+    await port.call('delegation/run.fail', { run_id: run.id, attempt, error: message.slice(0, limits.textCharsMax) })
   }
 
   /** One run, through as many children as it takes. */
   async function work(held: HeldRun): Promise<void> {
     const { id } = held.item.run
     for (let count = 1; !signal.aborted; count++) {
-      held.working = startRun(held.item, plan, port, (words) => note(id, words))
+      held.working = startRun(held.item, plan, port, (message) => note(id, message))
       const outcome: Outcome = await held.working.ended
       held.working = null
       if (outcome.kind === 'over' && hasCancel(held.item.messages)) await settle(held.item)
       if (outcome.kind !== 'failed') return
-      if (outcome.isFatal || count >= tries) return fail(held.item, outcome.words)
-      note(id, `${outcome.words.split('\n')[0]}; starting it again`)
+      if (outcome.isFatal || count >= tries) return fail(held.item, outcome.message)
+      note(id, `${outcome.message.split('\n')[0]}; starting it again`)
       await clock.sleep(pauseMs(count), signal)
       if (hasCancel(held.item.messages)) return settle(held.item)
     }

@@ -21,13 +21,13 @@ export type Plan = Command & { readonly profile: Profile; readonly timeLimitMs: 
 /** over: the run has ended. waits: a person has the next word. lost: another process has the run. */
 export type Outcome =
   | { readonly kind: 'over' | 'waits' | 'lost' | 'stopped' }
-  | { readonly kind: 'failed'; readonly words: string; readonly isFatal: boolean }
+  | { readonly kind: 'failed'; readonly message: string; readonly isFatal: boolean }
 export type Working = {
   tell(messages: readonly Message[], attempt: number): void
   stop(kind: 'lost' | 'stopped'): void
   readonly ended: Promise<Outcome>
 }
-export type Noted = (words: string) => void
+export type Noted = (message: string) => void
 
 type Call = Said & { kind: 'call' }
 type Failure = { readonly code: string; readonly message: string }
@@ -190,7 +190,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   async function hear(line: Uint8Array): Promise<void> {
     if (outcome) return
     const said = understood(line, item)
-    if (said.kind === 'wrong') return child?.write(errorLine('line', 'INVALID_REQUEST', said.words))
+    if (said.kind === 'wrong') return child?.write(errorLine('line', 'INVALID_REQUEST', said.message))
     try {
       if (said.effect === 'asks') return await ask(said)
       if (said.effect === 'answers') return await answered(said)
@@ -212,7 +212,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   /** The output of a program that knows nothing of us becomes the artifact. */
   async function deliver(printed: string): Promise<Outcome> {
     const text = resultIn(printed, plan.profile.output)
-    if (text === null) return { kind: 'failed', words: 'the command ended well and printed no result', isFatal: false }
+    if (text === null) return { kind: 'failed', message: 'the command ended well and printed no result', isFatal: false }
     const { task_id } = item.run
     const call = { kind: 'call', effect: 'none' } as const
     let answer: object | null
@@ -233,9 +233,9 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
 
   function concluded({ code, fault, stderr }: ChildEnd, isFatal: boolean): Outcome {
     if (outcome) return outcome
-    const words = fault ?? (code === 0 ? 'the command ended without saying complete or fail' : `the command ended with code ${code}`)
+    const message = fault ?? (code === 0 ? 'the command ended without saying complete or fail' : `the command ended with code ${code}`)
     const last = stderr === '' ? '' : `. Its last output: ${stderr.slice(-1_000)}`
-    return { kind: 'failed', words: `${words}${last}`, isFatal }
+    return { kind: 'failed', message: `${message}${last}`, isFatal }
   }
 
   async function work(): Promise<Outcome> {
@@ -247,7 +247,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     if (argv.some((word) => Buffer.byteLength(word) > limits.childPromptBytesMax))
       return {
         kind: 'failed',
-        words: 'the prompt is too long for an argument: use a profile that takes it on standard input',
+        message: 'the prompt is too long for an argument: use a profile that takes it on standard input',
         isFatal: true,
       }
     let printed = ''

@@ -16,7 +16,7 @@ export type Examination = {
   /** The last fact of each chain. */
   chains(): Chains
   /** Its present subject, and how far it came, for people who wait. */
-  words(): string
+  message(): string
 }
 
 export type Examined = {
@@ -31,11 +31,11 @@ const FOUND_MAX = 1_000
 
 export function createExamination(examined: Examined): Examination {
   const found: Found[] = []
-  const said = { words: 'facts' }
+  const said = { message: 'facts' }
   const chains: Record<string, Chains[string]> = {}
   const taking = {
     take: (some: readonly Found[]) => void found.push(...some.slice(0, FOUND_MAX - found.length)),
-    say: (words: string) => void (said.words = words),
+    say: (message: string) => void (said.message = message),
     learn: (some: Chains) => void Object.assign(chains, some),
   }
   const steps = stepsOf(examined, taking)
@@ -48,11 +48,11 @@ export function createExamination(examined: Examined): Examination {
     },
     found: () => found,
     chains: () => chains,
-    words: () => said.words,
+    message: () => said.message,
   }
 }
 
-type Taking = { take(found: readonly Found[]): void; say(words: string): void; learn(chains: Chains): void }
+type Taking = { take(found: readonly Found[]): void; say(message: string): void; learn(chains: Chains): void }
 
 async function* stepsOf({ store, blobs, beside }: Examined, taking: Taking) {
   const { take, say } = taking

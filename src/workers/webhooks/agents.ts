@@ -106,9 +106,9 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
   }
 
   /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
-  async function giveUp(run: Run, words: string, as: Caller): Promise<void> {
+  async function giveUp(run: Run, message: string, as: Caller): Promise<void> {
     try {
-      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: words }, as)
+      await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: message }, as)
     } catch (error) {
       if (!(error instanceof Refusal) || error.code !== 'INVALID_TRANSITION') throw error
       log.warn({ run: run.id }, 'a message to a webhook is given up')

@@ -27,7 +27,7 @@ export type PostOptions = {
 }
 
 const PRIVATE = 'its address is not a public one: the operator allows those with --webhook-private on'
-const words: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   PRIVATE,
   ECONNREFUSED: 'the connection was refused',
   ECONNRESET: 'the connection was cut',
@@ -39,7 +39,7 @@ const words: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'no connection came about in time',
 }
 const wordsFor = (code: string): string =>
-  words[code] ?? (/CERT|SIGNATURE|TLS|SSL/.test(code) ? 'its certificate is not valid' : 'it does not answer in HTTP')
+  reasons[code] ?? (/CERT|SIGNATURE|TLS|SSL/.test(code) ? 'its certificate is not valid' : 'it does not answer in HTTP')
 class PrivateAddress extends Error {
   readonly code = 'PRIVATE'
 }

@@ -162,7 +162,7 @@ run_ID  delivered
     await delivered(task_id)
   })
 
-  for (const [argv, key, words] of [
+  for (const [argv, key, message] of [
     [['agent', 'run'], 'devin', /there is no command/],
     [['agent', 'run', '--', 'true'], 'alice', /the key is of user_alice, which is no agent/],
     [['agent', 'run', '--profile', 'clippy', '--', 'true'], 'devin', /must be one of|Allowed choices/],
@@ -173,7 +173,7 @@ run_ID  delivered
     test(`is not understood: ${argv.join(' ')} as ${key}`, async () => {
       const { code, err } = await runPiped(argv, { env: env(keys[key]), cwd: folder })
       assert.equal(code, 2, err)
-      assert.match(err, words)
+      assert.match(err, message)
     })
 })
 

@@ -206,7 +206,7 @@ describe('a line of what an agent wrote', () => {
     for (let seed = 0; seed < 60; seed++) {
       const random = chance(seed)
       const columns = [60, 80, 120][seed % 3]!
-      const of = (text: () => string): string[] => cardsOf(thing(text), 'request', columns, (_, words) => words).split('\n')
+      const of = (text: () => string): string[] => cardsOf(thing(text), 'request', columns, (_, message) => message).split('\n')
       const shown = of(() => hostileBy(random))
       assertMarked(shown, of(plain), columns)
       const fields = /^ {2}(status|payload\.\S+) {2}/

@@ -62,11 +62,11 @@ test('a server that does not say that its record is in order is a finding', asyn
   const url = `http://127.0.0.1:${(door.address() as AddressInfo).port}`
   const verify = (...more: string[]): Promise<Ran> =>
     inProcess({ home, env: { COUNTERSIGN_URL: url } }).run(['audit', 'verify', '--all', ...more])
-  for (const [says, answers, code, words] of cases) {
+  for (const [says, answers, code, message] of cases) {
     health = answers
     const ran = await verify()
     assert.equal(ran.code, code, `${says}: ${ran.out}${ran.err}`)
-    assert.match(ran.out, words, says)
+    assert.match(ran.out, message, says)
   }
   health = json({})
   const { valid, findings } = JSON.parse((await verify('--json')).out)

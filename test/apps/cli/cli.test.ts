@@ -180,7 +180,7 @@ describe('flags', () => {
     assert.throws(() => valueFrom('1e3', flagsOf(t.Object({ n: t.Integer() }))[0]!.shape), /whole number/)
   })
 
-  const refused: readonly (readonly [argv: string, words: RegExp])[] = [
+  const refused: readonly (readonly [argv: string, message: RegExp])[] = [
     ['task crate', /task has no command "crate"\n {2}→ did you mean `countersign task create`\?/],
     ['tsak list', /unknown command 'tsak'\s+\(Did you mean task\?\)/],
     ['task.create --goal x', /did you mean `countersign task create`\?/],
@@ -206,17 +206,17 @@ describe('flags', () => {
     ['completion tcsh', /must be one of: bash, zsh, fish/],
     ['review changes task_1', /missing: --change/],
     ['artifact upload task_1', /missing: --file/],
-    ['grant add task_1 Shell --decision allow --until task', /<scope> must be words joined by colons/],
+    ['grant add task_1 Shell --decision allow --until task', /<scope> must be message joined by colons/],
     ['task list --url ftp://x', /--url must be a URL/],
     ['task list --url http://tasks.example.com', /travel in the open/],
     ['--json up', /up comes first/],
   ]
   const real = inProcess({ home })
-  for (const [argv, words] of refused) {
+  for (const [argv, message] of refused) {
     test(`\`countersign ${argv}\` is refused with exit code 2 and a sentence`, async () => {
       const { code, out, err } = await real.run(argv.split(' '))
       assert.deepEqual({ code, out }, { code: 2, out: '' })
-      assert.match(err, words)
+      assert.match(err, message)
     })
   }
 

@@ -104,7 +104,7 @@ describe('ask', () => {
   })
 
   test('what is not understood is said with the name of the flag', async () => {
-    for (const [argv, words] of [
+    for (const [argv, message] of [
       [['ask', 'decide', 'Which?'], /missing: --option/],
       [['ask', 'approve'], /missing: <item>/],
       [['ask', 'approve', 'x', '--details', '[1]'], /--details must be a JSON object/],
@@ -113,7 +113,7 @@ describe('ask', () => {
     ] as const) {
       const { code, err } = await run(argv, 'agent')
       assert.equal(code, 2, err)
-      assert.match(err, words)
+      assert.match(err, message)
     }
     const person = await run(['ask', 'approve', 'x'], 'owner')
     assert.equal(person.code, 1)
@@ -245,7 +245,7 @@ describe('inbox at a terminal', () => {
     })
     const ran = await live([...read('1 open, 1 critical', 'q')])
     const frame = lastFrame(ran)
-    for (const words of [
+    for (const message of [
       'Inbox of Owner · 1 open, 1 critical',
       '> !! R3 approval   Wipe',
       'An agent asks: Robot (agent_robot), for Owner (user_owner)',
@@ -258,7 +258,7 @@ describe('inbox at a terminal', () => {
       'Decline: ',
       'a approve  r reject  d decline  enter open  / filter  s snooze  ? help  q quit',
     ])
-      assert.ok(frame.includes(words), `${words}\n${frame}`)
+      assert.ok(frame.includes(message), `${message}\n${frame}`)
     assert.ok(frame.split('\n').every((line) => line.length <= 80))
     assert.equal(frame.split('\n').length, 24)
   })

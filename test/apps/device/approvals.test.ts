@@ -185,8 +185,8 @@ describe('approvals of hardware tasks', () => {
   })
 
   it('links: lines reach the server in order, and a task waits for a person', async () => {
-    const words = [CLI, 'device', 'link', '--url', `http://127.0.0.1:${server.port}`, '--data', daemon.data, '--name', 'Bench']
-    const child = spawn(process.execPath, words, { stdio: ['pipe', 'ignore', 'inherit'] })
+    const message = [CLI, 'device', 'link', '--url', `http://127.0.0.1:${server.port}`, '--data', daemon.data, '--name', 'Bench']
+    const child = spawn(process.execPath, message, { stdio: ['pipe', 'ignore', 'inherit'] })
     child.stdin.end(`${keys.devin}\n`)
     equal(await new Promise((done) => child.once('exit', done)), 0)
     const until = async (what: () => Promise<boolean>): Promise<void> => {

@@ -12,7 +12,7 @@ const swapped = (path: string): void => {
 }
 
 /** Each way to lose the record: what is done to the folder, what the refusal says, and whether the next start finds everything. */
-const losses: readonly [what: string, act: (data: string) => void, words: RegExp, isWhole: boolean][] = [
+const losses: readonly [what: string, act: (data: string) => void, message: RegExp, isWhole: boolean][] = [
   [
     'the folder is deleted',
     (data) => rmSync(data, { recursive: true, maxRetries: 10 }),
@@ -36,11 +36,11 @@ const losses: readonly [what: string, act: (data: string) => void, words: RegExp
   ],
 ]
 
-const logged = async (daemon: Daemon, words: RegExp): Promise<void> => {
-  while (!words.test(daemon.stderr())) await new Promise((done) => setTimeout(done, 20))
+const logged = async (daemon: Daemon, message: RegExp): Promise<void> => {
+  while (!message.test(daemon.stderr())) await new Promise((done) => setTimeout(done, 20))
 }
 
-for (const [what, act, words, isWhole] of losses)
+for (const [what, act, message, isWhole] of losses)
   test(`nothing acts when ${what}, and the refusal says so`, async () => {
     const daemon = await startDaemon()
     try {
@@ -63,10 +63,10 @@ for (const [what, act, words, isWhole] of losses)
       ] as const) {
         const { error } = await client.call(method, params)
         deepEqual([error?.code, error?.data.code], [-32007, 'audit_unavailable'], method)
-        match(error.data.reason, words)
+        match(error.data.reason, message)
         match(error.data.reason, /nothing is done until that is mended$/)
       }
-      await logged(daemon, words)
+      await logged(daemon, message)
       if (!isWhole) return
       equal(await daemon.kill('SIGTERM'), 0)
       // The record has everything: the next start completes the file.

@@ -177,8 +177,8 @@ describe('the guards of the daemon', () => {
       [{ policies: {}, extra: 1 }, /extra/],
       [{ policies: { a: { read: ['relative'] } } }, /policies\.a\.read\[0\]/],
     ]
-    for (const [policies, words] of wrong)
-      await rejects(startDaemon({ policies }), (error: NotStarted) => error.code === 2 && words.test(error.message), String(words))
+    for (const [policies, message] of wrong)
+      await rejects(startDaemon({ policies }), (error: NotStarted) => error.code === 2 && message.test(error.message), String(message))
     await rejects(
       startDaemon({ profile: { gpio: { '1': { direktion: 'in' } } } }),
       (error: NotStarted) => error.code === 2 && error.message.includes('direktion'),

@@ -11,7 +11,14 @@ import { startDaemon, type Any, type Daemon } from '#test/support/hardware/daemo
 
 const CLI = join(import.meta.dirname, '../../../bin/countersign.js')
 
-const words = (daemon: Daemon): string[] => ['--disable-warning=ExperimentalWarning', CLI, 'device', 'mcp', '--socket', daemon.ready.socket]
+const message = (daemon: Daemon): string[] => [
+  '--disable-warning=ExperimentalWarning',
+  CLI,
+  'device',
+  'mcp',
+  '--socket',
+  daemon.ready.socket,
+]
 
 /** A client of MCP 2026-07-28 by hand: the library's own takes no tasks. */
 class ByHand {
@@ -20,7 +27,7 @@ class ByHand {
   private last = 0
   readonly process: ChildProcessByStdio<Writable, Readable, null>
   constructor(daemon: Daemon) {
-    this.process = spawn(process.execPath, words(daemon), { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.process = spawn(process.execPath, message(daemon), { stdio: ['pipe', 'pipe', 'inherit'] })
     createInterface({ input: this.process.stdout }).on('line', (line) => {
       const message: Any = JSON.parse(line)
       if (message.id === undefined) this.notes.push(message)
@@ -47,7 +54,7 @@ describe('the daemon as an MCP server', () => {
   const client = new Client({ name: 'test', version: '1.0.0' })
   before(async () => {
     daemon = await startDaemon()
-    await client.connect(new StdioClientTransport({ command: process.execPath, args: words(daemon) }))
+    await client.connect(new StdioClientTransport({ command: process.execPath, args: message(daemon) }))
   })
   after(async () => {
     await client.close()

@@ -33,7 +33,7 @@ const returns: readonly [name: string, body: string, end: object | RegExp][] = [
   ['stray', `setTimeout(() => { throw new Error('x') }); return new Promise(() => {})`, /an error was left that nothing caught/],
   ['later', `setTimeout(() => Promise.reject(new Error('too late')), 20); return { ok: true }`, { ok: true }],
 ]
-const resources: readonly [name: string, body: string, words: RegExp][] = [
+const resources: readonly [name: string, body: string, message: RegExp][] = [
   [
     'throws',
     `throw new Error('x')`,
@@ -100,13 +100,13 @@ describe('plug-ins', () => {
   })
 
   it('are refused by name where they cannot say which resource they use', async () => {
-    for (const [name, , words] of resources) {
+    for (const [name, , message] of resources) {
       const { error } = await submit([{ tool: `com.acme.resource.${name}` }])
       deepEqual(
         [error.code, error.data.code, error.data.tool, error.data.step_index],
         [-32009, 'tool_failed', `com.acme.resource.${name}`, 0],
       )
-      match(error.data.reason, words)
+      match(error.data.reason, message)
     }
   })
 
@@ -175,12 +175,12 @@ describe('plug-ins', () => {
         /execute must be a function/,
       ],
     ]
-    for (const [text, words] of wrong) {
+    for (const [text, message] of wrong) {
       const path = mkdtempSync(join(folder, 'wrong-'))
       writeFileSync(join(path, 'wrong.js'), text)
       await rejects(
         startDaemon({ options: ['--plugins', path] }),
-        (error: NotStarted) => error.code === 2 && words.test(error.message),
+        (error: NotStarted) => error.code === 2 && message.test(error.message),
         text,
       )
     }

@@ -111,7 +111,7 @@ test('a URL with a password may stand in a file, and is not given twice', (t) =>
     [{ COUNTERSIGN_AMQP_URL_FILE: join(folder, 'none') }, /COUNTERSIGN_AMQP_URL_FILE cannot be read: ENOENT/],
     [{ COUNTERSIGN_DATABASE_FILE: file('empty', '\n') }, /COUNTERSIGN_DATABASE_FILE names an empty file/],
   ]
-  for (const [given, words] of refused) assert.throws(() => started([], given), words)
+  for (const [given, message] of refused) assert.throws(() => started([], given), message)
   assert.deepEqual(exposedIn({ ...env, COUNTERSIGN_DATABASE: 'postgres://u:p@h/d', COUNTERSIGN_SMTP: 'smtp://h' }), [
     'COUNTERSIGN_SECRET',
     'COUNTERSIGN_DATABASE',
@@ -144,7 +144,7 @@ test('the socket is beside the data, elsewhere, or nowhere; a path that the syst
   assert.throws(() => readConfig(['--socket', `${deep}/c.sock`], {}), /--socket is .* longer than 103 bytes/)
 })
 
-for (const [argv, words] of [
+for (const [argv, message] of [
   [['--port', 'x'], /--port must be a port from 0 to 65535, not "x"/],
   [['--port', '65536'], /--port must be a port/],
   [['--port', '-1'], /--port must be a port/],
@@ -205,7 +205,7 @@ for (const [argv, words] of [
   test(`${argv.join(' ')} is refused with a sentence`, () => {
     assert.throws(
       () => readConfig(argv, {}),
-      (error) => error instanceof ConfigError && words.test(error.message),
+      (error) => error instanceof ConfigError && message.test(error.message),
     )
   })
 }
@@ -236,7 +236,7 @@ test('the help is a table whose words begin in one column, and its examples star
   const [, table] = /\[options\]\n\n(.*?)\n\nExamples:/s.exec(helpText())!
   const isFlagAlone = (line: string): boolean => /^ {2}--\S+( \S+)?$/.test(line)
   for (const line of table!.split('\n')) assert.ok(isFlagAlone(line) || /^( {2}--.{17} | {22})\S/.test(line), line)
-  const examples = [...helpText('run').matchAll(/^ {2}run (.*)$/gm)].map(([, words]) => words!)
+  const examples = [...helpText('run').matchAll(/^ {2}run (.*)$/gm)].map(([, message]) => message!)
   assert.ok(examples.length >= 3 && examples.length <= 6, 'a few')
-  for (const words of examples) assert.equal(readConfig(words.split(' '), {}).kind, 'start', words)
+  for (const message of examples) assert.equal(readConfig(message.split(' '), {}).kind, 'start', message)
 })

@@ -20,10 +20,10 @@ async function place(t: TestContext, first = ':'): Promise<Place> {
   return { data, server, add, health: () => send(server.port, '/health', { method: 'GET' }) }
 }
 
-async function assertRefuses({ add, health }: Place, words: RegExp): Promise<void> {
+async function assertRefuses({ add, health }: Place, message: RegExp): Promise<void> {
   const refused = await add('user_late')
   assert.deepEqual([refused.status, refused.json.error.code], [503, 'UNAVAILABLE'])
-  assert.match(refused.json.error.message, words)
+  assert.match(refused.json.error.message, message)
   assert.equal((await health()).status, 503)
 }
 const soon = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))

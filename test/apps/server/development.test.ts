@@ -21,7 +21,7 @@ const idOf = async (port: number, token: string): Promise<string> => {
   const { status, json } = await call(port, token, 'identity/me.get')
   return status === 200 ? (json as { id: string }).id : String(status)
 }
-const words = ['dev-agent-key', 'dev-agent-key-2', 'dev-human-token']
+const message = ['dev-agent-key', 'dev-agent-key-2', 'dev-human-token']
 const wrong = ['dev-agent-key-3', 'dev-human-token-2', 'DEV-AGENT-KEY', 'dev', 'agent_dev', 'user_owner', '__proto__', 'constructor']
 
 test('three credentials that everybody knows, and no others, make two agents and the owner; it is said loudly', async (t) => {
@@ -30,7 +30,7 @@ test('three credentials that everybody knows, and no others, make two agents and
   assert.match(server.stderr(), /\* {2}DEVELOPMENT MODE [^]*dev-agent-key, dev-agent-key-2, dev-human-token/)
   assert.match(server.stderr(), /"level":"warn".*development mode/)
   assert.equal((await send(server.port, '/health', { method: 'GET' })).json.mode, 'development')
-  assert.deepEqual(await Promise.all(words.map((word) => idOf(server.port, word))), ['agent_dev', 'agent_dev-2', 'user_owner'])
+  assert.deepEqual(await Promise.all(message.map((word) => idOf(server.port, word))), ['agent_dev', 'agent_dev-2', 'user_owner'])
   assert.deepEqual(
     await Promise.all(wrong.map((word) => idOf(server.port, word))),
     wrong.map(() => '401'),
@@ -53,7 +53,7 @@ test('three credentials that everybody knows, and no others, make two agents and
   await server.end()
 
   const again = await start(t, ['--data', data], { env: { COUNTERSIGN_DEV: '0' } })
-  assert.deepEqual(await Promise.all(words.map((word) => idOf(again.port, word))), ['401', '401', '401'], 'nobody outside of it')
+  assert.deepEqual(await Promise.all(message.map((word) => idOf(again.port, word))), ['401', '401', '401'], 'nobody outside of it')
   assert.equal((await send(again.port, '/health', { method: 'GET' })).json.mode, undefined)
   assert.doesNotMatch(again.stderr(), /DEVELOPMENT/i)
   const closed = await send(again.port, '/hxp', { method: 'OPTIONS', headers: page })

@@ -31,7 +31,7 @@ async function made(
 ): Promise<Made> {
   const from = await startIssuer(t)
   const said: string[] = []
-  const log = { debug: () => undefined, warn: (_: object, words: string) => void said.push(words) }
+  const log = { debug: () => undefined, warn: (_: object, message: string) => void said.push(message) }
   const settings = { url: from.url, jwks: jwks(from), audience: AUDIENCE }
   return { from, said, issuer: await createIssuer(settings, { now: Date.now, log: log as never, bounds }) }
 }
@@ -114,10 +114,10 @@ describe('a token', () => {
       'that is null': `${coded('null')}.${coded('null')}.${signature}`,
       'of nothing': 'a.b.c',
     }
-    for (const [words, token] of Object.entries(bad)) {
+    for (const [message, token] of Object.entries(bad)) {
       const text = await token
-      assert.ok(isJwt(text), words)
-      await nobody(issuer.verify(text)).catch((error: unknown) => assert.fail(`a token ${words}: ${String(error)}`))
+      assert.ok(isJwt(text), message)
+      await nobody(issuer.verify(text)).catch((error: unknown) => assert.fail(`a token ${message}: ${String(error)}`))
     }
     assert.equal((await issuer.verify(good)).sub, 'alice-7', 'and the good one is still good')
   })
@@ -174,7 +174,7 @@ describe('the keys of an issuer', () => {
     assert.match(said.join(), /the keys of the issuer could not be fetched: ECONNREFUSED/)
   })
 
-  for (const [words, instead, reason] of [
+  for (const [message, instead, reason] of [
     ['answers with an error', (_: unknown, response: any) => response.writeHead(500).end('no'), /answered 500/],
     ['answers with something else', (_: unknown, response: any) => response.end('<html>'), /not JSON/],
     [
@@ -191,7 +191,7 @@ describe('the keys of an issuer', () => {
       /names the issuer "https:/,
     ],
   ] as const) {
-    test(`are not had from one that ${words}: 503, and the next try is later`, async (t) => {
+    test(`are not had from one that ${message}: 503, and the next try is later`, async (t) => {
       const { from, issuer, said } = await made(t, { askMs: 300 })
       from.instead = instead as never
       const token = await from.token()

@@ -146,16 +146,16 @@ test('a key that is missing or broken beside a database ends the start with a se
     'signing.json is broken: it is too large': () => writeFileSync(join(keys, 'signing.json'), ' '.repeat(2_000_000)),
     'server.key is broken: it does not': () => writeFileSync(join(keys, 'server.key'), ''),
   }
-  for (const [words, change] of Object.entries(changes)) {
+  for (const [message, change] of Object.entries(changes)) {
     change!()
     const before = existsSync(keys) ? readdirSync(keys) : []
     await assert.rejects(serve(t, data), (error: Error) => {
       assert.equal(error.name, 'StartError')
-      assert.ok(error.message.includes(words), `${words}: ${error.message}`)
+      assert.ok(error.message.includes(message), `${message}: ${error.message}`)
       assert.match(error.message, /Restore the folder keys\/ .*`countersign receipt rotate --lost/)
       return true
     })
-    assert.deepEqual(existsSync(keys) ? readdirSync(keys) : [], before, words)
+    assert.deepEqual(existsSync(keys) ? readdirSync(keys) : [], before, message)
     rmSync(keys, { recursive: true, force: true })
     cpSync(whole, keys, { recursive: true })
   }
@@ -234,7 +234,7 @@ test('a clock of its own: the ring is looked at again after every sleep, and not
         signal.addEventListener('abort', () => done())
       }),
   }
-  const log = { debug() {}, info() {}, warn() {}, error: (_: object, words: string) => assert.fail(words) }
+  const log = { debug() {}, info() {}, warn() {}, error: (_: object, message: string) => assert.fail(message) }
   const watcher = watchKeys(keys, clock, log, () => Promise.resolve())
   const { current } = await rotateKeys(join(data, 'keys'), Date.now())
   assert.notEqual(keys.ring().current.kid, current.kid, 'not before it looks')
@@ -313,7 +313,7 @@ test('the command line verifies with saved keys, with a folder and with a server
   const good = await cli.run(['receipt', 'verify', 'receipt.json', ...saved])
   assert.equal(good.code, 0, good.err)
   assert.match(good.out, /^✔ the receipt is genuine\n/)
-  for (const words of [
+  for (const message of [
     'agent_devin',
     'completed: approved',
     'human person_abc',
@@ -321,7 +321,7 @@ test('the command line verifies with saved keys, with a folder and with a server
     'project_default, number 17',
     'not signed  duration_seconds',
   ])
-    assert.ok(good.out.includes(words), `${words} in ${good.out}`)
+    assert.ok(good.out.includes(message), `${message} in ${good.out}`)
   assert.equal((await cli.run(['receipt', 'verify', '-', ...saved], JSON.stringify({ receipt }))).code, 0)
   assert.equal((await cli.run(['receipt', 'verify', 'receipt.json', '--data', data])).code, 0)
   assert.equal((await cli.run(['receipt', 'verify', 'receipt.json', '--url', server.url])).code, 0)
@@ -389,13 +389,13 @@ test('doctor looks at the keys', async (t) => {
   const data = dataFolder(t)
   const cli = inProcess({ home: temporary('home'), env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' } })
   await (await serve(t, data)).stop()
-  const finding = async (): Promise<{ status: string; words: string }> => {
+  const finding = async (): Promise<{ status: string; message: string }> => {
     const { out } = await cli.run(['doctor', '--quick', '--json', '--data', data])
     return JSON.parse(out).findings.find(({ check }: { check: string }) => check === 'keys')
   }
   assert.equal((await finding()).status, 'ok')
   chmodSync(join(data, 'keys', 'server.key'), 0o644)
-  assert.deepEqual([(await finding()).status, /others may look into .*server\.key/.test((await finding()).words)], ['fail', true])
+  assert.deepEqual([(await finding()).status, /others may look into .*server\.key/.test((await finding()).message)], ['fail', true])
   renameSync(join(data, 'keys', 'signing.json'), join(data, 'keys', 'elsewhere'))
-  assert.match((await finding()).words, /signing\.json is missing/)
+  assert.match((await finding()).message, /signing\.json is missing/)
 })

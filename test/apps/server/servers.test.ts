@@ -111,9 +111,9 @@ const envFor = (url: string, more: Record<string, string> = {}): Record<string, 
   COUNTERSIGN_LOG: 'warn',
   ...more,
 })
-const refused = async (t: TestContext, env: Record<string, string>, words: RegExp, args: readonly string[] = []): Promise<void> => {
+const refused = async (t: TestContext, env: Record<string, string>, message: RegExp, args: readonly string[] = []): Promise<void> => {
   const { code, stderr } = await runToEnd(t, ['--port', '0', '--data', dataFolder(t), ...args], { env })
-  assert.match(stderr, words)
+  assert.match(stderr, message)
   assert.equal(code, 1)
 }
 
@@ -191,11 +191,11 @@ test('a database of another locale is read in the order of bytes', { skip: isPos
   url.pathname = `/${name}`
   const store = await postgresStore(url.href)
   t.after(() => store.close())
-  const words = ['Z', 'a', '\u{e4}', 'B', '_', 'b', '~', '1']
+  const message = ['Z', 'a', '\u{e4}', 'B', '_', 'b', '~', '1']
   const entering = (word: string): Batch =>
     batchOf({ create: new Set([`k/${word}`]), puts: [{ key: `k/${word}`, value: {}, text: '{}' }], add: [`e\0${word}`] })
-  for (const word of words) await store.commit(entering(word))
-  const inBytes = words.toSorted((one, two) => Buffer.compare(Buffer.from(one), Buffer.from(two)))
+  for (const word of message) await store.commit(entering(word))
+  const inBytes = message.toSorted((one, two) => Buffer.compare(Buffer.from(one), Buffer.from(two)))
   assert.deepEqual(
     await store.scan('e\0', 'e\u{1}', 20),
     inBytes.map((word) => `e\0${word}`),
@@ -212,7 +212,7 @@ test('a clock that is an hour from that of the database is told in the log', { s
   const said: string[] = []
   const parts = {
     clock: { ...realClock, now: () => Date.now() + 3_600_000 },
-    log: { warn: (_: object, words: string) => said.push(words) },
+    log: { warn: (_: object, message: string) => said.push(message) },
     findings: { add: () => undefined },
     config: { skipVerify: false, readOnly: false },
     onFatal: assert.fail,

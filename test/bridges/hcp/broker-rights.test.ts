@@ -140,8 +140,14 @@ describe('rights at a broker', { timeout: 400_000 }, () => {
   })
 
   test('harnesses that declare for themselves read no topic of others', async (t) => {
-    for (const { command: words } of statementsFor({ vhost: 'hcp', ids: ['lab-a'], locked: false, queues: 'classic', eventBytesMax: 1_000_000 }))
-      if (words[0]!.startsWith('set_')) await broker.ctl('-q', ...words)
+    for (const { words: message } of statementsFor({
+      vhost: 'hcp',
+      ids: ['lab-a'],
+      locked: false,
+      queues: 'classic',
+      eventBytesMax: 1_000_000,
+    }))
+      if (message[0]!.startsWith('set_')) await broker.ctl('-q', ...message)
     await linked(t, usual('lab-b'))
     const a = await linked(t, usual('lab-a'))
     assert.equal(a.state(), 'connected')

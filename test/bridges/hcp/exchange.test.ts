@@ -20,7 +20,7 @@ import { createWorld, testHarness, type World } from '../../support/in-process/w
 import { testNotary } from '../../support/in-process/notary.ts'
 import { brokerFor, SLOW_START, type TestBroker } from '../../support/harness/broker.ts'
 
-type Log = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, words: string) => void>
+type Log = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
 const LONG = process.env['COUNTERSIGN_TEST_CHOICE'] === 'all'
 
@@ -281,7 +281,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
 
   test('a broker user without rights and without a queue fills neither the outbox nor the log', async (t) => {
     const lines: string[] = []
-    const line = (_: object, words: string): void => void lines.push(words)
+    const line = (_: object, message: string): void => void lines.push(message)
     const callee = await side(broker, 'lab-d', 1_000, { ...quiet, warn: line, error: line })
     t.after(() => callee.stop())
     const evil = foreign(t, 'lab-c')

@@ -20,7 +20,7 @@ async function exported(world: World): Promise<{ text: string; head: { seq: numb
 
 /** By the words of docs/operating.md alone. */
 function checkedByHand(text: string): { seq: number; hash: string } {
-  const sha = (words: string): string => createHash('sha256').update(words).digest('base64url')
+  const sha = (message: string): string => createHash('sha256').update(message).digest('base64url')
   let [seq, hash] = [0, '']
   for (const one of text
     .trimEnd()

@@ -40,13 +40,13 @@ test('every operation of a task’s agent is known to stop at the end of its tim
   assert.deepEqual(found.map(({ name }) => name).toSorted(), [...Object.keys(acts), ...starts, ...uploads, ...open].toSorted())
 })
 
-for (const [words, spec, more, hasRung] of [
+for (const [message, spec, more, hasRung] of [
   ['max_duration is spent and no timer has rung', { constraints: { max_duration: 'PT1M' } }, {}, false],
   ['the deadline has passed and no timer has rung', {}, { deadline: '2030-01-01T00:00:00Z' }, false],
   ['max_duration is spent and the people are asked', { constraints: { max_duration: 'PT1M' } }, {}, true],
   ['the deadline has passed and the people are asked', {}, { deadline: '2030-01-01T00:00:00Z' }, true],
 ] as const) {
-  test(`H19: ${words}: every act of the agent answers DEADLINE_EXCEEDED and changes nothing`, async () => {
+  test(`H19: ${message}: every act of the agent answers DEADLINE_EXCEEDED and changes nothing`, async () => {
     const { on } = await acting()
     const deadline = 'deadline' in more ? { deadline: new Date(on.world.kernel.now() + 60_000).toISOString() } : {}
     const { task_id, run_id } = await runUnder(on, spec, { delegable: true, ...deadline })

@@ -576,8 +576,8 @@ describe('declarations that cannot be', () => {
     ['bounds the wrong way round', { safety_envelope: { parameters: { t: { min: 2, max: 1 } } } }],
     ['an ask_from that asks later', { ask_from: 'R5' }],
   ]
-  for (const [words, more] of refused)
-    test(`${words} is refused, and changes nothing`, async () => {
+  for (const [message, more] of refused)
+    test(`${message} is refused, and changes nothing`, async () => {
       const world = await createWorld()
       await assert.rejects(world.call('admin', 'harness/harness.declare', { ...declaration, ...more }), { code: 'INVALID_REQUEST' })
       assert.deepEqual((await world.call('admin', 'harness/harness.capabilities', {})).items, [])

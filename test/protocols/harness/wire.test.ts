@@ -40,7 +40,7 @@ describe('reading a message', () => {
     })
   })
 
-  for (const [words, body, reason] of [
+  for (const [message, body, reason] of [
     ['5 MB', Buffer.alloc(5_000_000, 32), 'too_large'],
     ['no JSON', bytes('{"a":'), 'not_json'],
     ['no UTF-8', Buffer.from([0xff, 0xfe]), 'not_json'],
@@ -65,7 +65,7 @@ describe('reading a message', () => {
     ['a type of the other queue', bytes({ ...submit, type: 'event', session_id: SESSION }), 'unknown_type'],
     ['another minor version and unknown fields', bytes({ ...submit, hcp_version: '1.7', more: 1 }), 'taken'],
   ] as const)
-    test(`${words}: ${reason}`, () => assert.equal(reasonOf(body), reason))
+    test(`${message}: ${reason}`, () => assert.equal(reasonOf(body), reason))
 
   test('properties that say something else than the envelope are invalid_message, and absent ones are taken from it', () => {
     const body = bytes(submit)

@@ -99,10 +99,10 @@ test('a private key, a weak one, and what is no X25519 key at all are refused an
     [[jwk], /./],
     [undefined, /./],
   ]
-  for (const [given, words] of cases) {
+  for (const [given, message] of cases) {
     const refusal = await refusalOf(on.call('devin', SET, { agent_id: 'agent_devin', jwk: given }))
     assert.equal(refusal.code, 'INVALID_REQUEST', JSON.stringify(given))
-    assert.match(refusal.message, words)
+    assert.match(refusal.message, message)
     assert.ok(!JSON.stringify([refusal.message, refusal.details]).includes(String(secret.d)))
   }
   assert.equal(await stateHash(on.world.store), before)

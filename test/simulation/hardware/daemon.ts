@@ -101,7 +101,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
     progress() {},
   })
   const effects = createEffects({ device: runner.port }, clock, silent, 500)
-  const keys = { verify: () => Promise.resolve({ ok: false as const, words: 'no keys' }) }
+  const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'no keys' }) }
   const kernel: Kernel = createKernel({
     store,
     protocols: [daemonProtocol(deskOf({ device_id: 'dev_simulated', device, policies: named, runner, keys, isLinked: () => false }))],
@@ -145,7 +145,7 @@ function reachable(board: Board, isAlive: () => boolean): Board {
       set: (line, value) => (isAlive() ? lines.set(line, value) : undefined),
       mode: (line, direction) => (isAlive() ? lines.mode(line, direction) : undefined),
     },
-    buses: { ...buses, transfer: (...words) => (isAlive() ? buses.transfer(...words) : new Promise(() => undefined)) },
+    buses: { ...buses, transfer: (...message) => (isAlive() ? buses.transfer(...message) : new Promise(() => undefined)) },
   }
 }
 

@@ -1,10 +1,10 @@
 // Mistakes that are planted in the source of the daemon, each of which the simulation with a misbehaving board must find.
 import type { Mistake } from '../mistakes.ts'
 
-export type DeviceMistake = Mistake & { readonly words: RegExp }
-const mistake = (name: string, words: RegExp, file: string, find: string, replace: string): DeviceMistake => ({
+export type DeviceMistake = Mistake & { readonly message: RegExp }
+const mistake = (name: string, message: RegExp, file: string, find: string, replace: string): DeviceMistake => ({
   name,
-  words,
+  message,
   patches: [{ file, find, replace }],
 })
 
@@ -34,8 +34,8 @@ export const mistakes: readonly DeviceMistake[] = [
     'it-acts-without-an-audit',
     /although the audit cannot be written/,
     'workers/hardware/task-runner.ts',
-    'if (words !== null) return outcome(',
-    'if (words !== null && asked.index < 0) return outcome(',
+    'if (message !== null) return outcome(',
+    'if (message !== null && asked.index < 0) return outcome(',
   ),
   mistake(
     'a-restart-leaves-tasks-open',

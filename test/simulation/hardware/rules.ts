@@ -18,8 +18,8 @@ export type Rules = {
 class Broken extends Error {
   override name = 'Broken'
 }
-const fail = (words: string): never => {
-  throw new Broken(words)
+const fail = (message: string): never => {
+  throw new Broken(message)
 }
 
 export function createRules(disk: MemoryDisk, hardware: FaultyBoard, caps: Caps): Rules {

@@ -17,10 +17,10 @@ const count = isAll ? HISTORIES : PART
 const from = isAll ? 1 : 1 + (Number(choice) % PARTS) * count
 const chosen = isAll ? mistakes : [mistakes[Number(choice) % mistakes.length]!]
 
-const run = (...words: readonly string[]): Promise<{ code: number; said: string }> =>
+const run = (...message: readonly string[]): Promise<{ code: number; said: string }> =>
   new Promise((done) => {
     const program = join(import.meta.dirname, 'run.ts')
-    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...words], (error, out, err) =>
+    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...message], (error, out, err) =>
       done({ code: error === null ? 0 : Number(error.code), said: out + err }),
     )
   })
@@ -49,10 +49,10 @@ describe(`a daemon with a misbehaving board (${VARIABLE}=${choice})`, () => {
   it('has mistakes that can all be planted', () => {
     for (const mistake of mistakes) patched(mistake)
   })
-  for (const { name, words } of chosen)
+  for (const { name, message } of chosen)
     it(`finds a mistake: ${name}`, async () => {
       const { code, said } = await run('--from', '1', '--seeds', String(SEARCHED), '--mistake', name)
       equal(code, 1, said)
-      match(said, words)
+      match(said, message)
     })
 })

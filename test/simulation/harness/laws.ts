@@ -24,7 +24,7 @@ type Told = {
 
 export async function lawsBroken({ caller, callee, broker, submitted, parks }: Rest): Promise<string[]> {
   const broken: string[] = []
-  const law = (holds: boolean, words: string): void => void (holds || broken.push(words))
+  const law = (holds: boolean, message: string): void => void (holds || broken.push(message))
   law(broker.isEmpty(), 'a message stays in a queue')
   law(broker.dead.length === 0, `a message was put aside: ${broker.dead[0]}`)
   for (const side of [caller, callee]) law((await unsent(side)) === 0, `the outbox of ${side.id} is not empty`)

@@ -44,7 +44,7 @@ export type DatabaseOptions = {
   readonly onApplied: (group: Group, node: string, apply: () => void) => void
 }
 
-const coded = (code: string, words: string): Error => Object.assign(new Error(words), { code })
+const coded = (code: string, message: string): Error => Object.assign(new Error(message), { code })
 const ended = (): Error => new Error('the connection ended')
 
 export function createDatabase({ disk, random, scheduler, isFaulty, happened, onApplied }: DatabaseOptions): Database {

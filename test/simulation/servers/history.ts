@@ -78,9 +78,9 @@ function assemble(seed: number, note: (what: string) => void, happened: (what: s
   const random = createRandom(seed)
   const disk = memoryDisk()
   const violations: string[] = []
-  const fail = (words: string): void => {
-    violations.push(words)
-    note(`VIOLATED: ${words}`)
+  const fail = (message: string): void => {
+    violations.push(message)
+    note(`VIOLATED: ${message}`)
   }
   let faulty = true
   let lives = 0

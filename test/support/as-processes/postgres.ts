@@ -110,8 +110,8 @@ async function startIn(
     await ended
   }
   async function start(given: Readonly<Record<string, string>> = {}): Promise<void> {
-    const words = Object.entries({ ...usual, ...given }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    child = spawn(join(bin, 'postgres'), [...fixed, ...words], { ...asUser, env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
+    const message = Object.entries({ ...usual, ...given }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    child = spawn(join(bin, 'postgres'), [...fixed, ...message], { ...asUser, env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
     unwatch = watched(child.pid!, home)
     child.stderr!.on('data', (bytes: Buffer) => (logged += bytes.toString()))
     await isReady(child)
@@ -147,9 +147,9 @@ async function startIn(
 
 /** Ends a server, and takes its folder away, once the process that started it is gone, however that ended. */
 function watched(pid: number, home: string): () => void {
-  const words = 'cat > /dev/null; kill -QUIT "$0" 2> /dev/null; sleep 1; rm -rf "$1"'
+  const message = 'cat > /dev/null; kill -QUIT "$0" 2> /dev/null; sleep 1; rm -rf "$1"'
   // A group of its own: Ctrl-C is for the tests.
-  const watcher = spawn('sh', ['-c', words, String(pid), home], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
+  const watcher = spawn('sh', ['-c', message, String(pid), home], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
   watcher.unref()
   ;(watcher.stdin as unknown as { unref(): void }).unref()
   return () => {

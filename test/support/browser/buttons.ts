@@ -120,9 +120,9 @@ export async function buttonsOf(stage: Stage): Promise<Button[]> {
       },
       async typed(page) {
         await press(page, 'Reject')
-        const words = await rejecting(page).getByLabel('Reason', { exact: true }).inputValue()
+        const message = await rejecting(page).getByLabel('Reason', { exact: true }).inputValue()
         await rejecting(page).getByRole('button', { name: 'Cancel', exact: true }).click()
-        return words
+        return message
       },
     }),
     deciding('Send answer', open, {
@@ -139,9 +139,9 @@ export async function buttonsOf(stage: Stage): Promise<Button[]> {
       },
       async typed(page) {
         await press(page, 'Decline')
-        const words = await declining(page).getByLabel('Reason', { exact: true }).inputValue()
+        const message = await declining(page).getByLabel('Reason', { exact: true }).inputValue()
         await declining(page).getByRole('button', { name: 'Cancel', exact: true }).click()
-        return words
+        return message
       },
     }),
     deciding('Tell the agent', stuck, {

@@ -43,7 +43,7 @@ const listRequest = (bearer: string): string => {
 export async function deaf(
   to: { port: number } | { path: string },
   count: number,
-  words: string,
+  message: string,
 ): Promise<{ sockets: Socket[]; end(): void }> {
   const sockets: Socket[] = []
   const open = (): Promise<void> =>
@@ -51,7 +51,7 @@ export async function deaf(
       const socket = connect('port' in to ? { port: to.port, host: '127.0.0.1' } : to)
       socket.once('connect', () => {
         socket.off('error', failed).on('error', () => undefined)
-        socket.write(words)
+        socket.write(message)
         done()
       })
       socket.once('error', failed)

@@ -68,15 +68,15 @@ export async function startPooler(t: TestContext, url: string, order: 'first' | 
 const READY = 'Z\0\0\0\u{5}I'
 
 function startup(settings: Readonly<Record<string, string>>): Buffer {
-  const words = Buffer.from(
+  const message = Buffer.from(
     `${Object.entries(settings)
       .map(([name, value]) => `${name}\0${value}\0`)
       .join('')}\0`,
   )
   const head = Buffer.alloc(8)
-  head.writeUInt32BE(words.length + 8, 0)
+  head.writeUInt32BE(message.length + 8, 0)
   head.writeUInt32BE(196_608, 4)
-  return Buffer.concat([head, words])
+  return Buffer.concat([head, message])
 }
 
 function until(session: Socket, isThere: (text: string) => boolean): Promise<void> {

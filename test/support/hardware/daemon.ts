@@ -40,8 +40,8 @@ export type DaemonOptions = {
 export class NotStarted extends Error {
   override name = 'NotStarted'
   readonly code: number | null
-  constructor(code: number | null, words: string) {
-    super(words)
+  constructor(code: number | null, message: string) {
+    super(message)
     this.code = code
   }
 }
@@ -49,13 +49,13 @@ export class NotStarted extends Error {
 export async function startDaemon(given: DaemonOptions = {}): Promise<Daemon> {
   const folder = given.folder ?? mkdtempSync(join(tmpdir(), 'countersign-device-'))
   const data = join(folder, 'data')
-  const words = ['--data', data, '--log', 'warn']
+  const message = ['--data', data, '--log', 'warn']
   for (const name of ['policies', 'profile'] as const) {
     if (given[name] === undefined) continue
     writeFileSync(join(folder, `${name}.json`), JSON.stringify(given[name]))
-    words.push(`--${name}`, join(folder, `${name}.json`))
+    message.push(`--${name}`, join(folder, `${name}.json`))
   }
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...words, ...(given.options ?? [])], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...message, ...(given.options ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] },
   })

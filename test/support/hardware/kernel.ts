@@ -32,7 +32,7 @@ function protocolOf(): Protocol {
   const device = createDevice({ board: simulatedBoard(readProfile(simulatedProfile)), ...options })
   const named = policies.map((policy) => ({ policy, socket: null, group: null, subjects: [] }))
   const runner = { holderOf: () => null } as unknown as Parameters<typeof deskOf>[0]['runner']
-  const keys = { verify: () => Promise.resolve({ ok: false as const, words: 'there are no keys here' }) }
+  const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'there are no keys here' }) }
   return daemonProtocol(deskOf({ device_id: 'dev', device, policies: named, runner, keys, isLinked: () => false }))
 }
 

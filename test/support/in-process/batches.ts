@@ -50,7 +50,7 @@ export const counting = (prefix: string, entry: string, max: number): Batch =>
     puts: [putOf(entry, { id: entry })],
     add: [`${prefix}${entry}`],
     count: new Map([[prefix, 1]]),
-    atMost: [{ prefix, max, words: `at most ${max}` }],
+    atMost: [{ prefix, max, message: `at most ${max}` }],
   })
 
 export const versionsOf = async (store: Store, keys: string[]): Promise<(number | undefined)[]> =>

@@ -120,8 +120,8 @@ export async function linesOf(world: World): Promise<any[]> {
 /** Of several calls at once: what each answered, in a word, or its code; sorted, since nobody knows who wins. */
 export async function raced(calls: readonly Promise<any>[], word: (answer: any) => string): Promise<string[]> {
   const settled = await Promise.allSettled(calls)
-  const words = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
-  return words.toSorted()
+  const message = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
+  return message.toSorted()
 }
 
 type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>
@@ -129,7 +129,7 @@ type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>
  * Everybody at once, and each against each, in time and late, each time on a copy of the scene: at most one wins besides `cancel`, which
  * ends whatever a task waits for and so may come second. `judge` sees who has won; everybody does so somewhere.
  */
-export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, won: readonly string[], words: string) => Promise<void>) {
+export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, won: readonly string[], message: string) => Promise<void>) {
   const names = Object.keys(calls)
   const pairs = names.flatMap((one) => names.filter((other) => other !== one).map((other) => [one, other]))
   const winners = new Set<string>()
@@ -137,14 +137,14 @@ export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, wo
     for (const late of [0, 2 * HOUR_MS]) {
       const on = await again(ready)
       on.world.advance(late)
-      const words = await raced(
+      const message = await raced(
         racing.map((name) => calls[name]!(on).then(() => name)),
         (name) => `won: ${name}`,
       )
-      const won = words.filter((word) => word.startsWith('won: ')).map((word) => word.slice('won: '.length))
-      assert.ok(won.filter((name) => name !== 'cancel').length <= 1, words.join())
+      const won = message.filter((word) => word.startsWith('won: ')).map((word) => word.slice('won: '.length))
+      assert.ok(won.filter((name) => name !== 'cancel').length <= 1, message.join())
       for (const name of won) winners.add(name)
-      await judge(on, won, words.join())
+      await judge(on, won, message.join())
     }
   }
   assert.equal(winners.size, names.length, [...winners].join())

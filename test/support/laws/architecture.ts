@@ -180,13 +180,13 @@ export function problemsIn(path: string, text: string): string[] {
     ...syntaxProblems(source),
     ...lengthProblems(path, text),
   ]
-  return found.map((words) => `src/${path}${words}`)
+  return found.map((message) => `src/${path}${message}`)
 }
 
 // --- Imports ---------------------------------------------------------------------------------------------------------------
 
 function importProblems(path: string, layer: Layer, { specifier, values, line }: Import): string[] {
-  const problem = (words: string): string[] => [`:${line}: ${words}`]
+  const problem = (message: string): string[] => [`:${line}: ${message}`]
   if (specifier === null && Object.hasOwn(computedImports, path)) return []
   if (specifier === null) return problem('a computed import cannot be checked; import by name, or pass what is needed as a parameter')
   if (specifier.startsWith('#')) return acrossProblems(path, layer, specifier).flatMap(problem)

@@ -13,7 +13,7 @@ export const packages = [
 ]
 
 /** Ways in which a text becomes markup, code or an address that is loaded. */
-const banned: readonly (readonly [words: RegExp, instead: string])[] = [
+const banned: readonly (readonly [message: RegExp, instead: string])[] = [
   [
     /dangerouslySetInnerHTML|\b(?:inner|outer)HTML\b|insertAdjacentHTML|createContextualFragment|document\.write/,
     'a text is a text node: let React render it',
@@ -39,8 +39,8 @@ export function pageProblems(path: string, text: string): string[] {
   const lines = text.trimEnd().split('\n').length
   return [
     ...importsIn(text).flatMap((name) => importProblem(path, name) ?? []),
-    ...banned.flatMap(([words, instead]) => (words.test(text) ? [`${words.exec(text)![0]}: ${instead}`] : [])),
+    ...banned.flatMap(([message, instead]) => (message.test(text) ? [`${message.exec(text)![0]}: ${instead}`] : [])),
     ...(lines > LINES_MAX ? [`${lines} lines; split it by subject at ${LINES_MAX}`] : []),
     ...(text.startsWith('// ') ? [] : ['its first line says what it is']),
-  ].map((words) => `src/web/${path}: ${words}`)
+  ].map((message) => `src/web/${path}: ${message}`)
 }

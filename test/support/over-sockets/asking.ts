@@ -8,7 +8,7 @@ export async function ask({ call }: { call: Call }, as: string, more: object = {
   const asked = { action: 'APPROVE', payload: { item: 'Send the newsletter', details: { readers: 1_200 } }, ...more }
   return (await call(as, 'execution/request.create', asked)).request
 }
-export const item = (words: string): object => ({ payload: { item: words, details: {} } })
+export const item = (message: string): object => ({ payload: { item: message, details: {} } })
 
 /** Every page of an inbox, one after the other. */
 export async function allOf({ call }: { call: Call }, as: string, input: object = {}): Promise<any[]> {

@@ -33,8 +33,8 @@ export async function httpWorld(
   const kernel = toyKernel(store, { ...(gate ? { gate } : {}), asksPerMinute: asksPerMinute ?? null })
   const { keys, authenticate } = toyKeys()
   const logged: string[] = []
-  const note = (fields: object, words: string): void =>
-    void logged.push(`${words} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.message : value))}`)
+  const note = (fields: object, message: string): void =>
+    void logged.push(`${message} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.message : value))}`)
   const http = createHttp({
     kernel,
     authenticate,

@@ -58,7 +58,7 @@ export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options =
     log: {
       level: 'info',
       debug: () => undefined,
-      error: (fields, words) => void logged.push(`${words} ${String((fields as { err?: unknown }).err)}`),
+      error: (fields, message) => void logged.push(`${message} ${String((fields as { err?: unknown }).err)}`),
     },
     version: '1.2.3',
     hosts: ['hxp.example.com'],

@@ -48,7 +48,7 @@ export async function liveWorld(
     log: {
       level: 'info',
       debug: () => undefined,
-      error: (fields, words) => void logged.push(`${words} ${String((fields as { err?: unknown }).err)}`),
+      error: (fields, message) => void logged.push(`${message} ${String((fields as { err?: unknown }).err)}`),
     },
     version: '1',
     hosts: [],
@@ -176,7 +176,7 @@ export type Socket = {
   /** The audit events that came for a subscription. */
   items(id?: string): any[]
   cursor(id?: string): string | undefined
-  send(words: unknown): void
+  send(message: unknown): void
   closed(): Promise<{ code: number; reason: string }>
   isOver(): boolean
   close(): void
@@ -201,13 +201,13 @@ async function openSocket(port: number, key: string | null, options: ClientOptio
     )
     ws.on('error', failed)
   })
-  const of = (id: string) => said.filter((words) => words.id === id && words.items)
+  const of = (id: string) => said.filter((message) => message.id === id && message.items)
   return {
     ws,
     said,
-    items: (id = '1') => of(id).flatMap((words) => words.items.map((item: any) => item.event)),
+    items: (id = '1') => of(id).flatMap((message) => message.items.map((item: any) => item.event)),
     cursor: (id = '1') => of(id).at(-1)?.cursor,
-    send: (words) => ws.send(typeof words === 'string' ? words : JSON.stringify(words)),
+    send: (message) => ws.send(typeof message === 'string' ? message : JSON.stringify(message)),
     closed: () => closed,
     isOver: () => over,
     close: () => ws.terminate(),

@@ -11,7 +11,7 @@ const object = (properties: Record<string, unknown> = {}, required: readonly str
   required: [...required],
 })
 const schema = (properties?: Record<string, unknown>, required?: readonly string[]) => fromJsonSchema(object(properties, required) as never)
-const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] })
+const text = (message: string) => ({ content: [{ type: 'text' as const, text: message }] })
 
 /** How often each tool has run in this process. */
 export const runs = new Map<string, number>()
@@ -28,8 +28,8 @@ export function createTestServer(tools = 0, version = '1.4.2'): McpServer {
       }) as never,
     )
   }
-  tool('echo', { title: 'Echo', inputSchema: schema({ words: { type: 'string', pattern: '^[a-z ]+$' } }, ['words']) }, ({ words }) =>
-    text(words),
+  tool('echo', { title: 'Echo', inputSchema: schema({ message: { type: 'string', pattern: '^[a-z ]+$' } }, ['words']) }, ({ message }) =>
+    text(message),
   )
   tool(
     'sum',

@@ -28,7 +28,7 @@ export async function serveRpc(
   const folder = mkdtempSync(join(tmpdir(), 'countersign-rpc-'))
   const path = join(folder, 's')
   const logged: string[] = []
-  const log = { error: (fields: object, words: string) => void logged.push(`${words} ${String((fields as { err?: unknown }).err)}`) }
+  const log = { error: (fields: object, message: string) => void logged.push(`${message} ${String((fields as { err?: unknown }).err)}`) }
   const server = createJsonRpc({ kernel, authenticate, log, bounds })
   await server.listen(path)
   t.after(async () => {

@@ -139,7 +139,7 @@ test('a burst is one mail in the order of the inbox, and what is decided meanwhi
   assert.equal(office.got.length, 2)
 })
 
-const words = { confirm: `${ORIGIN}/mail/confirm?token=a`, stop: `${ORIGIN}/mail/stop?token=b`, signIn: '' }
+const message = { confirm: `${ORIGIN}/mail/confirm?token=a`, stop: `${ORIGIN}/mail/stop?token=b`, signIn: '' }
 const NOW_MS = Date.UTC(2026, 0, 1, 12)
 const item = (more: object): Item => ({
   event: 'created',
@@ -152,7 +152,7 @@ const item = (more: object): Item => ({
   link: '/inbox/hxp_1',
   ...more,
 })
-const mailOf = (...items: Item[]) => mailFor(items, ORIGIN, words, NOW_MS)
+const mailOf = (...items: Item[]) => mailFor(items, ORIGIN, message, NOW_MS)
 
 test('the subject says what waits, how risky it is, how much time is left and who asks', () => {
   const subjects: [Item, string][] = [
@@ -228,13 +228,13 @@ test('an SMTP server that refuses, stalls, hangs up or asks for TLS is logged in
     [at(stalling), /does not answer in time/],
     [at(closing), /mail server|could not be sent/],
   ]
-  for (const [url, words] of cases) {
+  for (const [url, message] of cases) {
     const world = await mailing(t, url, { timeoutMs: 500 })
     await add(world)
     const tried = await until(async () =>
       (await world.call('alice', 'execution/notice.list')).items.find(({ attempts }: any) => attempts > 0),
     )
-    assert.match(tried.recent[0].error, words, url)
+    assert.match(tried.recent[0].error, message, url)
     assert.ok(!tried.recent[0].error.includes('alice@'))
     assert.deepEqual([tried.error, tried.channel.kind, tried.title], [tried.recent[0].error, 'email', null])
   }

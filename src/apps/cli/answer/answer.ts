@@ -131,8 +131,8 @@ async function isConnected(remote: Remote, agent_id: string): Promise<boolean | 
 function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
   const { sensitive } = cardIn(item).payload
   const isWord = isJudged(item) || result === 'declined'
-  const words = isWord ? String(result) : sensitive === true ? 'provided a secret' : `answered ${escapeControl(JSON.stringify(result))}`
-  const about = `${words}: ${escapeControl(item.title)}`
+  const message = isWord ? String(result) : sensitive === true ? 'provided a secret' : `answered ${escapeControl(JSON.stringify(result))}`
+  const about = `${message}: ${escapeControl(item.title)}`
   return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${escapeControl(receipt.receipt_id)})`
 }
 

@@ -93,10 +93,10 @@ export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
       else
         for (const { ok, request_id, code = '', message = '', outcome, receipt } of answer.results) {
           const refused = outcome === 'unknown' ? 'perhaps answered' : 'not answered'
-          const [sign, words] = ok
+          const [sign, outcomeText] = ok
             ? [context.paint('green', '✔'), receipt === undefined ? 'voted' : `answered (receipt ${escapeControl(receipt.receipt_id)})`]
             : [context.paint('red', '✖'), `${refused}: ${escapeControl(message)} [${escapeControl(code)}]`]
-          context.io.out.write(`${sign} ${escapeControl(request_id)} ${words}\n`)
+          context.io.out.write(`${sign} ${escapeControl(request_id)} ${outcomeText}\n`)
         }
       return isWhole ? exits.ok : exits.refused
     },

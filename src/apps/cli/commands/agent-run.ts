@@ -58,8 +58,8 @@ async function warnOfSharedUser(context: Context, { argv }: Plan, agent_id: stri
     ...(adminKeyIn(folder) === null ? [] : [`${shownFolder(io, folder)}/admin.key`]),
   ]
   if (within.length === 0) return
-  const words = `warning: the command of ${agent_id} runs as your own user and can read ${within.join(' and ')}`
-  io.err.write(`${paintErr('yellow', escapeControl(words))}\n  → give it another user (sudo -u …) or a container: SECURITY.md\n`)
+  const message = `warning: the command of ${agent_id} runs as your own user and can read ${within.join(' and ')}`
+  io.err.write(`${paintErr('yellow', escapeControl(message))}\n  → give it another user (sudo -u …) or a container: SECURITY.md\n`)
 }
 
 const bounded = (given: Given, name: string, usual: number, max: number): number => {
@@ -124,9 +124,9 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
 /** Works until it is told to stop: the first signal lets what is under way come to its end, the second does not. */
 async function attend(context: Context, given: Given, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
   const { io, paint, paintErr, json } = context
-  const say = (run_id: string, words: string): void =>
+  const say = (run_id: string, message: string): void =>
     void io.out.write(
-      json ? `${inertJson({ run_id, event: words }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(words)}\n`,
+      json ? `${inertJson({ run_id, event: message }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(message)}\n`,
     )
   const { startRunLoop } = await import('#workers/programs/run-loop.ts')
   let troubled = ''
@@ -145,15 +145,15 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
     worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),
     clock: realClock,
     againMs: AGAIN_MS,
-    note(run_id, words) {
-      say(run_id, words)
+    note(run_id, message) {
+      say(run_id, message)
       troubled = ''
-      if (words === 'taken' && ++ran === 1 && given.get('once') === true) void loop.finish()
+      if (message === 'taken' && ++ran === 1 && given.get('once') === true) void loop.finish()
     },
-    trouble(words) {
+    trouble(message) {
       // Once is enough to say that the server is away.
-      if (words !== troubled) io.err.write(`${paintErr('yellow', escapeControl(words))}; trying again\n`)
-      troubled = words
+      if (message !== troubled) io.err.write(`${paintErr('yellow', escapeControl(message))}; trying again\n`)
+      troubled = message
     },
   })
   if (!json) io.err.write(`${agent_id} takes runs from ${remote.where}; Ctrl-C ends it\n`)

@@ -34,7 +34,7 @@ const common: readonly Flag[] = [
   ...waiting,
 ]
 
-const first = (name: string, words: string): Flag => ({ ...flag(name, 'text', words), required: true })
+const first = (name: string, message: string): Flag => ({ ...flag(name, 'text', message), required: true })
 const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(pairs).filter(([, value]) => value !== undefined))
 
@@ -241,8 +241,8 @@ function unanswered(context: Context, error: NotAnswered, isQuiet: boolean): Exi
 }
 
 function left({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
-  const words =
+  const message =
     given.get('withdraw') === true ? `${escapeControl(id)} is withdrawn` : `still open: countersign ask await ${escapeControl(id)}`
-  if (!isQuiet) io.err.write(`\n${paintErr('yellow', words)}\n`)
+  if (!isQuiet) io.err.write(`\n${paintErr('yellow', message)}\n`)
   return new Interrupted()
 }

@@ -79,7 +79,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
 }
 
 /** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
-async function everything(remote: Remote, operation: string, say: (words: string) => void): Promise<readonly Found[]> {
+async function everything(remote: Remote, operation: string, say: (message: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await (await import('../remote/examine-folder.ts')).examineFolder(remote.where, say)).found
   const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })
   if (total !== null) {
@@ -121,7 +121,7 @@ async function scopesOf(remote: Remote): Promise<string[]> {
   return found
 }
 
-async function verified(remote: Remote, operation: string, project_id: string, say: (words: string) => void): Promise<Verified> {
+async function verified(remote: Remote, operation: string, project_id: string, say: (message: string) => void): Promise<Verified> {
   let count = 0
   for (let cursor: string | null = null; ;) {
     const stretch: Stretch = await remote.call(operation, { project_id, ...(cursor === null ? {} : { cursor }) })
@@ -210,10 +210,10 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
         const { io, paint } = context
         const steps = listings.find(({ marks }) => marks.includes('seq') && marks.includes('actor'))!
         io.out.write(await tableFor(context, answer.events, steps))
-        const words = answer.matches
+        const message = answer.matches
           ? `${paint('green', '✔')} rebuilt from ${answer.replayed} events: all ${answer.documents.length} documents are as they are stored`
           : `${paint('red', '✖')} number ${answer.difference?.seq ?? '?'}: ${escapeControl(answer.difference?.what ?? '')}`
-        io.out.write(`${words}\n`)
+        io.out.write(`${message}\n`)
       }
       return answer.matches ? exits.ok : exits.refused
     },

@@ -134,7 +134,7 @@ const migrate = spec(
         throw usage('one of --from and --to is a data folder, the other a URL such as postgres://user@host/database')
       const { moveToDatabase, moveToFolder } = await import('../../server/database/move.ts')
       const { wordsFor } = await import('#stores/postgres/link.ts')
-      const say = (words: string): void => void (io.err.isTTY === true && io.err.write(`\r${words}          `))
+      const say = (message: string): void => void (io.err.isTTY === true && io.err.write(`\r${message}          `))
       try {
         const moved = isUrl(to)
           ? await moveToDatabase(resolve(io.cwd, from), databaseAt(to, io), say)

@@ -21,9 +21,9 @@ export type Finding = {
   readonly todo: string | null
 }
 
-const ok = (check: string, words: string): Finding => ({ check, status: 'ok', words, todo: null })
-const warn = (check: string, words: string, todo: string): Finding => ({ check, status: 'warn', words, todo })
-const fail = (check: string, words: string, todo: string): Finding => ({ check, status: 'fail', words, todo })
+const ok = (check: string, message: string): Finding => ({ check, status: 'ok', words: message, todo: null })
+const warn = (check: string, message: string, todo: string): Finding => ({ check, status: 'warn', words: message, todo })
+const fail = (check: string, message: string, todo: string): Finding => ({ check, status: 'fail', words: message, todo })
 
 const NODE_MIN = 24
 const FREE_BYTES_MIN = 100e6
@@ -140,7 +140,7 @@ async function checkKeys(folder: string, findings: Finding[]): Promise<void> {
   }
 }
 
-async function checkDatabase(folder: string, isQuick: boolean, findings: Finding[], say: (words: string) => void): Promise<void> {
+async function checkDatabase(folder: string, isQuick: boolean, findings: Finding[], say: (message: string) => void): Promise<void> {
   const path = databaseIn(folder)
   const size = (await stat(path).catch(() => null))?.size
   if (size === undefined) return void findings.push(warn('database', `there is no database in ${folder}`, '`countersign up` makes one'))
@@ -150,8 +150,8 @@ async function checkDatabase(folder: string, isQuick: boolean, findings: Finding
     if (!isQuick) findings.push(...(await recordOf(folder, say)))
     findings.push(await clockAgainst(folder))
   } catch (error) {
-    const words = error instanceof CliError ? error.message : `${path} cannot be read: ${(error as Error).message}`
-    findings.push(fail('database', words, 'restore a backup of the folder'))
+    const message = error instanceof CliError ? error.message : `${path} cannot be read: ${(error as Error).message}`
+    findings.push(fail('database', message, 'restore a backup of the folder'))
   }
 }
 
@@ -172,7 +172,7 @@ function integrityOf(path: string, isQuick: boolean): Finding {
 const NAMED_MAX = 20
 
 /** Everything that is stored, against the record. */
-async function recordOf(folder: string, say: (words: string) => void): Promise<Finding[]> {
+async function recordOf(folder: string, say: (message: string) => void): Promise<Finding[]> {
   const { examineFolder } = await import('../remote/examine-folder.ts')
   const { facts, found } = await examineFolder(folder, say)
   if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
@@ -227,14 +227,14 @@ async function checkServer(target: Target, answered: Answered): Promise<Finding[
   if (answered.isStarting) return [warn('server', `${target.url} is starting: it opens or migrates its data`, 'run this again in a moment')]
   if (!health) return [fail('server', `${target.url} answers, but it is no Countersign server`, 'name another address with --url')]
   const findings: Finding[] = []
-  const words = `${target.url} runs version ${health.version}`
+  const message = `${target.url} runs version ${health.version}`
   if (health.record === 'changed')
-    findings.push(fail('server', `${words}, and says that its record was changed`, 'see `countersign audit verify --all`'))
+    findings.push(fail('server', `${message}, and says that its record was changed`, 'see `countersign audit verify --all`'))
   else if (health.status !== 'ok')
     findings.push(
-      fail('server', `${words}, but ${health.reason ?? 'it is not well'}`, "look at the server's log and at the free space of its disk"),
+      fail('server', `${message}, but ${health.reason ?? 'it is not well'}`, "look at the server's log and at the free space of its disk"),
     )
-  else findings.push(ok('server', health.record === 'verifying' ? `${words}, and is still verifying its record` : words))
+  else findings.push(ok('server', health.record === 'verifying' ? `${message}, and is still verifying its record` : message))
   if (health.mode === 'development')
     findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
   if (health.mode === 'read-only')
@@ -315,9 +315,9 @@ function told(context: Context, findings: readonly Finding[]): Exit {
   const isWell = findings.every(({ status }) => status !== 'fail')
   if (context.json) writeJson(context, { ok: isWell, findings })
   else {
-    for (const { check, status, words, todo } of findings) {
+    for (const { check, status, words: message, todo } of findings) {
       const [style, mark] = marks[status]
-      io.out.write(`${paint(style, mark)} ${padToWidth(check, 10)} ${escapeControl(words)}\n`)
+      io.out.write(`${paint(style, mark)} ${padToWidth(check, 10)} ${escapeControl(message)}\n`)
       if (todo !== null) io.out.write(`  ${' '.repeat(10)} ${paint('dim', '→')} ${escapeControl(todo)}\n`)
     }
   }

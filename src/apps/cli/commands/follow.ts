@@ -143,16 +143,16 @@ function sessionLineOf({ at, sequence, event_type, data }: SessionEvent, { paint
 }
 function saidInSession(event_type: string, data: Answer): string {
   const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
-  const words = (...all: unknown[]): string =>
+  const joined = (...all: unknown[]): string =>
     all
       .filter((word) => typeof word === 'string' && word !== '')
       .map((word) => escapeControl(word as string))
       .join('  ')
-  if (event_type === 'checkpoint_created') return words(data['description'], data['checkpoint_id'])
-  if (event_type === 'progress') return `${barOf(percent)}${words(stage, message)}`
-  if (event_type === 'state_changed') return words(`${String(from_state)} to ${String(to_state)}`, reason)
-  if (event_type === 'session_closed') return words(final_state, reason)
-  if (event_type === 'log' || event_type === 'warning' || event_type === 'error') return words(level, code, message)
+  if (event_type === 'checkpoint_created') return joined(data['description'], data['checkpoint_id'])
+  if (event_type === 'progress') return `${barOf(percent)}${joined(stage, message)}`
+  if (event_type === 'state_changed') return joined(`${String(from_state)} to ${String(to_state)}`, reason)
+  if (event_type === 'session_closed') return joined(final_state, reason)
+  if (event_type === 'log' || event_type === 'warning' || event_type === 'error') return joined(level, code, message)
   return Object.keys(data).length === 0 ? '' : escapeControl(JSON.stringify(data))
 }
 
@@ -168,7 +168,7 @@ function told(type: string, payload: Answer): string {
   if (type === 'run.progress') {
     return `${barOf(percent)}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()
   }
-  const words = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => escapeControl(word))
-  if (words.length > 0) return words.join('  ')
+  const parts = [reason, error, checkpoint_id].filter((word) => typeof word === 'string').map((word) => escapeControl(word))
+  if (parts.length > 0) return parts.join('  ')
   return Object.keys(payload).length === 0 || payload['result'] === null ? '' : escapeControl(JSON.stringify(payload['result'] ?? payload))
 }

@@ -104,8 +104,8 @@ async function stored(context: Context, made: Login, me: Me): Promise<Login | nu
   const { file, replaced } = await storeLogin(context.io, made)
   if (context.json) writeJson(context, { url: made.url, installation: made.installation, id: me.id, kind: me.kind, file })
   else {
-    const words = `logged in at ${made.url} as ${escapeControl(me.id)} (${escapeControl(me.kind)}); stored in ${file}`
-    context.io.out.write(`${context.paint('green', '✔')} ${words}\n`)
+    const message = `logged in at ${made.url} as ${escapeControl(me.id)} (${escapeControl(me.kind)}); stored in ${file}`
+    context.io.out.write(`${context.paint('green', '✔')} ${message}\n`)
   }
   return replaced
 }

@@ -62,7 +62,7 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
     ['from', claims.iss],
     ...(unsigned.length === 0 ? [] : [['not signed', unsigned.join(', ')] as const]),
   ]
-  const told = lines.map(([name, words]) => `  ${paint('dim', name.padEnd(11))} ${escapeControl(words)}\n`).join('')
+  const told = lines.map(([name, message]) => `  ${paint('dim', name.padEnd(11))} ${escapeControl(message)}\n`).join('')
   return `${paint('green', '✔')} the receipt is genuine\n${told}`
 }
 
@@ -71,8 +71,8 @@ const DEFAULT = 'nobody answered in time: the default that the agent had stated 
 
 function outcomeOf({ status, result, result_ref, reason }: Claims): string {
   const shown = result ?? result_ref
-  const words = shown === undefined ? '' : `: ${typeof shown === 'string' ? shown : JSON.stringify(shown)}`
-  return `${status}${words}${reason ? ` (${reason})` : ''}`
+  const message = shown === undefined ? '' : `: ${typeof shown === 'string' ? shown : JSON.stringify(shown)}`
+  return `${status}${message}${reason ? ` (${reason})` : ''}`
 }
 
 function deciderOf({ decided_by, basis }: Claims): string {
@@ -81,8 +81,8 @@ function deciderOf({ decided_by, basis }: Claims): string {
   return `${decided_by.kind} ${decided_by.sub ?? ''}`.trim() + `${via}, by ${basis.kind}`
 }
 
-const doubted = ({ reason, words }: Verdict & { ok: false }, { paint }: Context): string =>
-  `${paint('red', '✖')} the receipt does not hold: ${escapeControl(words)} ${paint('dim', `[${reason}]`)}\n`
+const doubted = ({ reason, words: message }: Verdict & { ok: false }, { paint }: Context): string =>
+  `${paint('red', '✖')} the receipt does not hold: ${escapeControl(message)} ${paint('dim', `[${reason}]`)}\n`
 
 /** As text: a field that stands twice would be lost in reading it. */
 async function receiptIn({ io }: Context, path: string): Promise<string> {

@@ -44,11 +44,7 @@ export type Spec = {
   run(context: Context, given: Given): Promise<Exit | void>
 }
 
-export const spec = (
-  words: string,
-  summary: string,
-  parts: Partial<Omit<Spec, 'path' | 'summary' | 'run'>> & Pick<Spec, 'run'>,
-): Spec => ({
+export const spec = (words: string, summary: string, parts: Partial<Omit<Spec, 'path' | 'summary' | 'run'>> & Pick<Spec, 'run'>): Spec => ({
   path: words.split(' '),
   summary,
   positionals: [],

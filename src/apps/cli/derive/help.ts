@@ -97,12 +97,9 @@ const SHOWN_MAX = 3
 export function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
   const words = argv.filter((word) => !word.startsWith('-'))
   const operation = words[0]?.replace(/^\w+\//, '').split('.')
-  const meant =
-    operation && operation.length > 1 ? specs.find((spec) => spec.path.join(' ') === operation.map(kebab).join(' ')) : undefined
+  const meant = operation && operation.length > 1 ? specs.find((spec) => spec.path.join(' ') === operation.map(kebab).join(' ')) : undefined
   if (meant) return `did you mean \`countersign ${meant.path.join(' ')}\`?`
-  const known = specs
-    .filter((spec) => spec.path.every((word, i) => words[i] === word))
-    .toSorted((a, b) => b.path.length - a.path.length)[0]
+  const known = specs.filter((spec) => spec.path.every((word, i) => words[i] === word)).toSorted((a, b) => b.path.length - a.path.length)[0]
   const noun = specs.some((spec) => spec.path.length > 1 && spec.path[0] === words[0]) ? words[0] : undefined
   const asVerb =
     known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.path.length > 1 && spec.path[1] === words[0])

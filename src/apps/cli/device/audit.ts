@@ -32,7 +32,7 @@ function chainProblem(lines: readonly string[], jwk: DeviceKey['jwk'] | null): {
   let checkpoints = 0
   const hashes = new Map<number, string>()
   for (const [i, line] of lines.entries()) {
-    const no = (words: string) => ({ problem: `line ${i + 1}: ${words}`, at: i + 1, checkpoints })
+    const no = (message: string) => ({ problem: `line ${i + 1}: ${message}`, at: i + 1, checkpoints })
     let entry: Entry
     try {
       entry = JSON.parse(line) as Entry
@@ -80,11 +80,11 @@ export async function verifyAudit(data: string, file: string | null): Promise<Ve
     if (rest !== '' && (file !== null || path !== files.at(-1))) lines.push(rest)
   }
   const { problem, at, checkpoints } = chainProblem(lines, identity?.key.jwk ?? null)
-  const verdict = (words: string | null, line: number | null): Verified => ({
-    ok: words === null,
+  const verdict = (message: string | null, line: number | null): Verified => ({
+    ok: message === null,
     lines: lines.length,
     checkpoints,
-    problem: words,
+    problem: message,
     line,
   })
   if (problem !== null) return verdict(problem, at)
@@ -97,7 +97,7 @@ async function againstRecord(
   data: string,
   device_id: string,
   lines: readonly string[],
-  verdict: (words: string | null, line: number | null) => Verified,
+  verdict: (message: string | null, line: number | null) => Verified,
 ): Promise<Verified> {
   const store = sqliteStore(deviceDatabase(data), { readOnly: true })
   try {

@@ -16,7 +16,7 @@ const sayJson = (context: Context, value: unknown): void => say(context, inertJs
 const upSpec = spec('device up', 'Start the hardware daemon in the foreground; `countersign device up --help` shows its options.', {
   flags: deviceSettings
     .filter(({ flag: name }) => name !== 'data')
-    .map(({ flag: name, value, words }) => flag(name, value.replaceAll(/[<>]/g, ''), words)),
+    .map(({ flag: name, value, help }) => flag(name, value.replaceAll(/[<>]/g, ''), help)),
   examples: ['countersign device up', 'countersign device up --board linux --policies policies.json'],
   run: () => Promise.reject(usage('device up comes first: countersign device up [options]')),
 })

@@ -83,8 +83,8 @@ export function installDevice({ io }: Context, isDry: boolean): void {
   }
   if (process.getuid?.() !== 0)
     throw new CliError(exits.refused, 'NOT_ROOT', 'installing needs root', 'look at it first with --dry-run, then use sudo')
-  const run = (...words: [string, ...string[]]): void =>
-    void execFileSync(words[0], words.slice(1), { stdio: ['ignore', 'inherit', 'inherit'] })
+  const run = (...message: [string, ...string[]]): void =>
+    void execFileSync(message[0], message.slice(1), { stdio: ['ignore', 'inherit', 'inherit'] })
   try {
     run('groupadd', '--force', '--system', USER)
     try {

@@ -40,8 +40,8 @@ function resultOf({ status, code, steps, task_id }: ShownTask): CallToolResult {
     const result = step!.result ?? {}
     return { content: [{ type: 'text', text: JSON.stringify(result) }], structuredContent: result, _meta }
   }
-  const words = step?.error ?? `the task is ${status}${code === undefined ? '' : ` (${code})`}`
-  return { content: [{ type: 'text', text: step?.code === undefined ? words : `${step.code}: ${words}` }], isError: true, _meta }
+  const message = step?.error ?? `the task is ${status}${code === undefined ? '' : ` (${code})`}`
+  return { content: [{ type: 'text', text: step?.code === undefined ? message : `${step.code}: ${message}` }], isError: true, _meta }
 }
 
 const asProtocolError = (error: unknown): unknown =>

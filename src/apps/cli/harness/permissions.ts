@@ -74,7 +74,7 @@ async function usualIds({ io, remote }: Context): Promise<string[]> {
 }
 
 const quoted = (word: string): string => (/^[A-Za-z0-9_./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
-function lineOf({ command: words, definitions, user }: Statement, ctl: string): string {
+function lineOf({ words, definitions, user }: Statement, ctl: string): string {
   const call = [ctl, ...words].map(quoted).join(' ')
   if (definitions) return `${call} /dev/stdin <<'END'\n${JSON.stringify(definitions, null, 2)}\nEND`
   return user === undefined ? call : `${call} # asks for a password`
@@ -109,7 +109,7 @@ function apply({ io, paint }: Context, statements: readonly Statement[], ctl: st
       )
   const folder = mkdtempSync(join(tmpdir(), 'countersign-permissions-'))
   try {
-    for (const { command: words, definitions, user } of statements) {
+    for (const { words, definitions, user } of statements) {
       if (user !== undefined) {
         if (users.has(user)) continue
         const password = randomBytes(24).toString('base64url')

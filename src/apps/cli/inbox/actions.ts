@@ -31,14 +31,14 @@ export type Stage = {
   /** Does it, draws, and says what went wrong. */
   attempt(work: () => Promise<void>): Promise<void>
   /** Somebody has answered here. */
-  answered(item: Item, words: string): void
+  answered(item: Item, message: string): void
   /** Sends the bytes of a file that was asked for; the answer refers to them. */
   upload(item: Item, path: string): Promise<unknown>
   /** Gives the terminal away and takes it back. */
   aside<T>(work: () => Promise<T>): Promise<T>
 }
 
-export type Reply = { readonly result: unknown; readonly reason?: string; readonly words: string }
+export type Reply = { readonly result: unknown; readonly reason?: string; readonly message: string }
 export type Answers = {
   /** An answer is under way. */
   readonly isBusy: boolean
@@ -107,11 +107,11 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     }
   }
 
-  async function send(item: Item, words: string, operation: string, input: object): Promise<void> {
+  async function send(item: Item, message: string, operation: string, input: object): Promise<void> {
     const { request_id } = item
     try {
       const answer: { request?: unknown; receipt?: unknown } = await remote.call(operation, input)
-      const done = answer.receipt || answer.request === undefined ? words : `${words}, your vote`
+      const done = answer.receipt || answer.request === undefined ? message : `${message}, your vote`
       items.mark(request_id, done)
       answered(item, done)
       await items.reload(request_id)
@@ -120,11 +120,11 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
       await shownAgain(item, error)
     }
   }
-  const calling = (item: Item, words: string, operation: string, input: object): Promise<void> =>
-    attempt(() => busily(() => send(item, words, operation, input)))
-  const sending = (item: Item, { result, reason, words }: Reply): Promise<void> => {
+  const calling = (item: Item, message: string, operation: string, input: object): Promise<void> =>
+    attempt(() => busily(() => send(item, message, operation, input)))
+  const sending = (item: Item, { result, reason, message }: Reply): Promise<void> => {
     const { request_id, digest } = item
-    return calling(item, words, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
+    return calling(item, message, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
   }
 
   /** Every way to say something that goes along: without a word nothing happens. */
@@ -137,7 +137,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     )
   const telling = (item: Item): void =>
     saying('Tell the agent what to do; it goes on with that.', (reason) =>
-      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sending(item, { result: 'approved', words: 'told', reason })),
+      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sending(item, { result: 'approved', message: 'told', reason })),
     )
   function handing(item: Item): void {
     saying('Hand the task to which agent? Its id, such as agent_kim', (typed) => {
@@ -154,7 +154,8 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
   }
 
   function judging(item: Item, key: string, result: string): void {
-    const answer = (reason?: string): Promise<void> => sending(item, { result, words: result, ...(reason === undefined ? {} : { reason }) })
+    const answer = (reason?: string): Promise<void> =>
+      sending(item, { result, message: result, ...(reason === undefined ? {} : { reason }) })
     const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? `${endingWords(item)}?` : 'Request changes?'
     const required = reasonFor(item, result)
     const go = (reason?: string): void => sure(stage, { item, result, question }, () => answer(reason))
@@ -169,7 +170,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     const result = choicesOf(item)[Number(key) - 1]!
     if (item.kind === 'review') return judging(item, key, String(result))
     sure(stage, { item, result, question: `Answer ${JSON.stringify(result)}?` }, () =>
-      sending(item, { result, words: `answered ${JSON.stringify(result)}` }),
+      sending(item, { result, message: `answered ${JSON.stringify(result)}` }),
     )
   }
 
@@ -180,7 +181,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     const then = (result: unknown): void => {
       // A word that answers other items is no value unless somebody says so.
       const warning = typeof result === 'string' && isVerdictWord(result) ? `The agent would get the word "${result}" as the value.` : null
-      sure(stage, { item, result, warning, question: 'Send it?' }, () => sending(item, { result, words: 'provided' }))
+      sure(stage, { item, result, warning, question: 'Send it?' }, () => sending(item, { result, message: 'provided' }))
     }
     const done = (text: string): void | Promise<void> => {
       if (text === '') return tell('Nothing was answered')
@@ -195,7 +196,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     saying('Path of the file', (path) =>
       attempt(async () => {
         const result = await stage.upload(item, path)
-        sure(stage, { item, result, question: 'Send it?' }, () => sending(item, { result, words: 'provided a file' }))
+        sure(stage, { item, result, question: 'Send it?' }, () => sending(item, { result, message: 'provided a file' }))
       }),
     )
 
@@ -227,8 +228,8 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     grant(item) {
       const { task_id } = item
       const offered = scopeIn(item)
-      const words = offered === null ? 'such as deploy:staging' : `${offered} when left empty`
-      ask(`Allow which scope beforehand, for this task? ${words}`, (typed) => {
+      const message = offered === null ? 'such as deploy:staging' : `${offered} when left empty`
+      ask(`Allow which scope beforehand, for this task? ${message}`, (typed) => {
         const scope = typed.trim() || offered
         if (scope === null) return tell('Nothing was granted')
         return attempt(async () => {

@@ -131,9 +131,9 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     attempt,
     ask: (label, done, hidden = false) => void (prompt = { label, line: newLine(''), hidden, isKey: false, done }),
     askKey: (label, done) => void (prompt = { label, line: newLine(''), hidden: false, isKey: true, done }),
-    answered({ title, request_id }, words) {
-      said.push(`${paint('green', '✔')} ${escapeControl(words)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
-      tell(`✔ ${words}: ${title}`, 'green')
+    answered({ title, request_id }, message) {
+      said.push(`${paint('green', '✔')} ${escapeControl(message)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
+      tell(`✔ ${message}: ${title}`, 'green')
       moveOn(request_id)
     },
     upload: ({ request_id }, path) => terminal.upload(request_id, path),
@@ -216,8 +216,8 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     if (key === 's') return answers.snooze(item)
     if (key === '+') return isGrantable(item) ? answers.grant(item) : tell('A grant is for what an agent wants to do in a task')
     if (!answersWith(item, key)) {
-      const words = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
-      return tell(`Keys for this item: ${words}`)
+      const message = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
+      return tell(`Keys for this item: ${message}`)
     }
     if (isBlind(item, key)) return tell(UNSHOWN, 'red')
     if (!isRead(item)) return

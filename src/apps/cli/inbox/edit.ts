@@ -40,7 +40,7 @@ async function approve(
   stage: Stage,
   answers: Answers,
   item: Item,
-  words: string,
+  message: string,
   how: (of: Checkpoint) => Promise<Approval>,
 ) {
   const { items, answered, attempt } = stage
@@ -54,8 +54,8 @@ async function approve(
           digest: item.digest,
           ...(await how(checkpoint)),
         })
-        items.mark(item.request_id, words)
-        answered(item, words)
+        items.mark(item.request_id, message)
+        answered(item, message)
         await items.reload(item.request_id)
       } catch (error) {
         if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
@@ -68,12 +68,12 @@ async function approve(
 /** `chosen`: the places of the actions that may be taken. */
 export function approveSome(remote: Remote, stage: Stage, answers: Answers, item: Item, chosen: readonly number[], of: number): void {
   const denied = of - chosen.length
-  const words = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
+  const message = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
   const how = (checkpoint: Checkpoint): Promise<Approval> =>
     Promise.resolve({ approved_actions: chosen.map((at) => checkpoint.proposed_actions[at]!.id) })
   const warning = `${chosen.length} of ${of} actions may be taken, ${denied} denied.`
   const result = chosen.length === 0 ? 'rejected' : 'approved'
-  sure(stage, { item, result, warning, question: 'Answer so?' }, () => approve(remote, stage, answers, item, words, how))
+  sure(stage, { item, result, warning, question: 'Answer so?' }, () => approve(remote, stage, answers, item, message, how))
 }
 
 /** Opens the state, or else the artifact, in the person's editor. */
@@ -88,9 +88,9 @@ export async function editAndApprove(remote: Remote, stage: Stage, answers: Answ
     const after = await aside(() => editedIn(env, before, hasState ? 'state.json' : 'artifact.txt'))
     if (after === before) return tell('Nothing was changed, and nothing was answered')
     const how = hasState ? statePatch(checkpoint.state_shown, after) : newVersion(remote, item, evidence!, after)
-    const words = hasState ? 'approved with an edited state' : 'approved with an edited artifact'
+    const message = hasState ? 'approved with an edited state' : 'approved with an edited artifact'
     sure(stage, { item, result: 'approved', warning: 'Your changes go along.', question: 'Approve?' }, () =>
-      approve(remote, stage, answers, item, words, how),
+      approve(remote, stage, answers, item, message, how),
     )
   })
 }

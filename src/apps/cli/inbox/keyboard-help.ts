@@ -5,7 +5,7 @@ import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'
 import { widthOf } from '../output/safe-text.ts'
 
-export type Hint = readonly [key: string, words: string]
+export type Hint = readonly [key: string, message: string]
 
 /** The result that a key stands for in a review, by the options that it has. */
 const verdicts: Readonly<Record<string, string>> = { a: 'approved', c: 'changes_requested', r: 'rejected' }
@@ -58,8 +58,8 @@ export function answersOf(item: Item): readonly Hint[] {
       ...no,
     ]
   if (item.kind === 'review') {
-    const words = { a: 'approve', c: 'request changes', r: endsTask(item, 'rejected') ? 'reject and end the task' : 'reject' }
-    return Object.entries(words).filter(([key]) => verdictOf(item, key) !== undefined)
+    const verbs = { a: 'approve', c: 'request changes', r: endsTask(item, 'rejected') ? 'reject and end the task' : 'reject' }
+    return Object.entries(verbs).filter(([key]) => verdictOf(item, key) !== undefined)
   }
   if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose'], ...no]
   return item.action === 'DECIDE' ? no : [['p', isFile(item) ? 'send a file' : 'provide'], ...no]
@@ -108,7 +108,7 @@ const ALWAYS: readonly Hint[] = [
   ['q', 'quit'],
 ]
 
-const lineOf = (hints: readonly Hint[]): string => hints.map(([key, words]) => `${key} ${words}`).join('  ')
+const lineOf = (hints: readonly Hint[]): string => hints.map(([key, message]) => `${key} ${message}`).join('  ')
 
 /** As many as fit, the most useful first; help and quit always. */
 function fitting(first: readonly Hint[], columns: number, last: readonly Hint[]): string {

@@ -29,7 +29,7 @@ export type Items = {
   readonly picked: Set<string>
   /** The item that keys are for; null: the next one that is shown. */
   chosen: string | null
-  mark(request_id: string, words: string): void
+  mark(request_id: string, message: string): void
   /** The first page, without what was decided. */
   reset(filter: Filter): Promise<void>
   /** As many as fill a screen, or all that there are. */
@@ -161,8 +161,8 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
     },
     marks,
     picked,
-    mark(request_id, words) {
-      marks.set(request_id, words)
+    mark(request_id, message) {
+      marks.set(request_id, message)
       picked.delete(request_id)
     },
     reset,

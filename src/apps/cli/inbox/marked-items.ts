@@ -27,10 +27,10 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
       const { results }: { results: Result[] } = await remote.call('execution/inbox.resolve', { answers: input })
       for (const [i, { request_id, ok, receipt, message = '' }] of results.entries()) {
         const item = portion[i]!
-        const words = receipt === undefined ? `${result}, your vote` : result
+        const message = receipt === undefined ? `${result}, your vote` : result
         if (ok) {
-          items.mark(request_id, words)
-          answered(item, words)
+          items.mark(request_id, message)
+          answered(item, message)
         } else {
           refused.push(`"${item.title}": ${message}`)
           await items.reload(request_id)
@@ -49,7 +49,7 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
     const question = result === 'approved' ? 'Approve all of them?' : 'Reject all of them?'
     sure(stage, { item: marked[0]!, result, warning, question }, () => attempt(() => answers.busily(() => send(reason))))
   }
-  const required = marked.map((item) => reasonFor(item, result)).find((words) => words !== null) ?? null
+  const required = marked.map((item) => reasonFor(item, result)).find((message) => message !== null) ?? null
   if (required === null && key === lower) return go()
   ask(required ?? `Why? One reason for ${counted(marked.length)}.`, (text) => {
     if (text.trim() !== '') return go(text)

@@ -79,8 +79,8 @@ function totalOf({ list: { all, isMore, counts, marks } }: View): string {
 function nothing({ list: { filter, counts, isSearching } }: View, columns: number): Line[] {
   const waiting =
     counts.open === null ? '' : ` ${counts.open} ${counts.open === 1 ? 'item waits' : 'items wait'} for you; / changes the filter.`
-  const words = isSearching ? 'Searching…' : filter.text === '' ? 'Nothing waits for you.' : `Nothing fits the filter.${waiting}`
-  return ownLines(words, columns).map((text) => ({ text }))
+  const message = isSearching ? 'Searching…' : filter.text === '' ? 'Nothing waits for you.' : `Nothing fits the filter.${waiting}`
+  return ownLines(message, columns).map((text) => ({ text }))
 }
 
 // --- Around it -------------------------------------------------------------------------------------------------------------

@@ -7,17 +7,17 @@ const MORNING = 9
 
 /** null: that is no time. */
 export function untilOf(text: string, now: number): string | null {
-  const words = text.trim().toLowerCase()
-  const [, count, unit] = /^(\d{1,4})\s*([mhdw])/.exec(words) ?? []
-  if (count !== undefined && /^\d{1,4}\s*(m|min|h|hours?|d|days?|w|weeks?)$/.test(words))
+  const message = text.trim().toLowerCase()
+  const [, count, unit] = /^(\d{1,4})\s*([mhdw])/.exec(message) ?? []
+  if (count !== undefined && /^\d{1,4}\s*(m|min|h|hours?|d|days?|w|weeks?)$/.test(message))
     return new Date(now + Number(count) * units[unit as keyof typeof units]).toISOString()
-  if (words === 'tomorrow') {
+  if (message === 'tomorrow') {
     const day = new Date(now)
     return new Date(day.getFullYear(), day.getMonth(), day.getDate() + 1, MORNING).toISOString()
   }
-  if (words.startsWith('p')) return afterDuration(words.toUpperCase(), now)
-  const isTime = /^\d{4}-\d\d-\d\dt\d\d:\d\d(:\d\d(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)$/.test(words)
-  const at = isTime ? Date.parse(words.toUpperCase()) : Number.NaN
+  if (message.startsWith('p')) return afterDuration(message.toUpperCase(), now)
+  const isTime = /^\d{4}-\d\d-\d\dt\d\d:\d\d(:\d\d(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)$/.test(message)
+  const at = isTime ? Date.parse(message.toUpperCase()) : Number.NaN
   return Number.isNaN(at) ? null : new Date(at).toISOString()
 }
 

@@ -22,8 +22,8 @@ export async function sizeOf(io: Io, path: string): Promise<{ size: number; file
   } catch (error) {
     if (error instanceof CliError) throw error
     const { code } = error as NodeJS.ErrnoException
-    const words = code === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${code ?? String(error)}`
-    throw new CliError(exits.usage, 'FILE', words)
+    const message = code === 'ENOENT' ? `there is no file ${path}` : `${path} cannot be read: ${code ?? String(error)}`
+    throw new CliError(exits.usage, 'FILE', message)
   }
 }
 

@@ -11,6 +11,6 @@ const notes: Readonly<Record<string, Note>> = {
 
 /** A script that reads the answer as JSON is told nothing, unless somebody watches it. */
 export function sayMore({ io, json, paintErr }: Context, operation: string, input: Record<string, unknown>, answer: unknown): void {
-  const words = notes[operation]?.(input, answer as Record<string, unknown>) ?? null
-  if (words !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${escapeControl(words)}\n`)
+  const message = notes[operation]?.(input, answer as Record<string, unknown>) ?? null
+  if (message !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${escapeControl(message)}\n`)
 }

@@ -20,8 +20,8 @@ export function agoOf(text: string, now: number): string {
   if (Number.isNaN(ms) || distance > RELATIVE_MS_MAX) return text.slice(0, 10)
   const unit = units.find(([, size]) => distance >= size)
   if (unit === undefined || distance < NOW_MS) return 'now'
-  const words = `${Math.floor(distance / unit[1])}${unit[0]}`
-  return ms < 0 ? `${words} ago` : `in ${words}`
+  const message = `${Math.floor(distance / unit[1])}${unit[0]}`
+  return ms < 0 ? `${message} ago` : `in ${message}`
 }
 
 /** For the record: exact to the second, in UTC. */

@@ -19,8 +19,8 @@ export function writeJson({ io, globals: { pick } }: Context, value: unknown, in
   if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
   const found = picked(value, pick.split('.'))
   if (found.length > 0 && found.every((one) => one === undefined)) {
-    const words = `The command worked, but its output has no field ${JSON.stringify(pick)}.`
-    throw new CliError(exits.refused, 'NO_FIELD', words, `its fields: ${fieldsIn(value)}; --json shows all of it`)
+    const message = `The command worked, but its output has no field ${JSON.stringify(pick)}.`
+    throw new CliError(exits.refused, 'NO_FIELD', message, `its fields: ${fieldsIn(value)}; --json shows all of it`)
   }
   // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
   const shown = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
@@ -61,8 +61,8 @@ function besides(answer: Value, paint: Paint): string {
   const said = Object.entries(answer).filter(
     ([name, value]) => !['next_cursor', 'more_projects'].includes(name) && /^(string|number)$/.test(typeof value),
   )
-  const words = said.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
-  return words.length === 0 ? '' : `${words.join('  ')}\n`
+  const message = said.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
+  return message.length === 0 ? '' : `${message.join('  ')}\n`
 }
 
 // --- Lists -----------------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ const styles: readonly [Style, readonly string[]][] = [
   ['cyan', ['in_progress', 'assigned']],
 ]
 /** States and verdicts have colours; everything else is plain. */
-export const styleOf = (word: string): Style | null => styles.find(([, words]) => words.includes(word))?.[0] ?? null
+export const styleOf = (word: string): Style | null => styles.find(([, message]) => message.includes(word))?.[0] ?? null
 
 // --- Cards -----------------------------------------------------------------------------------------------------------------
 

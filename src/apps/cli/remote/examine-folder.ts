@@ -43,7 +43,7 @@ const namedIn = ({ scope, seq, what }: Difference): Found => ({
 
 export async function examineFolder(
   folder: string,
-  say: (words: string) => void,
+  say: (message: string) => void,
 ): Promise<{ readonly facts: number; readonly found: readonly Found[] }> {
   const store = openStore(folder)
   async function beside(): Promise<Found[]> {
@@ -56,7 +56,7 @@ export async function examineFolder(
   }
   try {
     const examination = createExamination({ store, blobs: checksOf(join(folder, 'blobs')), beside })
-    while (!(await examination.next(PORTION_MS, realClock))) say(`examining ${examination.words()}`)
+    while (!(await examination.next(PORTION_MS, realClock))) say(`examining ${examination.message()}`)
     return { facts: store.stats().position, found: examination.found() }
   } finally {
     await store.close()

@@ -47,7 +47,7 @@ function spoken(url: string, error: unknown, hints: Hints): unknown {
 }
 
 /** Words of Node.js for a server that is there, with a certificate that no known authority vouches for. */
-export const isUntrusted = (words: string): boolean => /CERT|_SIGNATURE/.test(words)
+export const isUntrusted = (message: string): boolean => /CERT|_SIGNATURE/.test(message)
 export const TRUST_HINT = 'if it is yours, say so with NODE_EXTRA_CA_CERTS=<file>, the certificate or its authority as PEM'
 
 export function unreachable(url: string, message: string): CliError {

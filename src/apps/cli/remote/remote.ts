@@ -49,8 +49,8 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
   if (target.key === null) {
     await refuseAbsent(target.url)
     if (target.source === 'stale login') {
-      const words = `another installation answers at ${target.url} than the one you logged in at; your key was not sent there`
-      throw new CliError(exits.unauthenticated, 'UNAUTHENTICATED', words, staleHint(target.url))
+      const message = `another installation answers at ${target.url} than the one you logged in at; your key was not sent there`
+      throw new CliError(exits.unauthenticated, 'UNAUTHENTICATED', message, staleHint(target.url))
     }
     throw new CliError(
       exits.unauthenticated,
@@ -60,8 +60,8 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
     )
   }
   if (target.source === 'admin.key') {
-    const words = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
-    io.err.write(`${paintErr('yellow', words)}\n`)
+    const message = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
+    io.err.write(`${paintErr('yellow', message)}\n`)
   }
   const server = openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
   return target.agent === null ? server : onlyAs(target.agent, server)

@@ -48,7 +48,7 @@ const documents = tables.find(({ name }) => name === 'docs')!
 const PAGE = 500
 const BYTES_MAX = 100 * 2 ** 30
 
-type Say = (words: string) => void
+type Say = (message: string) => void
 export type Moved = { readonly facts: number; readonly documents: number; readonly blobs: number }
 
 /** One end of a move. */

@@ -134,8 +134,8 @@ function compareClocks(store: PostgresStore, now: () => number, log: StoragePart
     const apart = now() - Number(row!.ms)
     const isApart = Math.abs(apart) > CLOCKS_MS_MAX
     if (isApart && !isSaid) {
-      const words = `${Math.round(Math.abs(apart) / 1_000)} s ${apart > 0 ? 'ahead of' : 'behind'}`
-      log.warn({}, `the clock of this server is ${words} that of the database, by which deadlines come early or late: set both clocks`)
+      const message = `${Math.round(Math.abs(apart) / 1_000)} s ${apart > 0 ? 'ahead of' : 'behind'}`
+      log.warn({}, `the clock of this server is ${message} that of the database, by which deadlines come early or late: set both clocks`)
     }
     isSaid = isApart
   }
@@ -173,8 +173,8 @@ async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Dur
       [names],
     )
     const of = new Map(rows.map(({ name, value }) => [name, value]))
-    const refuse = (words: string): never => {
-      throw new StartError(`the database ${hostIn(url)} cannot be used: ${words}`)
+    const refuse = (message: string): never => {
+      throw new StartError(`the database ${hostIn(url)} cannot be used: ${message}`)
     }
     if (Number(of.get('server_version_num')) < NEEDED) refuse('it is older than PostgreSQL 13')
     if (of.get('server_encoding') !== 'UTF8')

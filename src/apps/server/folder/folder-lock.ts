@@ -91,11 +91,11 @@ export function holdFolder(folder: string, taken: string, holder = SERVER): Fold
       for (const path of files) kept.set(path, foundAt(path))
       let last: string | null = null
       timer = setInterval(() => {
-        const words = amiss()
-        if (words === last) return
-        if (words === null) log.info({}, 'the files of the data folder are in their place again: changes are taken')
-        else log.error({}, `${words}: changes are refused`)
-        last = words
+        const message = amiss()
+        if (message === last) return
+        if (message === null) log.info({}, 'the files of the data folder are in their place again: changes are taken')
+        else log.error({}, `${message}: changes are refused`)
+        last = message
       }, LOOK_MS)
       timer.unref()
     },

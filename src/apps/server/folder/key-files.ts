@@ -258,11 +258,11 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () =
         }
         told = ''
       } catch (error) {
-        const words = (error as Error).message
+        const message = (error as Error).message
         // Once: it is looked at again every few seconds.
-        if (words !== told && !isAway(error))
-          log.error({}, `the keys were changed and cannot be used, so those before them still are: ${words}`)
-        told = words
+        if (message !== told && !isAway(error))
+          log.error({}, `the keys were changed and cannot be used, so those before them still are: ${message}`)
+        told = message
       }
     }
   }

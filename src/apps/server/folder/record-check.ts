@@ -44,9 +44,9 @@ async function orDamaged({ skipVerify }: Config, log: Logger, work: () => Promis
     await work()
   } catch (error) {
     if (!(error instanceof Damaged)) throw error
-    const words = `${error.key} differs from the record: ${error.what}`
-    if (!skipVerify) throw new StartError(`${words}. Restore a backup, or look at it with --skip-verify`)
-    log.error({ what: error.key }, `${words}; started all the same, because of --skip-verify`)
+    const message = `${error.key} differs from the record: ${error.what}`
+    if (!skipVerify) throw new StartError(`${message}. Restore a backup, or look at it with --skip-verify`)
+    log.error({ what: error.key }, `${message}; started all the same, because of --skip-verify`)
   }
 }
 
@@ -105,10 +105,11 @@ export async function checkRecord(
   const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
   if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
   if (!difference) return rest
-  const words = `the record in ${folder.path} was changed: ${placeOf(difference)}${difference.what}`
+  const message = `the record in ${folder.path} was changed: ${placeOf(difference)}${difference.what}`
   const wasRestored = putBack ? `. If you restored a backup, run \`countersign audit accept\` with this data folder, and start again` : ''
-  if (!config.skipVerify) throw new StartError(`RECORD_CHANGED: ${words}. Restore a backup, or look at it with --skip-verify${wasRestored}`)
-  log.error({ project: difference.scope, seq: difference.seq }, `${words}; started all the same, because of --skip-verify`)
+  if (!config.skipVerify)
+    throw new StartError(`RECORD_CHANGED: ${message}. Restore a backup, or look at it with --skip-verify${wasRestored}`)
+  log.error({ project: difference.scope, seq: difference.seq }, `${message}; started all the same, because of --skip-verify`)
   return rest
 }
 

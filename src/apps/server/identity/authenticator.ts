@@ -49,7 +49,7 @@ export type SessionsOptions = {
   readonly dev?: boolean
   /** Links can be mailed. */
   readonly mails?: boolean
-  readonly log?: { warn(fields: object, words: string): void }
+  readonly log?: { warn(fields: object, message: string): void }
 }
 
 export function createSessions(kernel: Kernel, options: SessionsOptions = {}): Sessions {

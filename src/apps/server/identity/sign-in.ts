@@ -62,7 +62,7 @@ type Parts = {
   readonly mails: boolean
   authenticate(credential: Credential): Actor | Promise<Actor>
   open(token: string, device: Device): Promise<Opened>
-  readonly log: { warn(fields: object, words: string): void }
+  readonly log: { warn(fields: object, message: string): void }
 }
 
 export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }: Parts): SignIn {

@@ -29,8 +29,8 @@ const known = Object.keys(Entry.properties)
 const FILE_BYTES_MAX = 1024 * 1024
 
 export function readAgents(path: string, env: Env): ProcessAgent[] {
-  const wrong = (words: string): never => {
-    throw new ConfigError(`${path}: ${words}`)
+  const wrong = (message: string): never => {
+    throw new ConfigError(`${path}: ${message}`)
   }
   let text: Buffer
   try {
@@ -53,8 +53,8 @@ export function readAgents(path: string, env: Env): ProcessAgent[] {
 }
 
 function agentIn(agent_id: string, raw: unknown, folder: string, env: Env): ProcessAgent {
-  const refuse = (words: string): never => {
-    throw new Refusal('INVALID_REQUEST', `${agent_id}: ${words}`)
+  const refuse = (message: string): never => {
+    throw new Refusal('INVALID_REQUEST', `${agent_id}: ${message}`)
   }
   if (!agent_id.startsWith('agent_')) refuse('the id of an agent begins with agent_')
   // A misspelled name would be dropped in silence, and the agent run without its limit.
@@ -70,7 +70,7 @@ function agentIn(agent_id: string, raw: unknown, folder: string, env: Env): Proc
   return { agent_id, plan: planOf(entry, folder, env, refuse), concurrency, tries }
 }
 
-function planOf(entry: Entry, folder: string, env: Env, refuse: (words: string) => never): Plan {
+function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string) => never): Plan {
   const { profile: name = 'lines', command, cwd = '.', pass_env = ['PATH'], time_limit } = entry
   const profile = Object.hasOwn(profiles, name) ? profiles[name]! : refuse(`profile is one of ${Object.keys(profiles).join(', ')}`)
   const argv = command ?? profile.argv

@@ -55,8 +55,8 @@ type Making = { readonly clock: Clock; readonly log: SourceLog; readonly env: En
 
 /** The sources that a file describes. */
 export function readCapabilities(path: string, making: Making): CapabilitySource[] {
-  const wrong = (words: string): never => {
-    throw new StartError(`${path}: ${words}`)
+  const wrong = (message: string): never => {
+    throw new StartError(`${path}: ${message}`)
   }
   let value: unknown
   try {

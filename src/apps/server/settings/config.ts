@@ -151,7 +151,7 @@ export function readConfig(argv: readonly string[], given: Readonly<Record<strin
       web: oneOf(of('web'), ['on', 'off']),
       harness: harnessSettings(
         (flag) => of(flag as 'amqp'),
-        (words) => new ConfigError(words),
+        (message) => new ConfigError(message),
       ),
       skipVerify: flags.has('skip-verify'),
       link: flags.has('link'),
@@ -183,10 +183,10 @@ function suggestion(name: string): string {
   return nearest.distance <= 3 ? `: did you mean --${nearest.flag}?` : ''
 }
 
-function oneOf<const W extends string>({ value, name }: Named, words: readonly W[]): W {
-  const found = words.find((word) => word === value)
+function oneOf<const W extends string>({ value, name }: Named, message: readonly W[]): W {
+  const found = message.find((word) => word === value)
   if (found === undefined)
-    throw new ConfigError(`${name} must be ${words.filter((word) => word !== '').join(', ')}, not ${JSON.stringify(value)}`)
+    throw new ConfigError(`${name} must be ${message.filter((word) => word !== '').join(', ')}, not ${JSON.stringify(value)}`)
   return found
 }
 
@@ -400,7 +400,7 @@ Usage: ${command} [options]
 ${rows.join('\n')}
 
 Examples:
-${startExamples.map((words) => `  ${command} ${words}`).join('\n')}
+${startExamples.map((message) => `  ${command} ${message}`).join('\n')}
 
 The server prints one line when it is ready, a one-time login link if the output is a terminal or --link is given, and what to do next.
 SIGTERM or Ctrl-C stops it: calls that are under way are finished first.

@@ -19,7 +19,7 @@ export type HarnessSettings = {
 }
 
 type Named = { readonly value: string; readonly name: string }
-type Fail = (words: string) => Error
+type Fail = (message: string) => Error
 
 /** null: nothing is said about a broker, and none is spoken to. */
 export function harnessSettings(of: (flag: string) => Named, wrong: Fail): HarnessSettings | null {
@@ -61,9 +61,9 @@ export function harnessSettings(of: (flag: string) => Named, wrong: Fail): Harne
   }
 }
 
-function oneOf<const W extends string>({ value, name }: Named, words: readonly W[], wrong: Fail): W {
-  const found = words.find((word) => word === value)
-  if (found === undefined) throw wrong(`${name} must be ${words.join(' or ')}, not ${JSON.stringify(value)}`)
+function oneOf<const W extends string>({ value, name }: Named, message: readonly W[], wrong: Fail): W {
+  const found = message.find((word) => word === value)
+  if (found === undefined) throw wrong(`${name} must be ${message.join(' or ')}, not ${JSON.stringify(value)}`)
   return found
 }
 

@@ -325,8 +325,7 @@ export const settings = [
     env: 'COUNTERSIGN_HARNESS_TOPOLOGY',
     value: 'declare|check',
     usual: 'declare',
-    help:
-      'declare: exchanges, queues and bindings are made, or only checked where the broker gives no right to make them; check: only checked',
+    help: 'declare: exchanges, queues and bindings are made, or only checked where the broker gives no right to make them; check: only checked',
   },
   {
     flag: 'harness-queues',

@@ -102,13 +102,13 @@ export function homePage(person: { readonly id: string; readonly waiting: number
 }
 
 /** One thing to do, and a button that does it: the form goes to the address of the page itself. */
-export const buttonPage = (title: string, words: string, button: string): string =>
+export const buttonPage = (title: string, message: string, button: string): string =>
   page(
     title,
-    html`<p>${words}</p>
+    html`<p>${message}</p>
       <form method="post"><button>${button}</button></form>`,
   )
-export const wordsPage = (title: string, words: string): string => page(title, html`<p>${words}</p>`)
+export const wordsPage = (title: string, message: string): string => page(title, html`<p>${message}</p>`)
 
 export const badLinkPage = (): string =>
   page(

@@ -27,8 +27,8 @@ export const PayloadInput = withAdded(
 type PayloadInput = Static<typeof PayloadInput>
 type Payload = ArtifactVersion['payload']
 
-const wrong = (words: string, field: string): never => {
-  throw new Refusal('INVALID_SPEC', words, { field: `payload.${field}` })
+const wrong = (message: string, field: string): never => {
+  throw new Refusal('INVALID_SPEC', message, { field: `payload.${field}` })
 }
 
 /** The payload as it is stored: checksum and size as computed, or, for bytes that were never seen, as claimed and marked so. */

@@ -81,8 +81,8 @@ const upload = command({
       facts: [fact('artifact.uploaded', [image(Upload, made)])],
       puts: moveBytes(sums, stored, { ...holder, size }),
       atMost: [
-        { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, words: 'the task keeps too many uploads' },
-        { doc: Upload, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many uploads that no artifact names' },
+        { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, message: 'the task keeps too many uploads' },
+        { doc: Upload, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, message: 'too many uploads that no artifact names' },
       ],
       output: { uri: casUri(checksum), checksum, size },
     }

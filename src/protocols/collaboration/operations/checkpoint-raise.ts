@@ -67,10 +67,10 @@ export const raise = command({
   },
   decide({ task }, input, { actor, now, newId, terms: { asksOpenMax: max } }) {
     const raised = raisedOn(task, newId('ckpt'), askedBy(actor.id, task, input, now), now)
-    const words = `at most ${max} questions of one agent may be open`
+    const message = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(input))],
-      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, words }],
+      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [actor.id], max, message }],
       output: raised,
     }
   },
@@ -88,8 +88,8 @@ export const raise = command({
 
 function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>, now: string): Asked {
   const { kind, prompt, options = [], context = [], proposed_actions = [], on_expiry = 'hold' } = input
-  const wrong = (words: string, field: string): never => {
-    throw new Refusal('INVALID_SPEC', words, { field })
+  const wrong = (message: string, field: string): never => {
+    throw new Refusal('INVALID_SPEC', message, { field })
   }
   refuseBlank(prompt, 'prompt')
   if (kind === 'choice' && options.length === 0) wrong('options are required for a choice', 'options')

@@ -59,10 +59,10 @@ export const ask = command({
       { ...plainQuestion(kind, prompt, raised_by), options, request_id },
       now,
     )
-    const words = `at most ${max} questions of one agent may be open`
+    const message = `at most ${max} questions of one agent may be open`
     return {
       facts: [fact('task.checkpoint.raised', [image(Checkpoint, raised.checkpoint), image(Task, raised.task)], byRun(run))],
-      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, words }],
+      atMost: max === null ? [] : [{ doc: Checkpoint, index: 'open', prefix: [raised_by], max, message }],
       output: raised,
     }
   },

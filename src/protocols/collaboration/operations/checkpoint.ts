@@ -178,11 +178,11 @@ const decline = command({
     const over: Checkpoint = { ...expireCheckpoint(checkpoint), reason: 'declined', declined }
     const freed: Task = { ...task, pending_checkpoint: null }
     const id = newId('ckpt')
-    const words = `${name} declined: "${reason}"\nNobody else can answer: ${checkpoint.prompt}`
+    const message = `${name} declined: "${reason}"\nNobody else can answer: ${checkpoint.prompt}`
     const next =
       people.length > 0
         ? successorOf({ ...checkpoint, declined }, freed, people, id, now)
-        : supersededBy(checkpoint, freed, id, plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID), now)
+        : supersededBy(checkpoint, freed, id, plainQuestion('escalation', cutTo(message, limits.promptCharsMax), SYSTEM_ID), now)
     return {
       facts: [
         fact('task.checkpoint.declined', [image(Checkpoint, over), image(Task, freed)], digest ? { detail: { digest } } : {}),

@@ -25,11 +25,11 @@ const atWorkBelow = ({ children }: Family): Task[] =>
  * The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. Those who work on a part of it
  * stop as well, in the same batch: a tree is bounded.
  */
-function interrupted(family: Family, action: Stop, words: string, takeover: boolean, { actor, now, newId }: Context) {
+function interrupted(family: Family, action: Stop, message: string, takeover: boolean, { actor, now, newId }: Context) {
   const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
-  const asked = raise(family.task, { ...plainQuestion('interrupt', words, actor.id), takeover, ...brings }, true)
+  const asked = raise(family.task, { ...plainQuestion('interrupt', message, actor.id), takeover, ...brings }, true)
   const own = takeover ? { ...asked, task: { ...asked.task, taken_over: asked.checkpoint.id } } : asked
   const factsOf = ({ task, checkpoint }: Raised, name: Stop, at: number): Made[] => [
     fact(name, [image(Task, task)], at === 0 ? {} : { cause: 0 }),

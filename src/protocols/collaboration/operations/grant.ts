@@ -70,7 +70,7 @@ const add = command({
     const max = limits.grantsPerTaskMax
     return {
       facts: [fact('grant.added', [image(Grant, grant), image(GrantHead, head)], { detail: { scope, decision } })],
-      atMost: [{ doc: Grant, index: 'task', prefix: [task_id], max, words: `a task has at most ${max} grants` }],
+      atMost: [{ doc: Grant, index: 'task', prefix: [task_id], max, message: `a task has at most ${max} grants` }],
       output: { grant },
     }
   },

@@ -179,8 +179,8 @@ const overdue = command({
     const late: Task = { ...task, overdue: true }
     const limit = task.deadline !== null && task.deadline <= now ? 'deadline' : 'max_duration'
     const facts: Made[] = [fact('task.overdue', [image(Task, late)], { detail: { limit } })]
-    const words = `The task's ${limit} has passed.\nExtend it and let the agent go on, or end it: without more time it comes back to you.`
-    const asked = askAbout(late, pending, words, newId('ckpt'), now, 0)
+    const message = `The task's ${limit} has passed.\nExtend it and let the agent go on, or end it: without more time it comes back to you.`
+    const asked = askAbout(late, pending, message, newId('ckpt'), now, 0)
     return { facts: [...facts, ...asked.facts], output: { task: asked.task } }
   },
   example: { given: 'late', as: 'system', input: ({ task }) => ({ task_id: task.id }) },

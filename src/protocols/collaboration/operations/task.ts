@@ -46,7 +46,7 @@ export const treeBound = (root: string): Bound => ({
   index: 'root',
   prefix: [root],
   max: limits.tasksPerRootMax - 1,
-  words: `a task has at most ${limits.tasksPerRootMax - 1} descendants`,
+  message: `a task has at most ${limits.tasksPerRootMax - 1} descendants`,
 })
 
 const create = command({

@@ -13,9 +13,16 @@ import { Checkpoint, Task } from '../schema.ts'
 export type Escalated = { readonly facts: Made[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
 
 /** `cause` is the fact of the same decision that led to it; null: there is none. */
-export function askAbout(task: Task, pending: Checkpoint | null, words: string, id: string, now: string, cause: number | null): Escalated {
+export function askAbout(
+  task: Task,
+  pending: Checkpoint | null,
+  message: string,
+  id: string,
+  now: string,
+  cause: number | null,
+): Escalated {
   const more = cause === null ? {} : { cause }
-  const question = plainQuestion('escalation', cutTo(words, limits.promptCharsMax), SYSTEM_ID)
+  const question = plainQuestion('escalation', cutTo(message, limits.promptCharsMax), SYSTEM_ID)
   if (task.state === 'blocked' && pending) {
     const over: Checkpoint = { ...expireCheckpoint(pending), reason: 'superseded' }
     const next = supersededBy(pending, task, id, question, now)

@@ -24,8 +24,8 @@ type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions' | 'rais
 function actionsOf(question: Question): readonly Answer['action'][] {
   return isOfSystem(question) ? systemActions : actionsFor[question.escalates ?? question.kind]
 }
-const wrong = (words: string, field: string): never => {
-  throw new Refusal('INVALID_SPEC', words, { field })
+const wrong = (message: string, field: string): never => {
+  throw new Refusal('INVALID_SPEC', message, { field })
 }
 
 /** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */

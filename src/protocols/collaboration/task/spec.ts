@@ -31,8 +31,8 @@ export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_i
 /** A part is never given more than the whole has: it has the autonomy and the policies of the whole, or less. */
 export function narrowSpec(parent: Task['spec']['constraints'], spec: SpecInput): SpecInput {
   const { autonomy = parent.autonomy, on_expiry = [] } = spec.constraints ?? {}
-  const wrong = (field: string, words: string): never => {
-    throw new Refusal('INVALID_SPEC', words, { field: `spec.constraints.${field}` })
+  const wrong = (field: string, message: string): never => {
+    throw new Refusal('INVALID_SPEC', message, { field: `spec.constraints.${field}` })
   }
   const isOpen = parent.autonomy === undefined || parent.autonomy === 'autonomous'
   if (!isOpen && autonomy !== parent.autonomy && autonomy !== 'read_only')

@@ -90,7 +90,7 @@ const delegate = command({
     ),
     rule<Delegating, { attempt?: number }>(
       'CONFLICT',
-      isPresentAttempt.words,
+      isPresentAttempt.message,
       ({ parent }, input, context) => (parent === null ? true : isPresentAttempt.holds(parent, input, context)),
       isPresentAttempt.refusal,
     ),

@@ -126,10 +126,10 @@ const steer = command({
   requires: [isNotEnded],
   audit: 'run.steered',
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ run, mailbox }, { run_id: _, ...words }, { now }) {
+  decide({ run, mailbox }, { run_id: _, ...message }, { now }) {
     return {
-      facts: [fact('run.steered', [image(Run, run)], { detail: { amendment_id: words.amendment_id ?? null } })],
-      puts: postMessage(mailbox, 'steer', words, now),
+      facts: [fact('run.steered', [image(Run, run)], { detail: { amendment_id: message.amendment_id ?? null } })],
+      puts: postMessage(mailbox, 'steer', message, now),
       output: { run },
     }
   },

@@ -107,12 +107,12 @@ function invocationOf(
   }
 }
 
-const bound = (name: string, part: string, max: number, words: string): Bound => ({
+const bound = (name: string, part: string, max: number, message: string): Bound => ({
   doc: Invocation,
   index: name,
   prefix: [part],
   max,
-  words,
+  message,
 })
 
 /** Invocations under way are bounded for an agent and for all, and recorded ones for a run. */

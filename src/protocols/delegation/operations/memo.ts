@@ -35,7 +35,7 @@ const save = command({
     return {
       facts: [],
       puts: [put(Memo, id, { id, run_id: run.id, project_id: run.project_id, key, value: value ?? null, at: now })],
-      atMost: [{ doc: Memo, index: 'run', prefix: [run.id], max, words: `a run keeps at most ${max} values` }],
+      atMost: [{ doc: Memo, index: 'run', prefix: [run.id], max, message: `a run keeps at most ${max} values` }],
       output: { value: value ?? null, first: true },
     }
   },

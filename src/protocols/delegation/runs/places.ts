@@ -38,7 +38,7 @@ export const inPlace = ({ agent_id, max }: Room): Bound[] =>
           index: 'at_work',
           prefix: [agent_id],
           max,
-          words: `${agent_id} works on as many runs as it takes at a time`,
+          message: `${agent_id} works on as many runs as it takes at a time`,
           decidesAgain: true,
         },
       ]
@@ -52,8 +52,8 @@ type Queue = { puts(now: string): Change[]; readonly atMost: Bound[] }
 /** A card that says another bound may have a place for runs that wait. That none begins to wait meanwhile is checked at the commit. */
 export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
   if ((await read.count(Mailbox, 'waits', [agent_id])) > 0) return { puts: (now) => [admission(agent_id, now)], atMost: [] }
-  const words = 'a run began to wait for a place just now: try again'
-  return { puts: () => [], atMost: [{ doc: Mailbox, index: 'waits', prefix: [agent_id], max: 0, words, decidesAgain: true }] }
+  const message = 'a run began to wait for a place just now: try again'
+  return { puts: () => [], atMost: [{ doc: Mailbox, index: 'waits', prefix: [agent_id], max: 0, message, decidesAgain: true }] }
 }
 
 const ADMIT = 'delegation/run.admit'

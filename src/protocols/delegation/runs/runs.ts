@@ -58,12 +58,13 @@ export function newRun(given: NewRun, work: Work | null, card: Card | null, room
   const place = placed(work, run, given.parent)
   const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
   const max = isBounded ? (card?.concurrency ?? null) : null
-  const words = `${agent_id} works on as many runs as it takes at a time`
+  const message = `${agent_id} works on as many runs as it takes at a time`
   return {
     run,
     facts: [fact('run.delegated', [images[0], ...images.slice(1)], { detail: { to_agent: agent_id, continues: run.continues } })],
     puts: [...openMailbox(run, card?.reach ?? 'pull', room, given.now), ...askForPlace(room, given.now)],
-    atMost: max === null ? takePlace(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, words, decidesAgain: true }],
+    atMost:
+      max === null ? takePlace(room) : [{ doc: Run, index: 'agent', prefix: [agent_id, 'running'], max, message, decidesAgain: true }],
   }
 }
 
@@ -178,7 +179,7 @@ export const boundsAgainstNewRuns = (family: readonly Kept[]): Bound[] =>
     index: 'below',
     prefix: [run.id],
     max: 0,
-    words: 'another run began to work for it just now: try again',
+    message: 'another run began to work for it just now: try again',
   }))
 
 export type Ending = {

@@ -57,13 +57,13 @@ export function refuse(message: string, place: string): never {
 export function refuseResult(message: string, field = 'result'): never {
   throw new Refusal('INVALID_RESULT', `${field} ${message}`, { field })
 }
-export const oneOf = (words: readonly string[], value: unknown): string =>
-  typeof value === 'string' && words.includes(value) ? value : refuseResult(`must be one of: ${words.join(', ')}`)
+export const oneOf = (message: readonly string[], value: unknown): string =>
+  typeof value === 'string' && message.includes(value) ? value : refuseResult(`must be one of: ${message.join(', ')}`)
 
 /** Text that people read before they decide: not blank, and nothing in it that deceives. */
-export function refuseUnreadable(words: string, place: string, check = refuseHostile): void {
-  if (words.trim() === '') refuse('must not be blank', place)
-  check(words, `payload.${place}`)
+export function refuseUnreadable(message: string, place: string, check = refuseHostile): void {
+  if (message.trim() === '') refuse('must not be blank', place)
+  check(message, `payload.${place}`)
 }
 
 export function refuseAlike(labels: readonly string[], place: string): void {

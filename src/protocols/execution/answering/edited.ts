@@ -10,8 +10,8 @@ type Edited = Readonly<Record<string, unknown>>
 /** The details as they were approved; undefined: they were not edited. An edit that does not fit is refused, and nothing is decided. */
 export function editedFor({ kind, action, quorum, payload }: Request, result: unknown, edited: Edited | undefined): Edited | undefined {
   if (edited === undefined) return undefined
-  const refuse = (words: string): never => {
-    throw new Refusal('INVALID_REQUEST', `edited ${words}`, { field: 'edited' })
+  const refuse = (message: string): never => {
+    throw new Refusal('INVALID_REQUEST', `edited ${message}`, { field: 'edited' })
   }
   const { details_schema } = payload as ApprovePayload
   if (kind !== 'request' || actions[action].isVerdict !== true)

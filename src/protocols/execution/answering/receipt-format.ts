@@ -57,10 +57,10 @@ export type Verdict =
   | { readonly ok: true; readonly claims: Claims; readonly unsigned: readonly string[] }
   | { readonly ok: false; readonly reason: Doubt; readonly words: string; readonly fields: readonly string[] }
 
-export const doubt = (reason: Doubt, words: string, fields: readonly string[] = []): Verdict & { readonly ok: false } => ({
+export const doubt = (reason: Doubt, message: string, fields: readonly string[] = []): Verdict & { readonly ok: false } => ({
   ok: false,
   reason,
-  words,
+  words: message,
   fields,
 })
 

@@ -18,8 +18,8 @@ import { commitmentTo, Secret, type SecretReference } from './secret.ts'
 export type Given = { readonly result: Value; readonly images: Made['images']; readonly puts: readonly Change[] }
 type Answer = { readonly result?: unknown; readonly sealed?: string | undefined; readonly reason?: string | null | undefined }
 
-const refuseSeal = (words: string): never => {
-  throw new Refusal('INVALID_REQUEST', `sealed ${words}`, { field: 'sealed' })
+const refuseSeal = (message: string): never => {
+  throw new Refusal('INVALID_REQUEST', `sealed ${message}`, { field: 'sealed' })
 }
 /** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
 export function refuseOddSeal({ payload }: Request, { result, sealed }: Answer, given: Given | null): void {

@@ -68,8 +68,8 @@ const markup: Readonly<Record<string, string>> = {
 /** For pages of others, which may build HTML of it without care: nothing in it means anything to a parser. */
 export const harmless = (text: string): string => text.replace(/[<>&"'`\\]/g, (character) => markup[character]!)
 
-const refuse = (words: string, field: string): never => {
-  throw new Refusal('INVALID_REQUEST', words, { field })
+const refuse = (message: string, field: string): never => {
+  throw new Refusal('INVALID_REQUEST', message, { field })
 }
 
 /** For short texts that people read before they decide. */
@@ -235,11 +235,11 @@ const isCloseIn = (texts: readonly string[]): boolean =>
 
 /** Warnings to people about texts that are no reason to refuse them. */
 export function warningsOf(texts: readonly string[]): string[] {
-  const words = texts.flatMap(wordsOf)
+  const message = texts.flatMap(wordsOf)
   const warnings: readonly (readonly [boolean, string])[] = [
     [texts.some((text) => hostileIn(text) !== undefined), 'contains characters that cannot be seen; they are shown as escapes'],
-    [words.some(isMixed), 'contains letters of several scripts in one word'],
-    [words.some(isLatin) && words.some(isPosing), 'contains words of another script that look like Latin ones'],
+    [message.some(isMixed), 'contains letters of several scripts in one word'],
+    [message.some(isLatin) && message.some(isPosing), 'contains words of another script that look like Latin ones'],
     [texts.some((text) => STYLED.test(text)), 'contains letters in unusual forms'],
     [
       texts.some((text) => LEFTWARD.test(text) && /\p{Script=Latin}/u.test(text)),
@@ -247,5 +247,5 @@ export function warningsOf(texts: readonly string[]): string[] {
     ],
     [isCloseIn(texts), 'contains texts that are easily taken for one another'],
   ]
-  return warnings.filter(([applies]) => applies).map(([, words]) => words)
+  return warnings.filter(([applies]) => applies).map(([, message]) => message)
 }

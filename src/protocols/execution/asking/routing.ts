@@ -22,7 +22,7 @@ export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | '
   readonly escalate?: Static<typeof Escalation> | undefined
 }
 
-const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
+const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field })
 
 /** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
 export async function routedTo(read: Read, asking: Asking, task: KnownTask | null, now: string): Promise<Routed> {

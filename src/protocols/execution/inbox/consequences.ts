@@ -130,8 +130,8 @@ const countsIn = ({ votes = [] }: Request): number[] =>
 
 /** X27: whoever sees it so cannot answer it. */
 function withoutDecider({ gone = [], project_id }: Request): Answers {
-  const words = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
-  return { approve: words, reject: words, decline: words }
+  const message = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
+  return { approve: message, reject: message, decline: message }
 }
 
 function answersOf(request: Request, reading: Reading): Answers {

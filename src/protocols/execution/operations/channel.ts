@@ -168,7 +168,7 @@ const add = command({
       : { id: newId('cb'), agent_id: actor.id, ...(owner === null ? {} : { owner }), kind: 'webhook', ...common }
     const hook = newHook(channel.id, (endpoint ?? address)!, secret(), keys && { ...keys, key: terms.pushKey!()! })
     const max = limits.hooksPerSubjectMax
-    const bound = { prefix: [actor.id], max, words: `${isPerson ? 'a person' : 'an agent'} has at most ${max} channels` }
+    const bound = { prefix: [actor.id], max, message: `${isPerson ? 'a person' : 'an agent'} has at most ${max} channels` }
     return {
       facts: [changed('channel.added', channel)],
       puts: [put(Hook, hook.id, hook), ...(kind === 'email' ? confirmation(channel, context) : [])],
@@ -195,14 +195,14 @@ function ownerBound(owner: string): Bound {
     index: 'owner',
     prefix: [owner],
     max,
-    words: `the agents of one person have at most ${max} channels together: remove some`,
+    message: `the agents of one person have at most ${max} channels together: remove some`,
   }
 }
 /** Nobody has this server write to strangers at will. */
 function mailBound(person: string, now: string): Bound {
   const max = limits.confirmationsPerHourMax
-  const words = `at most ${max} addresses an hour can be confirmed by one person`
-  return { doc: Channel, index: 'mailed', prefix: [person, now.slice(0, 13)], max, words }
+  const message = `at most ${max} addresses an hour can be confirmed by one person`
+  return { doc: Channel, index: 'mailed', prefix: [person, now.slice(0, 13)], max, message }
 }
 
 /** The link of a mail: who has it may do the one thing that it is for. */

@@ -119,8 +119,8 @@ const add = command({
       facts: [fact('file.added', [image(File, file)])],
       puts: moveBytes(state.sums, null, { ...state.holder, size }),
       atMost: [
-        { doc: File, index: 'request', prefix: [request_id], max: limits.filesPerRequestMax, words: 'the request has too many files' },
-        { doc: File, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, words: 'too many files that no answer names' },
+        { doc: File, index: 'request', prefix: [request_id], max: limits.filesPerRequestMax, message: 'the request has too many files' },
+        { doc: File, index: 'open', prefix: [actor.id], max: limits.uploadsOpenMax, message: 'too many files that no answer names' },
       ],
       output: referenceTo(file),
     }

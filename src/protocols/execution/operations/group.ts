@@ -27,7 +27,7 @@ const boundOf = (project_id: string): Bound => ({
   index: 'project',
   prefix: [project_id],
   max: limits.groupsPerProjectMax,
-  words: `a project has at most ${limits.groupsPerProjectMax} groups`,
+  message: `a project has at most ${limits.groupsPerProjectMax} groups`,
 })
 
 const set = command({

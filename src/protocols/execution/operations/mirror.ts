@@ -139,8 +139,8 @@ async function raisedFor(read: Read, { kind, session_id, requester, project_id, 
 /** X4 with X34: what people have raised to R3 waits for them, at a checkpoint as in a request. */
 function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['floor']): void {
   if (on_expiry !== 'default' || floor === undefined || floor.risk < 'R3') return
-  const words = `a timeout never decides what people have given a risk of at least ${floor.risk}: choose hold, escalate or fail`
-  throw new Refusal('INVALID_REQUEST', words, { field: 'on_expiry' })
+  const message = `a timeout never decides what people have given a risk of at least ${floor.risk}: choose hold, escalate or fail`
+  throw new Refusal('INVALID_REQUEST', message, { field: 'on_expiry' })
 }
 
 const isMirrored = rule<OfRequest>(
@@ -228,14 +228,14 @@ const close = command({
     // Wherever somebody answers, their sign-in is fresh enough for it.
     rule<OfRequest, { readonly via?: string | null }>(
       hasProof.code,
-      hasProof.words,
+      hasProof.message,
       ({ request }, { via }) => isProvenFor(request, via),
       hasProof.refusal,
     ),
     // Wherever somebody answers, they are in time or they are not.
     rule<OfRequest, Closing>(
       isNotLate.code,
-      isNotLate.words,
+      isNotLate.message,
       ({ request }, { by, status }, context) =>
         by === undefined || status !== 'completed' || request.fallback === 'pause' || !isOver(request, context),
       isNotLate.refusal,

@@ -245,8 +245,8 @@ function refuseHastyDefault(fallback: string, timeout_seconds: number, { default
 
 function refuseOddQuorum({ quorum, metadata, action }: CreateInput): void {
   if (!quorum) return
-  const wrong = (words: string): never => {
-    throw new Refusal('INVALID_REQUEST', words, { field: 'quorum' })
+  const wrong = (message: string): never => {
+    throw new Refusal('INVALID_REQUEST', message, { field: 'quorum' })
   }
   if (actions[action].votesFor === undefined) wrong(`quorum goes with ${actionsWith('votesFor')}: a ${action} comes from one person`)
   if (new Set(quorum.of).size < quorum.of.length) wrong('quorum.of names a person twice')
@@ -265,14 +265,14 @@ function boundsOf({ requester, priority, created_at }: Request, { terms: { asksO
       index: 'asker',
       prefix: [requester, 'open'],
       max: asksOpenMax,
-      words: `at most ${asksOpenMax} requests of one agent may be open`,
+      message: `at most ${asksOpenMax} requests of one agent may be open`,
       retry_after: ANSWER_SECONDS, // people must answer first
     })
   if (criticalPerHourMax !== null && priority === 'critical') {
-    const words = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
+    const message = `at most ${criticalPerHourMax} requests of one agent may be critical in an hour`
     const retry_after = HOUR_SECONDS - (Math.floor(Date.parse(created_at) / 1_000) % HOUR_SECONDS)
     const prefix = [requester, created_at.slice(0, 13)]
-    bounds.push({ doc: Request, index: 'critical', prefix, max: criticalPerHourMax, words, retry_after })
+    bounds.push({ doc: Request, index: 'critical', prefix, max: criticalPerHourMax, message, retry_after })
   }
   return bounds
 }

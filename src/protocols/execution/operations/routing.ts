@@ -81,7 +81,7 @@ const escalate = command({
     ),
     rule<Escalating>(
       isNotLate.code,
-      isNotLate.words,
+      isNotLate.message,
       (state, input, context) => context.actor.kind === 'system' || isNotLate.holds(state, input, context),
       isNotLate.refusal,
     ),

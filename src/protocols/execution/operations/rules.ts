@@ -140,8 +140,8 @@ function refuseForeignAgents(floors: readonly Floor[], agents: readonly (Subject
     const agent = agents[i]
     const isTheirs = agent?.kind === 'agent' && (project_id === null ? agent.owner === who : agent.projects.has(project_id))
     if (agent_id === undefined || isTheirs) continue
-    const words = project_id === null ? `you answer for no agent ${agent_id}` : `there is no agent ${agent_id} in ${project_id}`
-    throw new Refusal('INVALID_REQUEST', `floors.${i}.agent_id: ${words}`, { field: `floors.${i}.agent_id` })
+    const message = project_id === null ? `you answer for no agent ${agent_id}` : `there is no agent ${agent_id} in ${project_id}`
+    throw new Refusal('INVALID_REQUEST', `floors.${i}.agent_id: ${message}`, { field: `floors.${i}.agent_id` })
   }
 }
 

@@ -29,8 +29,8 @@ const addressee = role<OfRequest>(
 function untilIn(text: string, { priority, expires_at }: Request, now: string): string {
   const until = futureTimestamp(text, now, 'INVALID_REQUEST', 'until')
   const ms = Date.parse(until) - Date.parse(now)
-  const wrong = (words: string): never => {
-    throw new Refusal('INVALID_REQUEST', `until must be ${words}`, { field: 'until' })
+  const wrong = (message: string): never => {
+    throw new Refusal('INVALID_REQUEST', `until must be ${message}`, { field: 'until' })
   }
   if (ms > limits.snoozeMsMax) wrong('within a year')
   if (priority === 'critical' && ms > limits.snoozeCriticalMsMax) wrong('within an hour for what is critical')

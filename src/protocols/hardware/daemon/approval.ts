@@ -32,9 +32,9 @@ function riskOf(steps: readonly Understood[]): string {
 
 const ITEM_CHARS_MAX = limits.questionCharsMax
 function itemOf(device_id: string, steps: readonly Understood[]): string {
-  const words = steps.map(({ tool, target, args }) => `${tool.name} ${target}${'value' in args ? ` to ${String(args['value'])}` : ''}`)
-  const more = words.length > 3 ? `, and ${words.length - 3} more` : ''
-  const text = `${words.slice(0, 3).join(', then ')}${more} on ${device_id}`
+  const message = steps.map(({ tool, target, args }) => `${tool.name} ${target}${'value' in args ? ` to ${String(args['value'])}` : ''}`)
+  const more = message.length > 3 ? `, and ${message.length - 3} more` : ''
+  const text = `${message.slice(0, 3).join(', then ')}${more} on ${device_id}`
   return text.length > ITEM_CHARS_MAX ? `${text.slice(0, ITEM_CHARS_MAX - 1)}…` : text
 }
 
@@ -96,7 +96,7 @@ export type Approval = { readonly receipt_id: string; readonly request_id: strin
   readonly aud: string
 }
 
-const refused = (code: string, words: string): Refusal => new Refusal(code, words, { reason: words })
+const refused = (code: string, message: string): Refusal => new Refusal(code, message, { reason: message })
 const fieldsOf = (value: unknown): Value => (typeof value === 'object' && value !== null ? (value as Value) : {})
 
 /** Checked offline, in this order: signature and request, result, device, policy and steps, expiry. That it is not used is checked at the commit. */
@@ -109,7 +109,7 @@ export async function approvalFor(
 ): Promise<Approval> {
   const request = fieldsOf(fieldsOf(given)['request'] ?? given)
   const verdict = await desk.verify(receipt, request)
-  if (!verdict.ok) throw refused('APPROVAL_INVALID', `the receipt does not count: ${verdict.words}`)
+  if (!verdict.ok) throw refused('APPROVAL_INVALID', `the receipt does not count: ${verdict.message}`)
   const { claims } = verdict
   if (fieldsOf(claims['decided_by'])['kind'] !== 'human') throw refused('APPROVAL_INVALID', 'it was not decided by a person')
   if (fieldsOf(claims['basis'])['kind'] !== 'role')

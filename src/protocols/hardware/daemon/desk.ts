@@ -18,7 +18,7 @@ export type Understood = {
 }
 
 /** A receipt that was checked against the keys: its claims, or why it is not believed. */
-export type ReceiptVerdict = { readonly ok: true; readonly claims: Value } | { readonly ok: false; readonly words: string }
+export type ReceiptVerdict = { readonly ok: true; readonly claims: Value } | { readonly ok: false; readonly message: string }
 
 export type Desk = {
   readonly device_id: string

@@ -21,7 +21,7 @@ export type Tool = {
   readonly personal?: boolean
 }
 
-const hex = (digits: string, words: string) => t.String({ pattern: `^0[xX]${digits}$`, description: words })
+const hex = (digits: string, message: string) => t.String({ pattern: `^0[xX]${digits}$`, description: message })
 const Number8 = t.Union([t.Integer({ minimum: 0, maximum: 255 }), hex('[0-9a-fA-F]{1,2}', 'a number such as "0x10"')])
 const Bus = t.Union([t.Integer({ minimum: 0, maximum: 255 }), hex('[0-9a-fA-F]{1,2}', 'a number such as "0x1"')])
 const Address = t.Union([t.Integer({ minimum: 0, maximum: 127 }), hex('[0-7]?[0-9a-fA-F]', 'a 7-bit address such as "0x48"')])

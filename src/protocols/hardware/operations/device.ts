@@ -51,7 +51,7 @@ const register = command({
           index: 'agent',
           prefix: [actor.id],
           max: limits.devicesPerAgentMax,
-          words: `an agent registers at most ${limits.devicesPerAgentMax} devices`,
+          message: `an agent registers at most ${limits.devicesPerAgentMax} devices`,
         },
       ],
       output: { device },

@@ -28,7 +28,7 @@ const itsAgent = heldBy(
   role<{ device: Device }>("the device's agent", (actor, { device }) => actor.kind === 'agent' && actor.id === device.agent_id),
 )
 
-const invalid = (i: number, words: string): Refusal => new Refusal('INVALID_REQUEST', `lines.${i} ${words}`, { field: `lines.${i}` })
+const invalid = (i: number, message: string): Refusal => new Refusal('INVALID_REQUEST', `lines.${i} ${message}`, { field: `lines.${i}` })
 
 function lineOf(text: string, i: number, device_id: string): Line {
   let fields: unknown
@@ -46,7 +46,7 @@ function lineOf(text: string, i: number, device_id: string): Line {
 }
 
 const hashOf = (text: string): string => `sha256:${sha256Hex(text)}`
-const outOfOrder = (expected_seq: number, words: string): Refusal => new Refusal('OUT_OF_ORDER', words, { expected_seq })
+const outOfOrder = (expected_seq: number, message: string): Refusal => new Refusal('OUT_OF_ORDER', message, { expected_seq })
 
 /** Those that follow the last one; what is there already is fine as long as it says the same. */
 async function freshIn(read: Read, log: DeviceLog, lines: readonly Line[]): Promise<Line[]> {

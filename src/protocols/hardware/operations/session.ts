@@ -81,7 +81,7 @@ const open = (desk: Desk) =>
             index: 'open',
             prefix: [policy.name],
             max: policy.sessions,
-            words: `there are ${policy.sessions} sessions already`,
+            message: `there are ${policy.sessions} sessions already`,
             decidesAgain: true,
           },
         ],

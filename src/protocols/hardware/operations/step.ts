@@ -29,7 +29,7 @@ const aboutStep = (task: Task, index: number, { tool, args_hash }: PlannedStep):
   args_hash,
 })
 
-const stopped = (code: string, words: string): Refusal => new Refusal('STOPPED', words, { code })
+const stopped = (code: string, message: string): Refusal => new Refusal('STOPPED', message, { code })
 
 /** P23, P24: whatever has changed since the submission counts, and it is looked at here, under the lock. */
 async function startable(desk: Desk, read: Read, task_id: string, index: number): Promise<{ task: Task; planned: PlannedStep }> {

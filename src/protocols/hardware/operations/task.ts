@@ -106,7 +106,7 @@ const submit = (desk: Desk) =>
             index: 'open',
             prefix: [policy.name],
             max: policy.queue + policy.concurrent,
-            words: 'the queue is full',
+            message: 'the queue is full',
             decidesAgain: true,
           },
         ],

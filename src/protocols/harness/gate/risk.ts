@@ -61,36 +61,36 @@ function appliesNow(rule: ContextRule, { now, busy }: Surroundings): boolean {
 export type Assessment = {
   readonly level: Risk
   /** The reasons that raised it, in words: how to change the task so that it is lower. */
-  readonly because: readonly { readonly risk: Risk; readonly words: string }[]
+  readonly because: readonly { readonly risk: Risk; readonly message: string }[]
 }
 
 const opposite = { '>': 'at most', '>=': 'below', '<': 'at least', '<=': 'above', '==': 'another value than', '!=': '' } as const
 
 export function assess(of: Capability, inputs: unknown, surroundings: Surroundings): Assessment {
-  const because: { risk: Risk; words: string }[] = []
+  const because: { risk: Risk; message: string }[] = []
   let level = floorOf(of.capability)
   for (const rule of of.risk_rules) {
     if (!applies(rule, inputs)) continue
     level = greater(level, rule.raise_to)
     const bound = `${opposite[rule.op]} ${JSON.stringify(rule.value)}`.trim()
     const found = surroundings.hides ? '' : ` (it is ${JSON.stringify(valueAt(inputs, rule.path)).slice(0, limits.labelCharsMax)})`
-    because.push({ risk: rule.raise_to, words: `set inputs.${rule.path} to ${bound}${found}` })
+    because.push({ risk: rule.raise_to, message: `set inputs.${rule.path} to ${bound}${found}` })
   }
   for (const rule of of.context_rules) {
     if (!appliesNow(rule, surroundings)) continue
     level = greater(level, rule.raise_to)
-    const words =
+    const message =
       rule.kind === 'hours'
         ? `submit outside of ${rule.from} to ${rule.to} (${rule.zone})`
         : `wait until no other session uses ${rule.resource}`
-    because.push({ risk: rule.raise_to, words })
+    because.push({ risk: rule.raise_to, message })
   }
   return { level, because }
 }
 
 /** How the task would come down to a level; null: nothing that was submitted raised it above. */
 export function adviceFor({ because }: Assessment, max: Risk): string | null {
-  const above = because.filter(({ risk }) => isAbove(risk, max)).map(({ words }) => words)
+  const above = because.filter(({ risk }) => isAbove(risk, max)).map(({ message }) => message)
   return above.length === 0 ? null : `${above.join('; ')}.`
 }
 

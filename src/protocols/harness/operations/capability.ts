@@ -28,7 +28,7 @@ const DeclareInput = t.Object({
 })
 type DeclareInput = Static<typeof DeclareInput>
 
-const wrong = (field: string, words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field })
+const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field })
 
 function refuseOddDeclaration(input: DeclareInput, approvers: number): void {
   const { capability, risk_rules = [], context_rules = [], safety_envelope = {} } = input

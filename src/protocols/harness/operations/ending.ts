@@ -27,7 +27,7 @@ type ArtifactInput = Static<typeof ArtifactInput>
 const Artifacts = t.Optional(t.Array(ArtifactInput, { maxItems: limits.harnessArtifactsMax }))
 
 type Made = { readonly artifacts: Artifact[]; readonly puts: Change[] }
-const wrong = (words: string): Refusal => new Refusal('INVALID_REQUEST', words, { field: 'artifacts' })
+const wrong = (message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field: 'artifacts' })
 
 /** The ticket of an artifact: a client that has it may fetch it until then (C38). */
 export const ticketOf = ({ notary }: Pick<Context, 'notary'>, session_id: string, name: string, until: string): string =>

@@ -240,7 +240,7 @@ async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdi
 function boundOf({ id, capability }: Capability): Bound[] {
   const max = capability.constraints?.concurrent_limit
   if (max === undefined) return []
-  return [{ doc: Session, index: 'open', prefix: [id], max, words: `${id} works on ${max} sessions at a time`, decidesAgain: true }]
+  return [{ doc: Session, index: 'open', prefix: [id], max, message: `${id} works on ${max} sessions at a time`, decidesAgain: true }]
 }
 
 async function sessionFor(read: Read, { payload, message_id }: Envelope, gate: Gate, verdict: Verdict, context: Context): Promise<Session> {

@@ -36,7 +36,7 @@ export async function keepEarly(read: Read, { envelope, user_id, in_reply_to }: 
     facts: [],
     puts: [put(Early, id, { id, sender: user_id, session_id, messages, until })],
     output: TAKEN,
-    atMost: [{ doc: Early, index: 'sender', prefix: [user_id], max, words: 'too many unknown sessions', decidesAgain: true }],
+    atMost: [{ doc: Early, index: 'sender', prefix: [user_id], max, message: 'too many unknown sessions', decidesAgain: true }],
   }
 }
 

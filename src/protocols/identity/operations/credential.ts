@@ -70,7 +70,7 @@ const issue = command({
     const away = expired.map((old) => image(Key, { ...old, revoked_at: now }))
     return {
       facts: [fact('key.issued', [image(Key, key), ...away])],
-      atMost: [{ doc: Key, index: 'subject', prefix: [subject.id], max, words: `a subject has at most ${max} keys: revoke one first` }],
+      atMost: [{ doc: Key, index: 'subject', prefix: [subject.id], max, message: `a subject has at most ${max} keys: revoke one first` }],
       output: { key: tokenOf(key.id, hidden), issued: withoutDigest(key) },
     }
   },

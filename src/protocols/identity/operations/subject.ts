@@ -32,7 +32,7 @@ const link = command({
     return {
       facts: [fact('subject.linked', [image(SubjectLink, subject)])],
       atMost: [
-        { doc: SubjectLink, index: 'user', prefix: [user.id], max, words: `a person has at most ${max} subjects: unlink one first` },
+        { doc: SubjectLink, index: 'user', prefix: [user.id], max, message: `a person has at most ${max} subjects: unlink one first` },
       ],
       output: { subject },
     }

@@ -42,7 +42,7 @@ const issue = command({
       facts: [],
       // Those that were never used stay: the next one of the same subject takes them away.
       puts: [put(Ticket, ticket.id, ticket), ...stale.map(({ id }) => put(Ticket, id, null))],
-      atMost: [{ doc: Ticket, index: 'subject', prefix: [actor.id], max, words: `at most ${max} tickets wait to be used at a time` }],
+      atMost: [{ doc: Ticket, index: 'subject', prefix: [actor.id], max, message: `at most ${max} tickets wait to be used at a time` }],
       output: { ticket: tokenOf(ticket.id, hidden), expires_at },
     }
   },

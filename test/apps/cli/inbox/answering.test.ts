@@ -109,8 +109,8 @@ describe('from R4 on', () => {
     ['request resolve', (id: string) => ['request', 'resolve', id, 'approved']],
   ] as const
   for (const risk of ['R4', 'R5'] as const)
-    for (const [words, argv] of ways)
-      test(`${words} of ${risk} needs --confirm and its phrase`, async () => {
+    for (const [message, argv] of ways)
+      test(`${message} of ${risk} needs --confirm and its phrase`, async () => {
         const [id, phrase] = await grave(risk)
         assert.ok(phrase)
         const bare = await run(argv(id))

@@ -70,14 +70,14 @@ describe('details at the terminal', () => {
     const schema = JSON.stringify(details_schema)
     const ask = ['ask', 'approve', 'Pay', '--details', '{"amount":99}', '--details-schema', schema, '--key', 'pay-1']
     const id = (await run([...ask, '--no-wait'], 'agent')).out.trim()
-    for (const [edited, code, words] of [
+    for (const [edited, code, message] of [
       ['{"amount":990}', 1, /edited\.amount must be <= 100/],
       ['[1]', 2, /--edited must be a JSON object/],
       ['{', 2, /--edited is no JSON/],
     ] as const) {
       const refused = await run(['inbox', 'answer', id, 'approve', '--edited', edited])
       assert.equal(refused.code, code)
-      assert.match(refused.err, words)
+      assert.match(refused.err, message)
     }
     assert.equal((await run(['inbox', 'answer', id, 'approve', '--edited', '{"amount":40}'])).code, 0)
     const answer = await run([...ask, '--quiet'], 'agent')

@@ -209,11 +209,11 @@ test('a deliverable that is not shown is not approved, unless its version is nam
   const ran = await live([read('which is not text', 'a'), ['It cannot be shown here: open the review on the page', 'q']])
   assert.equal(ran.code, 0, lastFrame(ran))
   const { request_id } = (await owner.execution.inbox.list({ kind: 'review' })).items[0]!
-  for (const words of [
+  for (const message of [
     ['inbox', 'answer', request_id, 'approve'],
     ['review', 'approve', task_id],
   ]) {
-    const { code, err } = await run(words)
+    const { code, err } = await run(message)
     assert.deepEqual([code, /cannot be shown here/.test(err)], [2, true], err)
   }
   assert.equal((await owner.collaboration.task.get({ task_id })).task.state, 'review_ready')

@@ -58,9 +58,9 @@ describe('edited details', () => {
   test('go with an agent’s own approval alone: not with a rejection, a quorum, no schema or another protocol’s item', async () => {
     const world = await createWorld()
     const edited = { amount: 1, to: 'bob' }
-    const refused = async (request_id: string, result: string, words: RegExp): Promise<void> => {
+    const refused = async (request_id: string, result: string, message: RegExp): Promise<void> => {
       const before = await stateOf(world, request_id)
-      await assert.rejects(world.call('alice', RESOLVE, { request_id, result, edited }), { code: 'INVALID_REQUEST', message: words })
+      await assert.rejects(world.call('alice', RESOLVE, { request_id, result, edited }), { code: 'INVALID_REQUEST', message: message })
       assert.deepEqual(await stateOf(world, request_id), before)
     }
     await refused((await ask(world, 'devin', { payload })).id, 'rejected', /approved alone/)

@@ -185,12 +185,12 @@ describe('a quorum', () => {
     for (let i = 0; i < 10; i++) {
       const on = await requests()
       const { id } = await on.ask({ ...APPROVE, ...quorum(3) })
-      const words = await raced(
+      const message = await raced(
         ['alice', 'bob', 'rita', 'alice', 'bob', 'rita'].map((who) => vote(on, who, id, 'approved')),
         ({ receipt }) => (receipt ? 'decided' : 'voted'),
       )
       assert.deepEqual(
-        words.filter((word) => !word.startsWith('ALREADY_')),
+        message.filter((word) => !word.startsWith('ALREADY_')),
         ['decided', 'voted', 'voted'],
       )
       assert.equal((await on.stored(id)).votes?.length, 3)

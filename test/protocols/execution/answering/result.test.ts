@@ -107,7 +107,7 @@ for (const [title, payload, given, result = given] of accepted) {
   test(`${title} is an answer`, () => assert.deepEqual(resultOf('PROVIDE', payload, { result: given }), { result }))
 }
 
-const refused: readonly (readonly [title: string, payload: Payload, given: readonly unknown[], words: RegExp])[] = [
+const refused: readonly (readonly [title: string, payload: Payload, given: readonly unknown[], message: RegExp])[] = [
   ['what is no text', text, [1, null, undefined, ['a'], {}, true], /result must be a text/],
   ['an empty text', text, [''], /must not be empty/],
   ['a text of 4,001 characters', text, ['a'.repeat(4_001)], /at most 4000 characters/],
@@ -264,11 +264,11 @@ const refused: readonly (readonly [title: string, payload: Payload, given: reado
   ],
   ['a list that is too long', many, [['red', 'red', 'red', 'red']], /at most 3 values/],
 ]
-for (const [title, payload, given, words] of refused) {
+for (const [title, payload, given, message] of refused) {
   test(`${title} is refused`, () => {
     for (const result of given) {
       const refusal = refusalOf(payload, result)
-      assert.match(refusal.message, words, JSON.stringify(result))
+      assert.match(refusal.message, message, JSON.stringify(result))
       assert.deepEqual(refusal.details, { field: 'result' })
     }
   })

@@ -66,8 +66,8 @@ test('a grant answers approvals only, and only what its own agent asks within th
 test('the last use goes to one of two who ask at once; the other one asks a person', async () => {
   const on = await granted({ uses: 1 })
   const all = await Promise.allSettled([ask(on), ask(on)])
-  const words = all.map((one) => (one.status === 'fulfilled' ? String(one.value.request.status) : String(one.reason.code))).toSorted()
-  assert.deepEqual(words, ['completed', 'pending'])
+  const message = all.map((one) => (one.status === 'fulfilled' ? String(one.value.request.status) : String(one.reason.code))).toSorted()
+  assert.deepEqual(message, ['completed', 'pending'])
   assert.equal((await grantsOf(on))[0].used, 1)
   const statuses = (await itemsOf(on)).map(({ status }) => String(status)).toSorted()
   assert.deepEqual(statuses, ['completed', 'pending'])

@@ -14,12 +14,12 @@ import {
 } from '#protocols/execution/asking/hostile-text.ts'
 
 const refusedWith =
-  (words: RegExp) =>
+  (message: RegExp) =>
   (error: unknown): boolean => {
     assert.ok(error instanceof Refusal, String(error))
     assert.equal(error.code, 'INVALID_REQUEST')
     assert.deepEqual(error.details, { field: 'payload.question' })
-    assert.match(error.message, words)
+    assert.match(error.message, message)
     return true
   }
 const refuses = (check: () => void): boolean => {
@@ -73,7 +73,7 @@ test('several lines pass in a question and stay as they are, not in a label', ()
   }
 })
 
-const hostile: readonly (readonly [title: string, text: string, words: RegExp, shown: string])[] = [
+const hostile: readonly (readonly [title: string, text: string, message: RegExp, shown: string])[] = [
   ['NUL', 'a\0b', /the control character U\+0000/, 'a\\u{0}b'],
   ['a bell', 'a\u0007b', /the control character U\+0007/, 'a\\u{7}b'],
   ['a terminal escape', '\u001b[2Jb', /the control character U\+001B/, '\\u{1B}[2Jb'],
@@ -103,9 +103,9 @@ const hostile: readonly (readonly [title: string, text: string, words: RegExp, s
   ['half of a pair', 'a\uD83D', /without a meaning U\+D83D/, 'a\\u{D83D}'],
   ['marks in a pile', `a${'\u0301'.repeat(7)}`, /more than 6 marks on one letter: U\+0301/, `a${'\u0301'.repeat(6)}\\u{301}`],
 ]
-for (const [title, text, words, escaped] of hostile) {
+for (const [title, text, message, escaped] of hostile) {
   test(`${title} is refused in what people decide by, and shown escaped elsewhere`, () => {
-    assert.throws(() => refuseHostile(text, 'payload.question'), refusedWith(words))
+    assert.throws(() => refuseHostile(text, 'payload.question'), refusedWith(message))
     assert.equal(shownText(text), escaped)
     assert.equal(shownText(shownText(text)), escaped)
     assert.ok(warningsOf([text]).includes('contains characters that cannot be seen; they are shown as escapes'))
@@ -191,7 +191,7 @@ test('warnings say what is odd, and say nothing about plain text', () => {
     [['Yes', 'Yes'], []],
     [[], []],
   ]
-  for (const [texts, words] of rows) assert.deepEqual(warningsOf(texts), words, texts.join(' / '))
+  for (const [texts, message] of rows) assert.deepEqual(warningsOf(texts), message, texts.join(' / '))
 })
 
 // --- Deceptive pairs -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ function refusalOf(action: Action, raw: unknown, fallback: Fallback): Refusal {
 
 // --- What is refused -------------------------------------------------------------------------------------------------------
 
-type Row = readonly [title: string, action: Action, payload: unknown, field: string, words: RegExp, fallback?: Fallback]
+type Row = readonly [title: string, action: Action, payload: unknown, field: string, message: RegExp, fallback?: Fallback]
 const refused: readonly Row[] = [
   ['no payload', 'DECIDE', undefined, 'payload', /payload (is required|must be object)/],
   ['payload: null', 'APPROVE', null, 'payload', /payload must be object/],
@@ -284,10 +284,10 @@ const refused: readonly Row[] = [
     /cannot be used: missing closing/,
   ],
 ]
-for (const [title, action, payload, field, words, fallback = 'pause'] of refused) {
+for (const [title, action, payload, field, message, fallback = 'pause'] of refused) {
   test(`${title} is refused: ${action}`, () => {
     const refusal = refusalOf(action, payload, fallback)
-    assert.match(refusal.message, words)
+    assert.match(refusal.message, message)
     assert.equal(refusal.details?.['field'], field)
   })
 }

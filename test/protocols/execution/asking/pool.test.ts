@@ -208,11 +208,11 @@ describe('at the same time', () => {
     const { ask, call, stored } = await requests()
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)
-      const words = await raced(
+      const message = await raced(
         ['alice', 'rita', 'bob', 'owner'].map((who) => call(who, 'request.claim', of(id))),
         () => 'claimed',
       )
-      assert.deepEqual(words, ['ALREADY_CLAIMED', 'ALREADY_CLAIMED', 'ALREADY_CLAIMED', 'claimed'])
+      assert.deepEqual(message, ['ALREADY_CLAIMED', 'ALREADY_CLAIMED', 'ALREADY_CLAIMED', 'claimed'])
       assert.equal((await stored(id)).people.length, 1)
     }
   })
@@ -221,11 +221,11 @@ describe('at the same time', () => {
     const { ask, call, facts } = await requests()
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)
-      const words = await raced(
+      const message = await raced(
         ['alice', 'rita', 'bob'].map((who) => call(who, 'request.resolve', small(id))),
         () => 'resolved',
       )
-      assert.deepEqual(words, ['ALREADY_RESOLVED', 'ALREADY_RESOLVED', 'resolved'])
+      assert.deepEqual(message, ['ALREADY_RESOLVED', 'ALREADY_RESOLVED', 'resolved'])
       assert.equal((await facts(id)).length, 2)
     }
   })
@@ -235,10 +235,10 @@ describe('at the same time', () => {
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)
       const calls = [call('rita', 'request.claim', of(id)), call('bob', 'request.resolve', small(id))]
-      const words = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'claimed'))
+      const message = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'claimed'))
       const { status, people } = await stored(id)
-      assert.ok(['ALREADY_CLAIMED,claimed', 'ALREADY_RESOLVED,resolved'].includes(words.join()), words.join())
-      assert.deepEqual([status, people], words[1] === 'claimed' ? ['assigned', ['user_rita']] : ['completed', ['user_bob']])
+      assert.ok(['ALREADY_CLAIMED,claimed', 'ALREADY_RESOLVED,resolved'].includes(message.join()), message.join())
+      assert.deepEqual([status, people], message[1] === 'claimed' ? ['assigned', ['user_rita']] : ['completed', ['user_bob']])
     }
   })
 
@@ -249,8 +249,8 @@ describe('at the same time', () => {
       await call('bob', 'request.claim', { ...of(id), lease_seconds: 1 })
       on.world.advance(2_000)
       const calls = [call('system', 'request.unclaim', of(id)), call('bob', 'request.resolve', small(id))]
-      const words = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'unclaimed'))
-      assert.ok(['PRECONDITION_FAILED,resolved', 'resolved,unclaimed'].includes(words.join()), words.join())
+      const message = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'unclaimed'))
+      assert.ok(['PRECONDITION_FAILED,resolved', 'resolved,unclaimed'].includes(message.join()), message.join())
       assert.equal((await stored(id)).status, 'completed')
     }
   })

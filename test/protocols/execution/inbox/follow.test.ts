@@ -40,7 +40,7 @@ describe('following the inbox', () => {
     const world = await createWorld()
     await ask(world, 'devin', item('of alice'))
     await ask(world, 'spy', item('of mallory'))
-    for (const [who, words] of [
+    for (const [who, message] of [
       ['alice', ['created of alice']],
       ['deputy', ['created of alice']],
       ['mallory', ['created of mallory']],
@@ -48,7 +48,7 @@ describe('following the inbox', () => {
       ['rita', []],
       ['owner', []],
     ] as const)
-      assert.deepEqual(wordsOf(await seenBy(world, world.cast[who]!)), words, who)
+      assert.deepEqual(wordsOf(await seenBy(world, world.cast[who]!)), message, who)
     for (const who of ['devin', 'project', 'admin', 'system'])
       await assert.rejects(world.kernel.admit(FOLLOW, {}, world.cast[who]!), { code: 'UNAUTHORIZED' }, who)
     await world.close()
@@ -134,7 +134,7 @@ describe('following the inbox', () => {
     assert.equal(rest.frames[0]!.data.event, 'completed')
     const socket = await world.socket(key)
     socket.send({ subscribe: { stream: FOLLOW, input: {}, id: 's', after: null } })
-    await until(() => socket.said.some((words) => JSON.stringify(words).includes('completed')), 'the same over a socket')
+    await until(() => socket.said.some((message) => JSON.stringify(message).includes('completed')), 'the same over a socket')
     await pause(50)
     assert.deepEqual(silent.frames, [])
   })

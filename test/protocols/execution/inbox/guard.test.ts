@@ -76,12 +76,12 @@ describe('a batch takes', () => {
     assert.equal(await batch(), 'There are remarks to read first.')
     await on.call('alice', 'request.resolve', { request_id: id, result: 'approved' })
     assert.equal(await batch(), 'It is decided.')
-    for (const [scene, words] of [
+    for (const [scene, message] of [
       ['review_ready', 'A review is decided by itself.'],
       ['taken_over', 'It is answered by itself.'],
     ] as const) {
       const there = await stage(collaboration.scenes[scene])
-      assert.equal((await there.call('alice', 'execution/inbox.list')).items[0].guard.batch, words)
+      assert.equal((await there.call('alice', 'execution/inbox.list')).items[0].guard.batch, message)
     }
   })
 

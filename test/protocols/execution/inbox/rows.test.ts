@@ -14,11 +14,11 @@ const anyAsked: fc.Arbitrary<Asked> = fc.record({
   risk: fc.constantFrom(null, 'R1', 'R2', 'R3', 'R4', 'R5'),
   timeout: fc.constantFrom(0, 60, 600, 3_600),
 })
-const input = ({ priority, risk, timeout }: Asked, words: string): object => ({
+const input = ({ priority, risk, timeout }: Asked, message: string): object => ({
   priority,
   ...(risk === null ? {} : { risk }),
   timeout_seconds: timeout,
-  ...item(words),
+  ...item(message),
 })
 /** Priority, risk, deadline, age: written down once more, apart from the index. Here nothing is late or escalated. */
 function isBefore(a: any, b: any): boolean {
@@ -116,7 +116,7 @@ for (const maker of storeMakers()) {
     test('a search finds what a look at every item finds, also with hostile text', async () => {
       const texts = ['Pay €40', 'PAY\u{200B}ROLL', 'ﬁle ①', '\u{202E}abc', 'a%_*\\"\' b', 'İstanbul', 'x'.repeat(180)]
       const world = await createWorld({ store: maker.open() })
-      for (const words of texts) await ask(world, 'devin', { payload: { item: 'Question', details: { words } } })
+      for (const message of texts) await ask(world, 'devin', { payload: { item: 'Question', details: { message } } })
       const whole = await allOf(world, 'alice')
       const plain = (text: string): string =>
         text
@@ -128,10 +128,10 @@ for (const maker of storeMakers()) {
           fc.constantFrom(...texts.flatMap((one) => [one, one.slice(0, 3), one.slice(-2), one.toUpperCase()])),
           async (text) => {
             if (plain(text).trim() === '') return
-            const words = plain(text).split(/\s+/).filter(Boolean)
+            const message = plain(text).split(/\s+/).filter(Boolean)
             const fits = (one: any): boolean => {
               const all = plain([texts[whole.indexOf(one)]!, 'words Question agent_devin Devin user_alice', one.request_id].join('\n'))
-              return words.every((word) => all.includes(word))
+              return message.every((word) => all.includes(word))
             }
             const found = (await allOf(world, 'alice', { text, view: 'row' })).map(({ request_id }) => request_id)
             assert.deepEqual(
@@ -174,8 +174,8 @@ describe('facts before an answer', () => {
       ['Another', 'approved', {}],
     ]
     const ids: string[] = []
-    for (const [words, result, more] of answers) {
-      const { id } = await ask(world, 'devin', item(words))
+    for (const [message, result, more] of answers) {
+      const { id } = await ask(world, 'devin', item(message))
       await world.call('alice', RESOLVE, { request_id: id, result, ...more })
       ids.push(id)
     }

@@ -67,7 +67,7 @@ describe('snoozing', () => {
     const { id } = await ask(asking(on), 'devin')
     const bounded = await ask(asking(on), 'devin', { timeout_seconds: 7_200 })
     const critical = await ask(asking(on), 'devin', { priority: 'critical' })
-    for (const [request_id, until, words] of [
+    for (const [request_id, until, message] of [
       [id, 'tomorrow', /RFC 3339/],
       [id, inMs(on, -1_000), /past/],
       [id, inMs(on, 367 * 24 * HOUR_MS), /within a year/],
@@ -75,7 +75,7 @@ describe('snoozing', () => {
       [critical.id, inMs(on, HOUR_MS + 60_000), /within an hour/],
     ] as const) {
       const refusal = await on.refused('INVALID_REQUEST', 'alice', SNOOZE, { request_id, until })
-      assert.match(refusal.message, words)
+      assert.match(refusal.message, message)
     }
     await on.call('alice', SNOOZE, { request_id: critical.id, until: inMs(on, HOUR_MS - 60_000) })
     assert.deepEqual(await open(on, 'alice', { priority: 'critical' }), [])

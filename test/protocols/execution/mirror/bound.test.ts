@@ -236,14 +236,14 @@ describe('answered at the checkpoint', () => {
   // It ends the task: nobody has chosen or provided anything.
   const number = { action: 'PROVIDE', payload: { prompt: 'How many?', input_type: 'number' } }
   const secret = { action: 'PROVIDE', payload: { prompt: 'Which password?', input_type: 'text', sensitive: true } }
-  for (const [what, words] of [
+  for (const [what, message] of [
     [decide, 'a choice'],
     [provide, 'a text'],
     [number, 'a number'],
     [secret, 'a secret'],
   ] as const)
     answers.push([
-      `reject of ${words} ends the task, and is no answer to the request`,
+      `reject of ${message} ends the task, and is no answer to the request`,
       what,
       { action: 'reject', comment: 'Not at all.' },
       { status: 'cancelled', result: null, reason: 'Not at all.' },
@@ -335,9 +335,9 @@ test('both sides, its time and the end of the task at once: one wins, one receip
     timeout: (on) => on.call('system', 'execution/request.expire', { request_id }),
     cancel: (on) => on.call('alice', 'task.cancel', { task_id: on.refs['task'].id }),
   }
-  await raceAll(ready, calls, async (on, won, words) => {
+  await raceAll(ready, calls, async (on, won, message) => {
     const ends = (await linesOf(on.world)).filter(({ action }) => /^execution\/request\.(completed|failed|cancelled)$/.test(action))
-    assert.equal(ends.length, won.length > 0 ? 1 : 0, words)
+    assert.equal(ends.length, won.length > 0 ? 1 : 0, message)
     assert.equal((await checkpointOf(on)).state !== 'pending', won.length > 0)
     await assertMirrored(on.world)
   })

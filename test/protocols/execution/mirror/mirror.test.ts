@@ -428,10 +428,10 @@ test('both sides, the clock and the end of the task at once: one wins, and both 
     expire: (on) => on.call('system', 'checkpoint.expire', { checkpoint_id }),
     cancel: (on) => on.call('alice', 'task.cancel', { task_id: on.refs['task'].id }),
   }
-  await raceAll(ready, calls, async (on, won, words) => {
+  await raceAll(ready, calls, async (on, won, message) => {
     const [item, ...others] = await itemsOf(on)
     assert.equal(item.id, request_id)
-    assert.equal(item.receipt !== undefined, won.length > 0, words)
+    assert.equal(item.receipt !== undefined, won.length > 0, message)
     assert.ok(others.length <= (won.includes('expire') ? 1 : 0))
     await assertMirrored(on.world)
   })
