@@ -72,6 +72,21 @@ describe('the documentation', () => {
     )
   })
 
+  test('every decision has the same four parts, and the list names it with its title', () => {
+    const list = textOf('docs/decisions/README.md')
+    for (const path of documents.filter((file) => /decisions\/\d/.test(file))) {
+      const text = textOf(path)
+      const [, number, title] = /^# (\d{4}): (.+)\n\nStatus: [a-z]+, \d+\.\d+\.\d+/.exec(text) ?? []
+      assert.equal(number, /(\d{4})-/.exec(path)![1], `${path} begins with "# number: title" and its status`)
+      const parts = [...text.matchAll(/^## (.+)$/gm)].map(([, part]) => part)
+      assert.deepEqual(parts, ['Context', 'Decision', 'Consequences'], path)
+      assert.ok(
+        list.includes(`| [${number}](${path.slice(path.lastIndexOf('/') + 1)}) | ${title} |`),
+        `${path} is in docs/decisions/README.md`,
+      )
+    }
+  })
+
   test('every package that runs in the server or the command line has its reason in decision 0003', () => {
     const { dependencies } = JSON.parse(textOf('package.json')) as { dependencies: Record<string, string> }
     const reasons = textOf('docs/decisions/0003-dependencies.md')
