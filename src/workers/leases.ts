@@ -7,6 +7,7 @@ import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, keyOf } from '#kernel/declare/schema.ts'
 import { Lease, nodeLease } from '#kernel/log/leases.ts'
+import type { Value } from '#kernel/log/store.ts'
 import type { Caller } from '#kernel/log/streams.ts'
 import { readSound } from './upkeep/sound-documents.ts'
 import type { Worker, WorkerLog } from './worker.ts'
@@ -16,6 +17,8 @@ export type Duty = {
   holds(): boolean
   /** The system, for as long as it holds the lease: what it writes is refused as soon as another server has taken it. */
   as(more?: Partial<Actor>): Caller
+  /** The holder's clock as it was last seen, carried on by the monotonic clock; null: this server's own clock decides. */
+  time(): number | null
   /** Told when it may have been won or lost. */
   onChange(listener: () => void): () => void
 }
@@ -52,7 +55,36 @@ const SURE_MS = (LEASE_MS * 2) / 3
 const FORGET_MS = 600_000
 const AT_ONCE = 64
 
-type Seen = { readonly epoch: number; readonly term: number; readonly holder: string | null; readonly at: number }
+/** A server's own lease as it was last seen to change. */
+type Seen = {
+  readonly epoch: number
+  readonly term: number
+  readonly holder: string | null
+  /** By the monotonic clock of this server. */
+  readonly at: number
+  /** The wall clock of that server; null: it has not been seen to move, so it may have ended long ago. */
+  readonly time: number | null
+}
+
+/** This server among those that share the store. */
+type Membership = LeaseOptions & {
+  readonly kernel: Kernel
+  readonly clock: Clock
+  readonly log: WorkerLog
+  readonly epoch: number
+  readonly held: Set<string>
+  readonly nodes: Map<string, Seen>
+  /** Servers that something speaks of and that are not there, and since when that is known. */
+  readonly strangers: Map<string, number>
+  /** The last holder of each lease. */
+  readonly holders: Map<string, string>
+  readonly listeners: Set<() => void>
+  readonly stopping: AbortController
+  /** When the own lease was last renewed. */
+  kept: number
+  hasLooked: boolean
+  amiss: string | null
+}
 
 /** No other can take anything from a process that alone has the store open: nothing is written down, and nothing is renewed. */
 const leasesAlone = (node: string): Leases => ({
@@ -70,162 +102,186 @@ const leasesAlone = (node: string): Leases => ({
 export const leasesOfNone = (node: string): Leases => ({ ...leasesAlone(node), duty: () => ({ ...ALONE, holds: () => false }) })
 
 export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Leases> {
-  const { store } = kernel
-  if (!store.isShared) return leasesAlone(options.node)
-  const { node, names, monotonic } = options
-  const call = (name: string, input: object): Promise<unknown> => kernel.call(`kernel/lease.${name}`, input, SYSTEM)
-  const stopping = new AbortController()
-  const listeners = new Set<() => void>()
-  const nodes = new Map<string, Seen>()
-  /** Servers that something speaks of and that are not there, and since when that is known. */
-  const strangers = new Map<string, number>()
-  let kept = monotonic()
+  if (!kernel.store.isShared) return leasesAlone(options.node)
+  const kept = options.monotonic()
   const { epoch, taken } = await begun(kernel, options, clock, log)
-  const held = new Set(taken)
-  let amiss: string | null = null
-
-  const isSure = (): boolean => monotonic() - kept < SURE_MS
-  const change = (): void => {
-    for (const listener of listeners) listener()
+  const self: Membership = {
+    ...options,
+    kernel,
+    clock,
+    log,
+    epoch,
+    held: new Set(taken),
+    nodes: new Map(),
+    strangers: new Map(),
+    holders: new Map(),
+    listeners: new Set(),
+    stopping: new AbortController(),
+    kept,
+    hasLooked: false,
+    amiss: null,
   }
-
-  function duty(name: string): Duty {
-    const key = keyOf(Lease, name)
-    return {
-      holds: () => held.has(name) && isSure(),
-      as: (more) => async () => {
-        const [found] = await store.read([key])
-        const lease = found?.value as Lease | undefined
-        if (lease?.holder !== node || lease.term !== epoch) {
-          held.delete(name)
-          throw new Refusal('CONFLICT', `this server does not hold the lease ${name} any more`)
-        }
-        return { ...SYSTEM, ...more, proof: new Map([[key, found!.version]]) }
-      },
-      onChange(listener) {
-        listeners.add(listener)
-        return () => listeners.delete(listener)
-      },
-    }
-  }
-
-  const isStill = (seen: Seen): boolean => monotonic() - seen.at > LEASE_MS
-  function isEnded(other: string, its: number): boolean {
-    if (other === node) return its !== epoch
-    const seen = nodes.get(other)
-    if (seen !== undefined) return seen.holder === null || seen.epoch !== its || isStill(seen)
-    // It may have begun a moment ago, or is forgotten already.
-    const since = strangers.get(other) ?? monotonic()
-    strangers.set(other, since)
-    return monotonic() - since > LEASE_MS
-  }
-
-  const asEnded =
-    (other: string, its: number, more?: Partial<Actor>): Caller =>
-    async () => {
-      const key = keyOf(Lease, nodeLease(other))
-      const [found] = await store.read([key])
-      const lease = found?.value as Lease | undefined
-      const isOver = lease === undefined || lease.holder === null || lease.epoch !== its || nodes.get(other)?.term === lease.term
-      if (!isOver || !isEnded(other, its)) throw new Refusal('CONFLICT', `the server ${other} is there again`)
-      return { ...SYSTEM, ...more, proof: new Map([[key, found?.version ?? 0]]) }
-    }
-
-  /** When a server was last seen to move, by the own clock alone. */
-  async function look(): Promise<void> {
-    await store.fresh()
-    const keys = await store.keys(keyOf(Lease, nodeLease('')), keyOf(Lease, nodeLease(END)), 1_000)
-    const there = await readSound(store, keys)
-    // After reading: a server that was held up in between must not take a lease for older than it is.
-    const at = monotonic()
-    const known = new Set(there.map(({ value }) => String(value['id']).slice(nodeLease('').length)))
-    for (const name of nodes.keys()) if (!known.has(name)) nodes.delete(name)
-    for (const name of known) strangers.delete(name)
-    for (const { value } of there) {
-      const { id, holder, epoch: its, term } = value as Lease
-      const name = id.slice(nodeLease('').length)
-      const seen = nodes.get(name)
-      if (seen?.epoch !== its || seen.term !== term || seen.holder !== holder) nodes.set(name, { epoch: its, term, holder, at })
-    }
-  }
-
-  const stillFor = (ms: number): { node: string; epoch: number; term: number }[] =>
-    [...nodes]
-      .filter(([other, { at }]) => other !== node && monotonic() - at > ms)
-      // Those that hold something came last.
-      .toSorted(([, one], [, two]) => two.at - one.at)
-      .slice(0, AT_ONCE)
-      .map(([other, { epoch: its, term }]) => ({ node: other, epoch: its, term }))
-
-  async function takeMissing(): Promise<void> {
-    const missing = names.filter((name) => !held.has(name))
-    // One of them is enough to do it.
-    const forget = missing.length < names.length ? stillFor(FORGET_MS) : []
-    if (missing.length === 0 && forget.length === 0) return
-    const answer = (await call('take', { node, epoch, names: missing, ended: stillFor(LEASE_MS), forget })) as { taken: string[] }
-    for (const name of answer.taken) held.add(name)
-    if (answer.taken.length > 0) {
-      log.info({ leases: answer.taken }, 'took leases')
-      change()
-    }
-  }
-
-  async function turn(): Promise<void> {
-    const began = monotonic()
-    await call('keep', { node, epoch }).catch((error: unknown) => {
-      if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') amiss = `another server is called ${node}`
-      throw error
-    })
-    // Leases that others took while this server was held up are theirs: seen before it is sure again.
-    for (const name of names) {
-      const lease = store.peek?.(keyOf(Lease, name))?.value ?? (await store.read([keyOf(Lease, name)]))[0]?.value
-      if (lease?.['holder'] !== node || lease['term'] !== epoch) held.delete(name)
-    }
-    kept = began
-    await look()
-    await takeMissing()
-  }
-
-  async function loop(): Promise<void> {
-    let wasSure = true
-    let said = ''
-    const tell = (): void => {
-      if (wasSure === isSure()) return
-      wasSure = isSure()
-      change()
-    }
-    while (!stopping.signal.aborted) {
-      // Before the turn as well: a worker that looked while the lease had lapsed rests, and must hear that it goes on.
-      tell()
-      const message = await turn().then(
-        () => '',
-        (error: unknown) => (error instanceof Error ? error.message : String(error)),
-      )
-      // Once for each reason, not with every beat.
-      if (message !== '' && message !== said) log.warn({ node, error: message }, 'leases could not be renewed; trying again')
-      said = message
-      tell()
-      await clock.sleep(BEAT_MS, stopping.signal)
-    }
-  }
-
+  const { node, names } = options
   // A first look that fails is no end: the loop looks again.
-  const running = look()
+  const running = look(self)
     .catch((error: unknown) => log.warn({ node, error: String(error) }, 'other servers could not be looked for; trying again'))
-    .then(loop)
+    .then(() => keepLeases(self))
   return {
     node,
     epoch,
     names,
-    duty,
-    amiss: () => amiss,
-    isEnded,
-    asEnded,
+    duty: (name) => dutyOf(self, name),
+    amiss: () => self.amiss,
+    isEnded: (other, its) => isEnded(self, other, its),
+    asEnded: (other, its, more) => asEnded(self, other, its, more),
     async stop() {
-      stopping.abort()
+      self.stopping.abort()
       await running
-      await call('end', { node, epoch, names: [...held] }).catch(() => undefined)
+      await call(self, 'end', { names: [...self.held] }).catch(() => undefined)
     },
+  }
+}
+
+const call = ({ kernel, node, epoch }: Membership, name: 'keep' | 'take' | 'end', input: object = {}): Promise<unknown> =>
+  kernel.call(`kernel/lease.${name}`, { node, epoch, ...input }, SYSTEM)
+
+const isSure = ({ monotonic, kept }: Membership): boolean => monotonic() - kept < SURE_MS
+const notify = ({ listeners }: Membership): void => {
+  for (const listener of listeners) listener()
+}
+const isHeldBy = ({ node, epoch }: Membership, lease: Value | undefined): boolean => lease?.['holder'] === node && lease['term'] === epoch
+
+function dutyOf(self: Membership, name: string): Duty {
+  const { kernel, held, listeners } = self
+  const key = keyOf(Lease, name)
+  const holds = (): boolean => held.has(name) && isSure(self)
+  return {
+    holds,
+    time: () => (holds() ? null : timeOfHolder(self, name)),
+    as: (more) => async () => {
+      const [found] = await kernel.store.read([key])
+      if (!isHeldBy(self, found?.value)) {
+        held.delete(name)
+        throw new Refusal('CONFLICT', `this server does not hold the lease ${name} any more`)
+      }
+      return { ...SYSTEM, ...more, proof: new Map([[key, found!.version]]) }
+    },
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+}
+
+/** At most a beat behind the holder's clock while it lives, and it goes on after the holder has ended, until another server takes over. */
+function timeOfHolder({ nodes, holders, monotonic }: Membership, name: string): number | null {
+  const seen = nodes.get(holders.get(name) ?? '')
+  return seen === undefined || seen.time === null ? null : seen.time + monotonic() - seen.at
+}
+
+function isEnded({ node, epoch, nodes, strangers, monotonic }: Membership, other: string, its: number): boolean {
+  if (other === node) return its !== epoch
+  const seen = nodes.get(other)
+  if (seen !== undefined) return seen.holder === null || seen.epoch !== its || monotonic() - seen.at > LEASE_MS
+  // It may have begun a moment ago, or is forgotten already.
+  const since = strangers.get(other) ?? monotonic()
+  strangers.set(other, since)
+  return monotonic() - since > LEASE_MS
+}
+
+function asEnded(self: Membership, other: string, its: number, more?: Partial<Actor>): Caller {
+  return async () => {
+    const key = keyOf(Lease, nodeLease(other))
+    const [found] = await self.kernel.store.read([key])
+    const lease = found?.value as Lease | undefined
+    const isOver = lease === undefined || lease.holder === null || lease.epoch !== its || self.nodes.get(other)?.term === lease.term
+    if (!isOver || !isEnded(self, other, its)) throw new Refusal('CONFLICT', `the server ${other} is there again`)
+    return { ...SYSTEM, ...more, proof: new Map([[key, found?.version ?? 0]]) }
+  }
+}
+
+/** When a server was last seen to move, by the own clock alone. */
+async function look(self: Membership): Promise<void> {
+  const { kernel, nodes, strangers, monotonic } = self
+  const { store } = kernel
+  await store.fresh()
+  const keys = await store.keys(keyOf(Lease, nodeLease('')), keyOf(Lease, nodeLease(END)), 1_000)
+  const there = await readSound(store, keys)
+  // After reading: a server that was held up in between must not take a lease for older than it is.
+  const at = monotonic()
+  const known = new Set(there.map(({ value }) => String(value['id']).slice(nodeLease('').length)))
+  for (const name of nodes.keys()) if (!known.has(name)) nodes.delete(name)
+  for (const name of known) strangers.delete(name)
+  for (const { value } of there) {
+    const { id, holder, epoch, term, time } = value as Lease
+    const name = id.slice(nodeLease('').length)
+    const seen = nodes.get(name)
+    if (seen?.epoch === epoch && seen.term === term && seen.holder === holder) continue
+    nodes.set(name, { epoch, term, holder, at, time: self.hasLooked && time !== undefined ? Date.parse(time) : null })
+  }
+  self.hasLooked = true
+}
+
+const stillFor = ({ node, nodes, monotonic }: Membership, ms: number): { node: string; epoch: number; term: number }[] =>
+  [...nodes]
+    .filter(([other, { at }]) => other !== node && monotonic() - at > ms)
+    // Those that hold something came last.
+    .toSorted(([, one], [, two]) => two.at - one.at)
+    .slice(0, AT_ONCE)
+    .map(([other, { epoch, term }]) => ({ node: other, epoch, term }))
+
+async function takeMissing(self: Membership): Promise<void> {
+  const { names, held, log } = self
+  const missing = names.filter((name) => !held.has(name))
+  // One of them is enough to do it.
+  const forget = missing.length < names.length ? stillFor(self, FORGET_MS) : []
+  if (missing.length === 0 && forget.length === 0) return
+  const { taken } = (await call(self, 'take', { names: missing, ended: stillFor(self, LEASE_MS), forget })) as { taken: string[] }
+  for (const name of taken) held.add(name)
+  if (taken.length === 0) return
+  log.info({ leases: taken }, 'took leases')
+  notify(self)
+}
+
+async function renew(self: Membership): Promise<void> {
+  const { kernel, node, names, held, holders, monotonic } = self
+  const began = monotonic()
+  await call(self, 'keep').catch((error: unknown) => {
+    if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') self.amiss = `another server is called ${node}`
+    throw error
+  })
+  // Leases that others took while this server was held up are theirs: seen before it is sure again.
+  for (const name of names) {
+    const lease = kernel.store.peek?.(keyOf(Lease, name))?.value ?? (await kernel.store.read([keyOf(Lease, name)]))[0]?.value
+    if (!isHeldBy(self, lease)) held.delete(name)
+    if (typeof lease?.['holder'] === 'string') holders.set(name, lease['holder'])
+  }
+  self.kept = began
+  await look(self)
+  await takeMissing(self)
+}
+
+async function keepLeases(self: Membership): Promise<void> {
+  const { clock, log, node, stopping } = self
+  let wasSure = true
+  let lastError = ''
+  const notifyOfChange = (): void => {
+    if (wasSure === isSure(self)) return
+    wasSure = isSure(self)
+    notify(self)
+  }
+  while (!stopping.signal.aborted) {
+    // Before the turn as well: a worker that looked while the lease had lapsed rests, and must hear that it goes on.
+    notifyOfChange()
+    const error = await renew(self).then(
+      () => '',
+      (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
+    )
+    // Once for each reason, not with every beat.
+    if (error !== '' && error !== lastError) log.warn({ node, error }, 'leases could not be renewed; trying again')
+    lastError = error
+    notifyOfChange()
+    await clock.sleep(BEAT_MS, stopping.signal)
   }
 }
 

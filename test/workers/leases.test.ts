@@ -61,6 +61,31 @@ test('a server that ends without a word is followed after three seconds of the o
   await two.leases.stop()
 })
 
+test('deadlines pass by the clock of the holder, also between its end and the next holder', async () => {
+  const disk = memoryDisk()
+  const HOUR_MS = 3_600_000
+  const one = await serverOn(disk, 'one', true, HOUR_MS)
+  const two = await serverOn(disk, 'two', true, -HOUR_MS)
+  const timeAt = ({ leases }: Server): number | null => leases.duty('timers').time()
+  const isBehindBy = (time: number | null, ms: number): boolean =>
+    time !== null && time <= one.clock.now() + HOUR_MS && time > one.clock.now() + HOUR_MS - ms
+  assert.deepEqual([timeAt(one), timeAt(two)], [null, null], 'the holder has its own, and another one was not seen yet')
+  await pass(2_000, one, two)
+  assert.equal(timeAt(one), null)
+  assert.ok(isBehindBy(timeAt(two), 1_000), String(timeAt(two)))
+  // Killed: its clock goes on.
+  const before = timeAt(two)!
+  await pass(2_000, two)
+  assert.equal(holds(two)[0], false)
+  assert.equal(timeAt(two), before + 2_000)
+  // A server that never saw the holder move goes by its own clock.
+  const three = await serverOn(disk, 'three')
+  assert.equal(timeAt(three), null)
+  await pass(3_000, two)
+  assert.deepEqual([holds(two)[0], timeAt(two)], [true, null])
+  await Promise.all([two.leases.stop(), three.leases.stop()])
+})
+
 test('one that was paused is not sure of its leases any more, and what it writes is refused', async () => {
   const disk = memoryDisk()
   const one = await serverOn(disk, 'one')

@@ -2,13 +2,14 @@
 import type { KernelOptions } from '../types.ts'
 import type { Draft } from './unit-of-work.ts'
 import type { Actor } from '../declare/access.ts'
-import { timekeeperAlone } from './due-on-read.ts'
+import { timekeeperAlone, type Timekeeper } from './due-on-read.ts'
 import { createIds, type NewId } from '../codec/ids.ts'
 import { limits } from '../limits.ts'
+import { timestampOf } from '../ports/clock.ts'
 import { noNotary } from '../ports/notary.ts'
 import type { Context, Terms } from '../declare/operation.ts'
 
-export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { keepsTime(): boolean }
+export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { readonly timekeeper: Timekeeper }
 
 export function givenBy({
   now,
@@ -24,14 +25,17 @@ export function givenBy({
     secret: () => Buffer.from(entropy(32)).toString('base64url'),
     notary,
     terms: { ...usual, ...terms },
-    keepsTime: timekeeper.holds,
+    timekeeper,
   }
 }
 
-export const contextOf = ({ newId, secret, notary, terms, keepsTime }: Given, actor: Actor, { at, received }: Draft): Context => ({
+export const contextOf = ({ newId, secret, notary, terms, timekeeper }: Given, actor: Actor, { at, received }: Draft): Context => ({
   actor,
   now: at,
-  hasPassed: (deadline) => deadline <= at && keepsTime(),
+  hasPassed(deadline) {
+    const time = timekeeper.time()
+    return deadline <= (time === null ? at : timestampOf(time))
+  },
   newId,
   secret,
   notary,

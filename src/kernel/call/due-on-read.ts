@@ -16,9 +16,11 @@ export type Timekeeper = {
   holds(): boolean
   /** The system, for as long as this server has the right. */
   as(more?: Partial<Actor>): Caller
+  /** The time by which deadlines pass for a server without the right; null: its own clock decides. */
+  time(): number | null
 }
 /** A process that shares its store with no other. */
-export const timekeeperAlone: Timekeeper = { holds: () => true, as: (more) => ({ ...SYSTEM, ...more }) }
+export const timekeeperAlone: Timekeeper = { holds: () => true, as: (more) => ({ ...SYSTEM, ...more }), time: () => null }
 
 export type Settle = (at: LooksAt | undefined, input: unknown) => Promise<boolean> | false
 

@@ -18,7 +18,7 @@ import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } 
 export type Context = {
   readonly actor: Actor
   readonly now: string
-  /** Whether a deadline has come. Only the server that holds the timers says so; to every other one it comes with the record. */
+  /** Whether a deadline has come, by the clock of the server that holds the timers; after that one ended its clock is carried on. */
   hasPassed(deadline: string): boolean
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */

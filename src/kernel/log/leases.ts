@@ -13,6 +13,7 @@ export const Lease = doc(
     holder: nullable(t.String()), // null: it was given back
     epoch: t.Integer(), // another one each time that it is taken
     term: t.Integer(), // the epoch of the holder's own lease; in that one, how often it was renewed
+    time: t.Optional(t.String()), // of a server's own lease: its wall clock at that moment
   }),
   { scopeOf: () => SYSTEM_SCOPE },
 )
@@ -38,14 +39,14 @@ const begin = command({
   requires: [],
   audit: null,
   load: async (read, { node, names }) => ({ own: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
-  decide({ own, all }, { node, still }) {
+  decide({ own, all }, { node, still }, { now }) {
     if (own !== null && own.holder !== null && !isAsSeen(own, still))
       throw new Refusal('PRECONDITION_FAILED', `a server is called ${node} already`)
     const epoch = (own?.epoch ?? 0) + 1
     const free = all.filter(({ lease }) => isFree(lease) || lease!.holder === node)
     return {
       facts: [],
-      puts: [put(Lease, nodeLease(node), { id: nodeLease(node), holder: node, epoch, term: 0 }), ...takenBy(free, node, epoch)],
+      puts: [put(Lease, nodeLease(node), { id: nodeLease(node), holder: node, epoch, term: 0, time: now }), ...takenBy(free, node, epoch)],
       output: { epoch, taken: free.map(({ name }) => name) },
     }
   },
@@ -62,9 +63,9 @@ const keep = command({
   requires: [],
   audit: null,
   load: (read, { node }) => read.raw(Lease, nodeLease(node)),
-  decide(own, { node, epoch }) {
+  decide(own, { node, epoch }, { now }) {
     const lease = ownOr(own, node, epoch)
-    return { facts: [], puts: [put(Lease, lease.id, { ...lease, term: lease.term + 1 })], output: {} }
+    return { facts: [], puts: [put(Lease, lease.id, { ...lease, term: lease.term + 1, time: now })], output: {} }
   },
   example: { given: 'empty', as: 'system', input: { node: 'host-1', epoch: 1 } },
 })
@@ -122,8 +123,8 @@ const end = command({
   requires: [],
   audit: null,
   load: async (read, { node, names }) => ({ own: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
-  decide({ own, all }, { node, epoch }) {
-    const lease = ownOr(own, node, epoch)
+  decide({ own, all }, { node, epoch }, { now }) {
+    const lease = { ...ownOr(own, node, epoch), time: now }
     const held = all.flatMap(({ lease: one }) => (one?.holder === node && one.term === epoch ? [one] : []))
     return { facts: [], puts: [lease, ...held].map((one) => put(Lease, one.id, { ...one, holder: null })), output: {} }
   },

@@ -19,8 +19,8 @@ const statusFor = async (world: World, request_id: string): Promise<string> =>
   ((await world.call('alice', 'execution/request.get', { request_id })) as { request: { status: string } }).request.status
 const versionOf = async (world: World, id: string): Promise<number> => (await world.store.read([`execution.request/${id}`]))[0]!.version
 const later = (world: World): void => world.advance((MINUTES_10 + 60) * 1_000)
-/** One server of several, without the timers. */
-const withoutTimers = { ...timekeeperAlone, holds: () => false }
+/** One server of several, without the timers: it goes by the clock of the server that has them. */
+const byClockOf = (time: () => number | null) => ({ ...timekeeperAlone, holds: () => false, time })
 
 test('the server that holds the timers acts on a due request before it shows it', async () => {
   const world = await createWorld()
@@ -41,7 +41,7 @@ test('a long poll ends with a request that became due', async () => {
 
 for (const fallback of ['fail', 'default'])
   test(`a server without the timers ends no request by its own clock (${fallback}), and takes an answer`, async () => {
-    const world = await createWorld({ timekeeper: withoutTimers })
+    const world = await createWorld({ timekeeper: byClockOf(() => 0) })
     const request_id = await asked(world, { fallback })
     later(world)
     const before = await versionOf(world, request_id)
@@ -55,6 +55,21 @@ for (const fallback of ['fail', 'default'])
     await world.call('alice', 'execution/request.resolve', { request_id, result: 'no' })
     assert.equal(await statusFor(world, request_id), 'completed')
   })
+
+for (const [whose, time] of [
+  ['the clock of the timekeeper', () => Date.parse('2999-01-01T00:00:00.000Z')],
+  ['its own clock where no timekeeper was seen', () => null],
+] as const)
+  for (const fallback of ['fail', 'default'])
+    test(`a server without the timers refuses a late answer by ${whose} (${fallback}), and leaves the end to the timers`, async () => {
+      const world = await createWorld({ timekeeper: byClockOf(time) })
+      const request_id = await asked(world, { fallback })
+      later(world)
+      const before = await versionOf(world, request_id)
+      const code = fallback === 'fail' ? 'EXPIRED' : 'ALREADY_RESOLVED'
+      await assert.rejects(world.call('alice', 'execution/request.resolve', { request_id, result: 'no' }), { code })
+      assert.equal(await versionOf(world, request_id), before)
+    })
 
 test('a refused look at a due request changes nothing', async () => {
   const world = await createWorld()

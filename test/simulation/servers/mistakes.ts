@@ -56,14 +56,14 @@ export const serverMistakes: readonly Mistake[] = [
   one(
     'a-lease-by-the-wall-clock',
     'workers/leases.ts',
-    'const { node, names, monotonic } = options\n  const call',
-    'const { node, names } = options\n  const monotonic = (): number => clock.now()\n  const call',
+    'const self: Membership = {\n    ...options,\n',
+    'const self: Membership = {\n    ...options,\n    monotonic: clock.now,\n',
   ),
   one(
     'sure-before-it-knows-what-it-holds',
     'workers/leases.ts',
     '// Leases that others took while this server was held up are theirs: seen before it is sure again.\n',
-    'kept = began\n',
+    'self.kept = began\n',
   ),
   one('a-lost-wait-ends-the-server', 'kernel/call/command.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
   one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? (since)', 'fresh: backend.news === null ? (since)'),
@@ -74,8 +74,8 @@ export const serverMistakes: readonly Mistake[] = [
     patches: [
       {
         file: 'workers/leases.ts',
-        find: 'async function look(): Promise<void> {\n',
-        replace: 'async function look(): Promise<void> {\n    const before = monotonic()\n',
+        find: 'async function look(self: Membership): Promise<void> {\n',
+        replace: 'async function look(self: Membership): Promise<void> {\n  const before = self.monotonic()\n',
       },
       { file: 'workers/leases.ts', find: 'const at = monotonic()', replace: 'const at = before' },
     ],
