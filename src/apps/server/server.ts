@@ -33,6 +33,7 @@ import { jwksOf } from '#workers/keys/key-ring.ts'
 import { createNotary, serverKeyId } from '#workers/keys/notary.ts'
 import type { NoticeOptions } from '#workers/notices/channel.ts'
 import { keepPresence } from '#workers/presence.ts'
+import { createAnswerFigures } from '#workers/upkeep/answer-figures.ts'
 import { keepWorkFigures } from '#workers/upkeep/work-figures.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
@@ -136,7 +137,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const { keys, pushKeys, blobs } = storage
   const mark = await storage.mark.read()
   const quiet = quietBy(mark, config.readOnly)
-  const store = quiet ? withoutWrites(storage.store, quiet) : storage.store
+  const answers = createAnswerFigures()
+  const store = quiet ? withoutWrites(storage.store, quiet) : answers.countIn(storage.store)
   const marker = quiet ? { ...storage.marker, write: () => Promise.resolve() } : storage.marker
   undo.push(() => within(storage.close(), STORE_MS))
   const workers: Worker[] = [...storage.workers]
@@ -244,6 +246,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     ...nodeLines(node, leases),
     ...storage.figures(),
     ...(await figures.lines()),
+    ...answers.lines(),
   ])
   const record = (): RecordState => verifier?.record() ?? 'changed'
   const parts = {

@@ -1,6 +1,5 @@
-// Figures of the work for /metrics: open items, time to a decision, answers, tasks, runs and failed deliveries. Facts of this and of other servers
+// Figures of the work for /metrics: open items, tasks, runs and failed deliveries. Facts of this and of other servers
 // keep them up to date; documents that were there before are read once, when the figures are first asked for.
-import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Key, Sealed, Value } from '#kernel/log/store.ts'
@@ -8,16 +7,12 @@ import { isTerminal } from '#protocols/collaboration/states.ts'
 import { Task } from '#protocols/collaboration/schema.ts'
 import { Run } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
-import { actionOf } from '#protocols/execution/actions/index.ts'
 import { asksOf } from '#protocols/execution/inbox/item.ts'
-import { isOpen, outcomeOf, Request } from '#protocols/execution/schema.ts'
+import { isOpen, Request } from '#protocols/execution/schema.ts'
+import { counter, gauge, labelsOf } from './metric-lines.ts'
 import { readSound } from './sound-documents.ts'
 
-/** From a minute to a week: people answer, not machines. */
-const DECISION_SECONDS = [5, 15, 60, 300, 900, 3_600, 14_400, 86_400, 604_800]
 const PAGE = 500
-
-const ENDS = /^execution\/request\.(completed|declined|failed|cancelled)$/
 
 type Family = 'items' | 'tasks' | 'runs'
 const kinds: readonly (readonly [string, Family])[] = [
@@ -48,10 +43,7 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
   const families = { items: new Map<Key, Open>(), tasks: new Map<Key, Open>(), runs: new Map<Key, Open>() }
   /** Keys that a fact has told of while older documents are still being read. */
   const told = new Set<Key>()
-  const answers = new Map<string, number>()
   const failures = new Map<string, number>()
-  const buckets = DECISION_SECONDS.map(() => 0)
-  let [sum, count] = [0, 0]
   let loading: Promise<void> | null = null
   let isLoaded = false
 
@@ -64,24 +56,9 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
     if (!isLoaded) told.add(key)
   }
 
-  function decided({ receipt, ...request }: Request): void {
-    if (receipt === undefined) return
-    const result = resultOf({ ...request, receipt })
-    answers.set(result, (answers.get(result) ?? 0) + 1)
-    if (receipt.basis.kind !== 'role' || receipt.by === SYSTEM_ID) return
-    sum += receipt.duration_seconds
-    count++
-    const at = DECISION_SECONDS.findIndex((bound) => receipt.duration_seconds <= bound)
-    if (at !== -1) buckets[at]!++
-  }
-
   const leave = tail.follow(
     (facts: readonly Sealed[]) => {
-      for (const { fact } of facts)
-        for (const { key, value } of fact.images) {
-          take(key, value)
-          if (familyOf(key) === 'items' && ENDS.test(fact.action)) decided(value as Request)
-        }
+      for (const { fact } of facts) for (const { key, value } of fact.images) take(key, value)
     },
     (hint) => hint.keys === 'all' || hint.keys.some((key) => familyOf(key) !== null),
   )
@@ -118,21 +95,7 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
       ...gauge('countersign_tasks', 'Tasks that have not ended, by state.', talliedIn(families.tasks)),
       ...gauge('countersign_runs', 'Runs that have not ended, by state.', talliedIn(families.runs)),
       ...gauge('countersign_agents_connected', 'Agents that called or listened within the last moments.', [['', agentsConnected()]]),
-      ...counter('countersign_answers_total', 'Items that ended, by result.', 'result', answers),
       ...counter('countersign_deliveries_failed_total', 'Failed attempts to deliver, by kind.', 'kind', failures),
-      ...histogram(),
-    ]
-  }
-
-  function histogram(): string[] {
-    const name = 'countersign_decision_seconds'
-    let below = 0
-    return [
-      ...head(name, 'histogram', 'Time from a question to the answer of a person.'),
-      ...buckets.map((n, i) => `${name}_bucket{le="${DECISION_SECONDS[i]}"} ${(below += n)}`),
-      `${name}_bucket{le="+Inf"} ${count}`,
-      `${name}_sum ${sum}`,
-      `${name}_count ${count}`,
     ]
   }
 
@@ -153,33 +116,8 @@ function openOf(family: Family, value: Value): Open | null {
   return counts ? { labels: labelsOf({ state, project: project_id }), since: null } : null
 }
 
-function resultOf(request: Request): string {
-  const outcome = outcomeOf(request)
-  if (outcome !== 'completed') return outcome
-  const { counted } = actionOf(request)
-  if (counted !== undefined) return counted
-  const result = request.receipt!.result
-  return typeof result === 'string' && /^(approved|rejected|changes_requested)$/.test(result) ? result : 'answered'
-}
-
-const quoted = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
-const labelsOf = (labels: Readonly<Record<string, string>>): string =>
-  `{${Object.entries(labels)
-    .map(([name, text]) => `${name}="${quoted(text)}"`)
-    .join(',')}}`
-
 function talliedIn(family: ReadonlyMap<Key, Open>): [string, number][] {
   const tally = new Map<string, number>()
   for (const { labels } of family.values()) tally.set(labels, (tally.get(labels) ?? 0) + 1)
   return [...tally].sort(([one], [other]) => (one < other ? -1 : 1))
 }
-
-const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
-const gauge = (name: string, help: string, rows: readonly (readonly [string, number])[]): string[] => [
-  ...head(name, 'gauge', help),
-  ...rows.map(([labels, value]) => `${name}${labels} ${value}`),
-]
-const counter = (name: string, help: string, label: string, rows: ReadonlyMap<string, number>): string[] => [
-  ...head(name, 'counter', help),
-  ...[...rows].map(([value, count]) => `${name}${labelsOf({ [label]: value })} ${count}`),
-]
