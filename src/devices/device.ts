@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Value } from '#kernel/log/store.ts'
-import type { Understood } from '#protocols/hardware/daemon/desk.ts'
+import type { ParsedStep } from '#protocols/hardware/daemon/ports.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
 import { boardTools, procTools, type Tool } from '#protocols/hardware/daemon/tools.ts'
 import { createEnvelope } from './envelope.ts'
@@ -32,7 +32,7 @@ export type DeviceOptions = {
   readonly policies: readonly Policy[]
 }
 
-type Target = Pick<Understood, 'risk_level' | 'resource' | 'target'>
+type Target = Pick<ParsedStep, 'risk_level' | 'resource' | 'target'>
 
 export type Device = {
   readonly tools: ReadonlyMap<string, Tool>
@@ -40,8 +40,8 @@ export type Device = {
   /** The resource that a step of a plug-in locks, which only the plug-in knows. */
   resourceOf(tool: Tool, args: Value): Promise<string | null>
   /** `isHeld`: what a step has in its hands is not spoken to. */
-  objectionTo(steps: readonly Understood[], isHeld: (resource: string) => boolean): Promise<string | null>
-  valueBefore(step: Pick<Understood, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
+  objectionTo(steps: readonly ParsedStep[], isHeld: (resource: string) => boolean): Promise<string | null>
+  valueBefore(step: Pick<ParsedStep, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
   act(tool: string, acting: Acting): Promise<Done> | Done
   /** Outputs go to their safe state: those of a session, or all. */
   makeSafe(session_id: string | null): void
@@ -196,7 +196,7 @@ const SHOWN_BYTES_MAX = 64
 /** For the people who approve it, and read again before acting. */
 async function valueBefore(
   { board, lineOf, guardOf }: Bench,
-  { tool, args }: Pick<Understood, 'tool' | 'args'>,
+  { tool, args }: Pick<ParsedStep, 'tool' | 'args'>,
   policy: Policy | null,
 ): Promise<unknown> {
   const { name } = tool

@@ -1,7 +1,7 @@
 // The keys whose approvals count: a JWKS as a server publishes it. The file is read again when it changes (W45).
 import { readFileSync, statSync } from 'node:fs'
 import { verifyReceipt } from '#sdk/receipt.ts'
-import type { ReceiptVerdict } from '#protocols/hardware/daemon/desk.ts'
+import type { ReceiptVerdict } from '#protocols/hardware/daemon/ports.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { ConfigError } from '../server/settings/config.ts'
 

@@ -10,7 +10,7 @@ import { SYSTEM } from '#kernel/declare/access.ts'
 import { createTail } from '#kernel/log/tail.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { daemonProtocol } from '#protocols/hardware/daemon/index.ts'
-import { principalOf, type Desk } from '#protocols/hardware/daemon/desk.ts'
+import { principalOf, type DaemonPorts } from '#protocols/hardware/daemon/ports.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
@@ -20,7 +20,7 @@ import { runAsking } from '#workers/hardware/asking.ts'
 import { runLink } from '#workers/hardware/link.ts'
 import { createRates } from '#workers/hardware/rates.ts'
 import { endSessions, endWhatWasOpen } from '#workers/hardware/recovery.ts'
-import { createRunner, type Actor, type Runner } from '#workers/hardware/task-runner.ts'
+import { createTaskRunner, type Hardware, type TaskRunner } from '#workers/hardware/task-runner.ts'
 import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { realClock, realEntropy } from '../server/clock.ts'
 import { ConfigError } from '../server/settings/config.ts'
@@ -98,7 +98,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
 
   const byName = new Map(policies.named.map((one) => [one.policy.name, one.policy]))
   const hacp: { server: HacpServer | null } = { server: null }
-  const runner = createRunner({
+  const runner = createTaskRunner({
     device: actorOf(device, byName),
     clock: realClock,
     log,
@@ -109,10 +109,10 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   })
   const effects = createEffects({ device: runner.port }, realClock, log, EFFECTS_MS)
   const uplink = uplinkIn(config.data)
-  const desk = deskOf({ device_id, device, policies: policies.named, runner, keys, isLinked: () => uplink() !== null })
+  const ports = portsOf({ device_id, device, policies: policies.named, runner, keys, isLinked: () => uplink() !== null })
   const kernel = createKernel({
     store,
-    protocols: [daemonProtocol(desk)],
+    protocols: [daemonProtocol(ports)],
     contracts: [],
     directory: () => Promise.resolve(null),
     perform: effects.perform,
@@ -197,7 +197,7 @@ async function boardFor({ board }: DeviceConfig, profile: Profile): Promise<Boar
 
 // --- Parts for each other --------------------------------------------------------------------------------------------------
 
-export const actorOf = (device: Device, byName: ReadonlyMap<string, Policy>): Actor => ({
+export const actorOf = (device: Device, byName: ReadonlyMap<string, Policy>): Hardware => ({
   timeoutOf: (tool) => device.tools.get(tool)?.timeout_ms ?? 1_000,
   act: ({ tool, args, session_id, policy }, signal) => device.act(tool, { args, session_id, policy: byName.get(policy)!, signal }),
   codeOf: (error) => (error instanceof DeviceError ? error.code : null),
@@ -210,12 +210,12 @@ type Behind = {
   readonly device_id: string
   readonly device: Device
   readonly policies: readonly NamedPolicy[]
-  readonly runner: Runner
+  readonly runner: TaskRunner
   readonly keys: ApprovalKeys
   isLinked(): boolean
 }
 
-export function deskOf({ device_id, device, policies, runner, keys, isLinked }: Behind): Desk {
+export function portsOf({ device_id, device, policies, runner, keys, isLinked }: Behind): DaemonPorts {
   const rates = createRates(realClock.now)
   const principals = new Map<string, Policy>()
   for (const { policy, subjects } of policies) {

@@ -16,7 +16,7 @@ import {
   type Wire,
 } from '#bindings/jsonrpc/connection.ts'
 import { createUnsent } from '#bindings/shared/unsent-answers.ts'
-import { principalOf } from '#protocols/hardware/daemon/desk.ts'
+import { principalOf } from '#protocols/hardware/daemon/ports.ts'
 import { createDenials, type Denials } from './denials.ts'
 import { createTaskEvents, type TaskEvents } from './events.ts'
 import * as failures from './failures.ts'

@@ -69,7 +69,7 @@ export function createHacpClient(name: string, version: string, write: (line: st
   const followed = new Map<string, (event: HeardEvent) => void>()
   const text = new TextDecoder()
   let last = 0
-  let over: string | null = null
+  let endReason: string | null = null
 
   function take(message: Message): void {
     if (message.method === 'task.event') {
@@ -86,7 +86,7 @@ export function createHacpClient(name: string, version: string, write: (line: st
 
   function call(method: string, params: object): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (over !== null) return reject(new Error(over))
+      if (endReason !== null) return reject(new Error(endReason))
       const id = ++last
       waiting.set(id, { resolve, reject })
       write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
@@ -107,8 +107,8 @@ export function createHacpClient(name: string, version: string, write: (line: st
     more.signal?.addEventListener('abort', cancel, { once: true })
     try {
       await call('task.events.subscribe', { session_id, task_id })
-      const status = over === null ? await end.promise : ''
-      if (over !== null) throw new Error(over)
+      const status = endReason === null ? await end.promise : ''
+      if (endReason !== null) throw new Error(endReason)
       return { task_id, status }
     } finally {
       followed.delete(task_id)
@@ -127,8 +127,8 @@ export function createHacpClient(name: string, version: string, write: (line: st
       for (let line = lines.next(); line !== null; line = lines.next()) if (line.length > 0) take(JSON.parse(text.decode(line)) as Message)
     },
     ended(message) {
-      over ??= message
-      for (const one of waiting.values()) one.reject(new Error(over))
+      endReason ??= message
+      for (const call of waiting.values()) call.reject(new Error(endReason))
       waiting.clear()
       for (const [task_id, hear] of followed) hear({ task_id, phase: 'task_finish' })
     },

@@ -22,7 +22,7 @@ class Revoked extends Error {
   override name = 'Revoked'
 }
 
-type Got = { readonly request: Value & { readonly id: string }; readonly receipt?: Value }
+type RequestAnswer = { readonly request: Value & { readonly id: string }; readonly receipt?: Value }
 
 export type AskingOptions = {
   readonly device_id: string
@@ -42,7 +42,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
     void quiet.finally(() => work.delete(quiet))
   }
 
-  function heard(facts: readonly Sealed[]): void {
+  function onFacts(facts: readonly Sealed[]): void {
     for (const { fact } of facts) {
       if (fact.action === 'hardware/task.submit') {
         const question = fact.images.find(({ key }) => key.startsWith(`${Question.kind}/`))
@@ -52,7 +52,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
   }
 
   /** Until it succeeds: the server may be out of reach for a while. */
-  async function reached<T>(act: (to: Uplink) => Promise<T>, signal: AbortSignal): Promise<T | null> {
+  async function callUntilReached<T>(act: (to: Uplink) => Promise<T>, signal: AbortSignal): Promise<T | null> {
     while (!signal.aborted && !stopping.signal.aborted) {
       const to = uplink()
       try {
@@ -82,55 +82,55 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
       const to = uplink()
       const isOver =
         to !== null && (await isRevoked(to).catch((error: unknown) => FINAL.includes(String((error as { code?: unknown }).code))))
-      if (isOver) for (const over of open.values()) over.abort(new Revoked(REVOKED))
+      if (isOver) for (const controller of open.values()) controller.abort(new Revoked(REVOKED))
     }
     isWatching = false
   }
 
   async function ask({ id: task_id, body }: Question): Promise<void> {
-    const over = new AbortController()
-    open.set(task_id, over)
+    const controller = new AbortController()
+    open.set(task_id, controller)
     begin(watch())
     try {
-      const made = await reached(async (to) => {
+      const created = await callUntilReached(async (to) => {
         if (await isRevoked(to)) throw new Revoked(REVOKED)
         return to.call('execution/request.create', body, { idempotencyKey: `hardware-${task_id}` })
-      }, over.signal)
-      if (made === null) return
-      const { request } = made as Got
+      }, controller.signal)
+      if (created === null) return
+      const { request } = created as RequestAnswer
       await kernel.call('hardware/task.asked', { task_id, request_id: request.id }, SYSTEM)
-      const receipt = await answered(request.id, over.signal)
-      if (receipt) await concluded(task_id, receipt)
-      else if (over.signal.reason instanceof Revoked) {
-        await failed(task_id, 'approval_invalid', over.signal.reason)
+      const receipt = await awaitAnswer(request.id, controller.signal)
+      if (receipt) await approveTask(task_id, receipt)
+      else if (controller.signal.reason instanceof Revoked) {
+        await failTask(task_id, 'approval_invalid', controller.signal.reason)
         await withdraw(task_id, request.id)
       } else if (!stopping.signal.aborted) await withdraw(task_id, request.id)
     } catch (error) {
-      await failed(task_id, 'approval_invalid', error)
+      await failTask(task_id, 'approval_invalid', error)
     } finally {
       open.delete(task_id)
     }
   }
 
-  async function answered(request_id: string, signal: AbortSignal): Promise<Got | null> {
+  async function awaitAnswer(request_id: string, signal: AbortSignal): Promise<RequestAnswer | null> {
     while (!signal.aborted && !stopping.signal.aborted) {
-      const got = await reached((to) => to.call('execution/request.await', { request_id, wait: WAIT_SECONDS }, { signal }), signal)
-      if (got !== null && (got as Got).receipt) return got as Got
+      const got = await callUntilReached((to) => to.call('execution/request.await', { request_id, wait: WAIT_SECONDS }, { signal }), signal)
+      if (got !== null && (got as RequestAnswer).receipt) return got as RequestAnswer
     }
     return null
   }
 
-  async function concluded(task_id: string, { request, receipt }: Got): Promise<void> {
+  async function approveTask(task_id: string, { request, receipt }: RequestAnswer): Promise<void> {
     try {
       await kernel.call('hardware/task.approve', { task_id, approval: { receipt, request } }, SYSTEM)
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      await failed(task_id, error.code.toLowerCase(), error)
+      await failTask(task_id, error.code.toLowerCase(), error)
     }
     await kernel.call('hardware/task.asked', { task_id, request_id: null }, SYSTEM)
   }
 
-  async function failed(task_id: string, code: string, error: unknown): Promise<void> {
+  async function failTask(task_id: string, code: string, error: unknown): Promise<void> {
     log.info({ task_id, code, error: (error as Error).message }, 'a task was not approved')
     await kernel.call('hardware/task.finish', { task_id, status: 'FAILED', code }, SYSTEM).catch((other: unknown) => {
       if (!(other instanceof Refusal)) throw other
@@ -138,7 +138,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
   }
 
   async function withdraw(task_id: string, request_id: string): Promise<void> {
-    await reached(
+    await callUntilReached(
       (to) =>
         to.call('execution/request.cancel', { request_id }).catch((error: unknown) => {
           // Somebody was faster: there is nothing to withdraw.
@@ -160,13 +160,13 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
     }
   }
 
-  const leave = tail.follow(heard)
+  const leave = tail.follow(onFacts)
   begin(withdrawLeft())
   return {
     async stop() {
       leave()
       stopping.abort()
-      for (const over of open.values()) over.abort()
+      for (const controller of open.values()) controller.abort()
       await Promise.all(work)
     },
   }

@@ -76,7 +76,7 @@ export const GENESIS: AuditHead = { seq: 0, hash: '' }
 export async function openAuditFile(folder: string, device_id: string, store: Store, tail: Tail, log: WorkerLog): Promise<AuditFile> {
   const path = `${folder}/${AUDIT_FILE}`
   const stats = { lines: 0 }
-  const { bytes, ...found } = await completed(folder, device_id, store)
+  const { bytes, ...found } = await missingLines(folder, device_id, store)
   let { head, first } = found
   let file = openSync(path, 'a', 0o640)
   let size = fstatSync(file).size
@@ -93,11 +93,11 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   let position = store.stats().position
 
   /** A deleted file goes on taking lines, and all of them are lost. */
-  function changed(): string | null {
+  function fileProblem(): string | null {
     const there = statSync(path, { throwIfNoEntry: false })
-    const own = fstatSync(file)
-    if (there?.ino !== own.ino || there.dev !== own.dev) return `${path} was deleted, moved or replaced under the running daemon`
-    return own.size < size ? `${path} was shortened under the running daemon` : null
+    const open = fstatSync(file)
+    if (there?.ino !== open.ino || there.dev !== open.dev) return `${path} was deleted, moved or replaced under the running daemon`
+    return open.size < size ? `${path} was shortened under the running daemon` : null
   }
 
   function append(): void {
@@ -114,7 +114,7 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   function flush(): string | null {
     let message: string | null
     try {
-      message = changed()
+      message = fileProblem()
       if (message === null && missing !== '') append()
     } catch (error) {
       message = `${path} cannot be written: ${(error as Error).message}`
@@ -173,11 +173,11 @@ export async function openAuditFile(folder: string, device_id: string, store: St
 }
 
 /** Compares the present file with the record, and answers what it lacks. */
-async function completed(folder: string, device_id: string, store: Store): Promise<{ head: AuditHead; first: number; bytes: string }> {
+async function missingLines(folder: string, device_id: string, store: Store): Promise<{ head: AuditHead; first: number; bytes: string }> {
   const files = auditFiles(folder)
   const path = `${folder}/${AUDIT_FILE}`
   const present = files.includes(path) ? readFileSync(path, 'utf8') : ''
-  const older = files.filter((one) => one !== path).at(-1)
+  const older = files.filter((file) => file !== path).at(-1)
   const start = older === undefined ? GENESIS : lastLine(older)
   const there = present.split('\n')
   // A last line without its end was being written when the process ended; what it says is in the record.

@@ -19,13 +19,13 @@ const NONE: Lock = { release() {} }
 export function createLocks(): Locks {
   const held = new Set<Held>()
   const queue: Waiting[] = []
-  const holdersOf = (resource: string): Held[] => [...held].filter((one) => touches(one.resource, resource))
+  const holdersOf = (resource: string): Held[] => [...held].filter((holder) => touches(holder.resource, resource))
 
-  function hold(one: Held): Lock {
-    held.add(one)
+  function hold(holder: Held): Lock {
+    held.add(holder)
     return {
       release() {
-        if (!held.delete(one)) return
+        if (!held.delete(holder)) return
         for (const waiting of queue.slice()) waiting.look()
       },
     }
@@ -35,9 +35,9 @@ export function createLocks(): Locks {
     holderOf: (resource) => holdersOf(resource)[0]?.session_id ?? null,
     acquire(resource, session_id, waitMs, signal) {
       if (resource === null) return Promise.resolve(NONE)
-      const own: Held = { resource, session_id }
-      const isBehind = queue.some((one) => touches(one.resource, resource))
-      if (!isBehind && holdersOf(resource).length === 0) return Promise.resolve(hold(own))
+      const holder: Held = { resource, session_id }
+      const isBehind = queue.some((waiter) => touches(waiter.resource, resource))
+      if (!isBehind && holdersOf(resource).length === 0) return Promise.resolve(hold(holder))
       return new Promise((done) => {
         let timer: NodeJS.Timeout | undefined
         const leave = (lock: Lock | null): void => {
@@ -48,17 +48,17 @@ export function createLocks(): Locks {
         }
         const giveUp = (): void => leave(null)
         const waiting: Waiting = {
-          ...own,
+          ...holder,
           look() {
-            const first = queue.find((one) => touches(one.resource, resource))
+            const first = queue.find((waiter) => touches(waiter.resource, resource))
             if (first !== waiting || holdersOf(resource).length > 0) return false
-            leave(hold(own))
+            leave(hold(holder))
             return true
           },
         }
         /** Only while another session holds it does the time count. */
         const late = (): void => {
-          if (holdersOf(resource).some((one) => one.session_id !== session_id)) giveUp()
+          if (holdersOf(resource).some((holder) => holder.session_id !== session_id)) giveUp()
           else timer = setTimeout(late, waitMs)
         }
         queue.push(waiting)

@@ -16,7 +16,7 @@ import type { Worker, WorkerLog } from '../worker.ts'
 import { createLocks, type Lock } from './locks.ts'
 
 /** The parts of the device that the runner needs. */
-export type Actor = {
+export type Hardware = {
   timeoutOf(tool: string): number
   act(request: StepRequest, signal: AbortSignal): Promise<{ result: Value; undo?: () => void }> | { result: Value; undo?: () => void }
   /** The word for an error of the device, or null: it is a bug or yields to a cancel. */
@@ -27,7 +27,7 @@ export type Actor = {
   makeSafe(session_id: string): void
 }
 export type RunnerOptions = {
-  readonly device: Actor
+  readonly device: Hardware
   readonly clock: Clock
   readonly log: WorkerLog
   concurrencyOf(policy: string): number
@@ -37,7 +37,7 @@ export type RunnerOptions = {
   progress(task_id: string, index: number): void
 }
 
-export type Runner = Worker & {
+export type TaskRunner = Worker & {
   readonly port: Port
   begin(kernel: Kernel, tail: Tail): void
   holderOf(resource: string): string | null
@@ -56,7 +56,7 @@ const YIELD_MS = 3_000
 const PROGRESS_MS = 1_000
 const RESULT = { depth: limits.deviceResultDepthMax, chars: limits.deviceResultCharsMax }
 
-export function createRunner(options: RunnerOptions): Runner {
+export function createTaskRunner(options: RunnerOptions): TaskRunner {
   const { device, clock, log, amiss } = options
   const locks = createLocks()
   const entries = new Map<string, Entry>()
@@ -69,11 +69,11 @@ export function createRunner(options: RunnerOptions): Runner {
 
   // --- What the record says --------------------------------------------------------------------------------------------
 
-  function heard(facts: readonly Sealed[]): void {
+  function onFacts(facts: readonly Sealed[]): void {
     for (const { fact } of facts) {
       const [first, second] = fact.images
       if (fact.action === 'hardware/task.submit') take(first!.value as Task, second!.value as Plan)
-      else if (fact.action === 'hardware/approval.used' && second) approved(second.value as Task)
+      else if (fact.action === 'hardware/approval.used' && second) enqueueApproved(second.value as Task)
       else if (fact.action === 'hardware/task.cancel') yieldTo((first!.value as Task).id, 'cancel')
       else if (fact.action === 'hardware/task.finish') forget((first!.value as Task).id)
       else if (fact.action === 'hardware/session.close') void release((first!.value as Session).id)
@@ -92,7 +92,7 @@ export function createRunner(options: RunnerOptions): Runner {
     if (entry?.task.waiting && entry.running === null) entries.delete(task_id)
   }
 
-  function approved(task: Task): void {
+  function enqueueApproved(task: Task): void {
     const entry = entries.get(task.id)
     if (!entry || !entry.task.waiting) return
     entry.task = task
@@ -134,7 +134,7 @@ export function createRunner(options: RunnerOptions): Runner {
     if (entry.running === null) {
       const queue = queues.get(entry.task.policy)
       if (queue?.includes(entry)) queue.splice(queue.indexOf(entry), 1)
-      entry.running = ended(entry, 'CANCELLED')
+      entry.running = finishTask(entry, 'CANCELLED')
         .catch((error: unknown) => log.error({ err: error, task_id }, 'a task could not be brought to its end'))
         .finally(() => entries.delete(task_id))
     }
@@ -146,10 +146,10 @@ export function createRunner(options: RunnerOptions): Runner {
   const releases = new Map<string, Promise<void>>()
   function release(session_id: string): Promise<void> {
     const releasing = (async () => {
-      const own = ofSession(session_id)
-      for (const { task } of own) yieldTo(task.id, 'cancel')
-      await endOf(own)
-      await madeSafe(session_id)
+      const sessionEntries = ofSession(session_id)
+      for (const { task } of sessionEntries) yieldTo(task.id, 'cancel')
+      await endOf(sessionEntries)
+      await makeSafe(session_id)
     })().catch((error: unknown) => log.error({ err: error, session_id }, 'a session could not be brought to its end'))
     releases.set(session_id, releasing)
     void releasing.finally(() => releases.delete(session_id))
@@ -157,7 +157,7 @@ export function createRunner(options: RunnerOptions): Runner {
   }
 
   /** Until it succeeds: a board that is gone at the moment may come back with its outputs as they were. */
-  async function madeSafe(session_id: string): Promise<void> {
+  async function makeSafe(session_id: string): Promise<void> {
     for (let attempt = 1; !ending.signal.aborted; attempt++) {
       try {
         return device.makeSafe(session_id)
@@ -184,7 +184,7 @@ export function createRunner(options: RunnerOptions): Runner {
     }
   }
 
-  async function ended(entry: Entry, status: 'SUCCESS' | 'FAILED' | 'CANCELLED', code?: string): Promise<void> {
+  async function finishTask(entry: Entry, status: 'SUCCESS' | 'FAILED' | 'CANCELLED', code?: string): Promise<void> {
     await record('task.finish', { task_id: entry.task.id, status, ...(code === undefined ? {} : { code }) }).catch((error: unknown) => {
       if (!(error instanceof Refusal && error.code === 'STOPPED')) throw error
     })
@@ -211,10 +211,10 @@ export function createRunner(options: RunnerOptions): Runner {
     } finally {
       clearTimeout(timer)
     }
-    if (entry.why === 'cancel' || entry.why === 'stop') return ended(entry, 'CANCELLED')
+    if (entry.why === 'cancel' || entry.why === 'stop') return finishTask(entry, 'CANCELLED')
     await rollBack(entry)
     // Nothing has failed: its last step came to its end after the time.
-    return ended(entry, 'FAILED', entry.why === 'timeout' || !hasFailed ? 'timeout' : undefined)
+    return finishTask(entry, 'FAILED', entry.why === 'timeout' || !hasFailed ? 'timeout' : undefined)
   }
 
   /** The first of these steps whose value is not what the people who approved it were shown; what an earlier step changes is its own doing. */
@@ -232,7 +232,7 @@ export function createRunner(options: RunnerOptions): Runner {
   async function endStale(entry: Entry, index: number): Promise<void> {
     await fail(entry, index, 'approval_stale', 'a value has changed since it was shown to the people who approved')
     await rollBack(entry)
-    return ended(entry, 'FAILED', 'approval_stale')
+    return finishTask(entry, 'FAILED', 'approval_stale')
   }
 
   async function fail(entry: Entry, index: number, code: string, error: string): Promise<void> {
@@ -288,15 +288,15 @@ export function createRunner(options: RunnerOptions): Runner {
   const stuckSteps = new Map<string, Promise<unknown>>()
 
   const port: Port = async (request) => {
-    const asked = request as StepRequest
+    const step = request as StepRequest
     const began = performance.now()
     const outcome = (fields: Omit<Outcome, 'latency_ms'>): Value => ({ ...fields, latency_ms: Math.round(performance.now() - began) })
     const message = amiss()
     if (message !== null) return outcome({ status: 'FAILED', code: 'io', error: `${message}: nothing was done` })
-    return asked.undo ? outcome(takenBack(asked)) : outcome(await acted(asked))
+    return step.undo ? outcome(undoStep(step)) : outcome(await runStep(step))
   }
 
-  function takenBack({ task_id, index }: StepRequest): Omit<Outcome, 'latency_ms'> {
+  function undoStep({ task_id, index }: StepRequest): Omit<Outcome, 'latency_ms'> {
     try {
       undos.get(stepId(task_id, index))!()
       return { status: 'SUCCESS' }
@@ -305,24 +305,24 @@ export function createRunner(options: RunnerOptions): Runner {
     }
   }
 
-  async function acted(asked: StepRequest): Promise<Omit<Outcome, 'latency_ms'>> {
-    const { task_id, index, tool } = asked
+  async function runStep(request: StepRequest): Promise<Omit<Outcome, 'latency_ms'>> {
+    const { task_id, index, tool } = request
     const ending = new AbortController()
     const entry = entries.get(task_id)
     let isSlow = false
     try {
       // Most acts are over at once: nothing watches over those.
-      const begun = device.act(asked, ending.signal)
-      const done = begun instanceof Promise ? await watchedOver(begun, entry, () => (isSlow = true)) : begun
-      if (done === null) return timedOut(tool, 'and has not come back: its resource stays locked until it does')
+      const begun = device.act(request, ending.signal)
+      const done = begun instanceof Promise ? await withTimeout(begun, entry, () => (isSlow = true)) : begun
+      if (done === null) return timeoutOutcome(tool, 'and has not come back: its resource stays locked until it does')
       if (done.undo) undos.set(stepId(task_id, index), done.undo)
-      if (isSlow) return timedOut(tool, 'and came to its end after it')
+      if (isSlow) return timeoutOutcome(tool, 'and came to its end after it')
       plainJson(done.result, 'the result', RESULT)
       return { status: 'SUCCESS', result: done.result }
     } catch (error) {
       if (error instanceof NotJson) return { status: 'FAILED', code: 'io', error: `${tool} failed: ${error.message}` }
       if (device.isCancelled(error)) {
-        if (isSlow || entry?.why === 'timeout') return timedOut(tool, 'and was ended')
+        if (isSlow || entry?.why === 'timeout') return timeoutOutcome(tool, 'and was ended')
         return { status: 'CANCELLED', error: (error as Error).message }
       }
       const code = device.codeOf(error)
@@ -331,7 +331,7 @@ export function createRunner(options: RunnerOptions): Runner {
     }
 
     /** Asks it to yield when its time is over or its task is to end; null: it did not. */
-    async function watchedOver<T>(acting: Promise<T>, owner: Entry | undefined, late: () => void): Promise<T | null> {
+    async function withTimeout<T>(acting: Promise<T>, owner: Entry | undefined, late: () => void): Promise<T | null> {
       const id = stepId(task_id, index)
       const yields = (): void => ending.abort()
       const timer = setTimeout(() => {
@@ -359,7 +359,7 @@ export function createRunner(options: RunnerOptions): Runner {
     port,
     begin(given, tail) {
       kernel = given
-      leave = tail.follow(heard)
+      leave = tail.follow(onFacts)
     },
     holderOf: locks.holderOf,
     hasWork: (session_id) => ofSession(session_id).length > 0,
@@ -377,7 +377,7 @@ export function createRunner(options: RunnerOptions): Runner {
 }
 const STOP_MS = 3_500
 
-const timedOut = (tool: string, message: string): Omit<Outcome, 'latency_ms'> => ({
+const timeoutOutcome = (tool: string, message: string): Omit<Outcome, 'latency_ms'> => ({
   status: 'FAILED',
   code: 'timeout',
   error: `${tool} took longer than it may, ${message}`,

@@ -1,6 +1,6 @@
 // A daemon in this process, on a disk in memory and with a clock of the test: it can be killed between any two turns, and started again on what the
 // disk holds.
-import { actorOf, deskOf } from '#apps/device/daemon.ts'
+import { actorOf, portsOf } from '#apps/device/daemon.ts'
 import { createDevice } from '#devices/device.ts'
 import type { Board } from '#devices/port.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
@@ -8,13 +8,13 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import { createTail } from '#kernel/log/tail.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { daemonProtocol } from '#protocols/hardware/daemon/index.ts'
-import { principalOf } from '#protocols/hardware/daemon/desk.ts'
+import { principalOf } from '#protocols/hardware/daemon/ports.ts'
 import { policyDefaults, type Policy } from '#protocols/hardware/daemon/policy.ts'
 import type { StepRequest } from '#protocols/hardware/operations/step.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { endWhatWasOpen } from '#workers/hardware/recovery.ts'
-import { createRunner } from '#workers/hardware/task-runner.ts'
+import { createTaskRunner } from '#workers/hardware/task-runner.ts'
 import { seededEntropy, settled } from '../../support/in-process/world.ts'
 import type { FaultyBoard } from './board.ts'
 
@@ -83,7 +83,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
     policies: Object.values(caps),
   })
   const actor = actorOf(device, new Map(Object.entries(caps)))
-  const runner = createRunner({
+  const runner = createTaskRunner({
     device: {
       ...actor,
       act(request, signal) {
@@ -104,7 +104,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
   const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'no keys' }) }
   const kernel: Kernel = createKernel({
     store,
-    protocols: [daemonProtocol(deskOf({ device_id: 'dev_simulated', device, policies: named, runner, keys, isLinked: () => false }))],
+    protocols: [daemonProtocol(portsOf({ device_id: 'dev_simulated', device, policies: named, runner, keys, isLinked: () => false }))],
     contracts: [],
     directory: () => Promise.resolve(null),
     perform: effects.perform,

@@ -13,7 +13,7 @@ export const mistakes: readonly DeviceMistake[] = [
     'a-cancelled-task-goes-on',
     /begins after its task was cancelled/,
     'protocols/hardware/operations/step.ts',
-    "if (task.cancelling || session?.state !== 'open') throw stopped('cancelled', 'the task is cancelled')",
+    "if (task.cancelling || session?.state !== 'open') throw stoppedRefusal('cancelled', 'the task is cancelled')",
     '',
   ),
   mistake(

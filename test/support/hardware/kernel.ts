@@ -1,5 +1,5 @@
 // A kernel with the operations of the daemon on any store, its board in memory, and tools that succeed at once: for the laws of single operations.
-import { deskOf } from '#apps/device/daemon.ts'
+import { portsOf } from '#apps/device/daemon.ts'
 import { createDevice } from '#devices/device.ts'
 import { readProfile } from '#devices/profile.ts'
 import { simulatedBoard } from '#devices/simulated/index.ts'
@@ -9,7 +9,7 @@ import type { Protocol, Refs, Step } from '#kernel/declare/operation.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { daemonProtocol } from '#protocols/hardware/daemon/index.ts'
-import { principalOf } from '#protocols/hardware/daemon/desk.ts'
+import { principalOf } from '#protocols/hardware/daemon/ports.ts'
 import { policyDefaults } from '#protocols/hardware/daemon/policy.ts'
 import { seededEntropy, START_MS } from '../in-process/world.ts'
 
@@ -31,9 +31,9 @@ function protocolOf(): Protocol {
   const options = { device_id: 'dev', dataFolder: '/', startedAt: 0, programs: new Map(), plugins: [], policies }
   const device = createDevice({ board: simulatedBoard(readProfile(simulatedProfile)), ...options })
   const named = policies.map((policy) => ({ policy, socket: null, group: null, subjects: [] }))
-  const runner = { holderOf: () => null } as unknown as Parameters<typeof deskOf>[0]['runner']
+  const runner = { holderOf: () => null } as unknown as Parameters<typeof portsOf>[0]['runner']
   const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'there are no keys here' }) }
-  return daemonProtocol(deskOf({ device_id: 'dev', device, policies: named, runner, keys, isLinked: () => false }))
+  return daemonProtocol(portsOf({ device_id: 'dev', device, policies: named, runner, keys, isLinked: () => false }))
 }
 
 export function daemonKernel(store: Store): DaemonKernel {

@@ -4,7 +4,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Value } from '#kernel/log/store.ts'
-import type { Desk, Understood } from './desk.ts'
+import type { DaemonPorts, ParsedStep } from './ports.ts'
 import type { Policy } from './policy.ts'
 
 const ARGUMENT_CHARS_MAX = 1_000
@@ -19,11 +19,11 @@ const shownArgs = (args: Value): Value =>
     }),
   )
 
-export const approvalDigest = (device_id: string, policy: string, expires_at: string, steps: readonly Understood[]): string =>
+export const approvalDigest = (device_id: string, policy: string, expires_at: string, steps: readonly ParsedStep[]): string =>
   digestOf({ device_id, policy, expires_at, steps: steps.map(({ tool, args }) => ({ tool: tool.name, args })) })
 
 /** Z2: what a level of the draft is on the scale that all protocols share. */
-function riskOf(steps: readonly Understood[]): string {
+function riskOf(steps: readonly ParsedStep[]): string {
   const ranks = steps.map(({ risk_level, tool }) =>
     risk_level >= 3 ? 5 : risk_level === 2 ? (tool.supports_rollback ? 3 : 4) : risk_level + 1,
   )
@@ -31,7 +31,7 @@ function riskOf(steps: readonly Understood[]): string {
 }
 
 const ITEM_CHARS_MAX = limits.questionCharsMax
-function itemOf(device_id: string, steps: readonly Understood[]): string {
+function itemOf(device_id: string, steps: readonly ParsedStep[]): string {
   const message = steps.map(({ tool, target, args }) => `${tool.name} ${target}${'value' in args ? ` to ${String(args['value'])}` : ''}`)
   const more = message.length > 3 ? `, and ${message.length - 3} more` : ''
   const text = `${message.slice(0, 3).join(', then ')}${more} on ${device_id}`
@@ -50,10 +50,10 @@ export type ApprovalBody = {
 const secondsOf = (policy: Policy): number => Math.min(policy.approval_seconds, limits.approvalSecondsMax)
 
 /** The body for `POST /hxp/v1/requests`. Refused as `risk_cap` where it is too large to be asked. */
-export async function approvalBody(desk: Desk, policy: Policy, steps: readonly Understood[], now: string): Promise<ApprovalBody> {
+export async function approvalBody(ports: DaemonPorts, policy: Policy, steps: readonly ParsedStep[], now: string): Promise<ApprovalBody> {
   const expires_at = new Date(Date.parse(now) + secondsOf(policy) * 1_000).toISOString()
-  const before = await Promise.all(steps.map((step) => desk.valueBefore(step, policy)))
-  const body = bodyOf(desk.device_id, policy, steps, expires_at, before)
+  const before = await Promise.all(steps.map((step) => ports.valueBefore(step, policy)))
+  const body = bodyOf(ports.device_id, policy, steps, expires_at, before)
   if (canonical(body.payload.details).length > limits.detailsBytesMax)
     throw new Refusal('RISK_CAP', 'the steps are too large to be put before a person: submit fewer of them', {
       reason: `a request to people has at most ${limits.detailsBytesMax} bytes of details`,
@@ -64,11 +64,11 @@ export async function approvalBody(desk: Desk, policy: Policy, steps: readonly U
 function bodyOf(
   device_id: string,
   policy: Policy,
-  steps: readonly Understood[],
+  steps: readonly ParsedStep[],
   expires_at: string,
   before: readonly unknown[],
 ): ApprovalBody {
-  const shown = steps.map(({ tool, args, risk_level, target }, i) => ({
+  const stepViews = steps.map(({ tool, args, risk_level, target }, i) => ({
     tool: tool.name,
     args: shownArgs(args),
     risk_level,
@@ -82,7 +82,7 @@ function bodyOf(
     risk: riskOf(steps),
     payload: {
       item: itemOf(device_id, steps),
-      details: { device_id, policy: policy.name, digest, expires_at, steps: shown },
+      details: { device_id, policy: policy.name, digest, expires_at, steps: stepViews },
       reject_requires_reason: false,
     },
     timeout_seconds: secondsOf(policy),
@@ -90,50 +90,52 @@ function bodyOf(
   }
 }
 
-export type GivenApproval = { readonly receipt: unknown; readonly request: unknown }
+export type SubmittedApproval = { readonly receipt: unknown; readonly request: unknown }
 export type Approval = { readonly receipt_id: string; readonly request_id: string; readonly before: unknown[] } & {
   readonly iss: string
   readonly aud: string
 }
 
-const refused = (code: string, message: string): Refusal => new Refusal(code, message, { reason: message })
+const approvalRefusal = (code: string, message: string): Refusal => new Refusal(code, message, { reason: message })
 const fieldsOf = (value: unknown): Value => (typeof value === 'object' && value !== null ? (value as Value) : {})
 
 /** Checked offline, in this order: signature and request, result, device, policy and steps, expiry. That it is not used is checked at the commit. */
 export async function approvalFor(
-  desk: Desk,
+  ports: DaemonPorts,
   policy: Policy,
-  steps: readonly Understood[],
-  { receipt, request: given }: GivenApproval,
+  steps: readonly ParsedStep[],
+  { receipt, request: submitted }: SubmittedApproval,
   now: string,
 ): Promise<Approval> {
-  const request = fieldsOf(fieldsOf(given)['request'] ?? given)
-  const verdict = await desk.verify(receipt, request)
-  if (!verdict.ok) throw refused('APPROVAL_INVALID', `the receipt does not count: ${verdict.message}`)
+  const request = fieldsOf(fieldsOf(submitted)['request'] ?? submitted)
+  const verdict = await ports.verify(receipt, request)
+  if (!verdict.ok) throw approvalRefusal('APPROVAL_INVALID', `the receipt does not count: ${verdict.message}`)
   const { claims } = verdict
-  if (fieldsOf(claims['decided_by'])['kind'] !== 'human') throw refused('APPROVAL_INVALID', 'it was not decided by a person')
+  if (fieldsOf(claims['decided_by'])['kind'] !== 'human') throw approvalRefusal('APPROVAL_INVALID', 'it was not decided by a person')
   if (fieldsOf(claims['basis'])['kind'] !== 'role')
-    throw refused('APPROVAL_INVALID', 'it was decided beforehand: a standing grant does not count for hardware')
+    throw approvalRefusal('APPROVAL_INVALID', 'it was decided beforehand: a standing grant does not count for hardware')
   if (claims['status'] !== 'completed' || claims['result'] !== 'approved')
-    throw refused('APPROVAL_REJECTED', 'the people who were asked did not approve it')
+    throw approvalRefusal('APPROVAL_REJECTED', 'the people who were asked did not approve it')
   if (claims['edited'] !== undefined || fieldsOf(receipt)['edited'] !== undefined)
-    throw refused('APPROVAL_MISMATCH', 'it was edited when it was approved: submit what was asked')
+    throw approvalRefusal('APPROVAL_MISMATCH', 'it was edited when it was approved: submit what was asked')
   const payload = fieldsOf(request['payload'])
   const details = fieldsOf(payload['details'])
   const expires_at = typeof details['expires_at'] === 'string' ? details['expires_at'] : ''
-  const shown = Array.isArray(details['steps']) ? (details['steps'] as unknown[]).map((step) => fieldsOf(step)['before'] ?? null) : []
-  const asked = bodyOf(desk.device_id, policy, steps, expires_at, shown)
-  const { item, details: wanted } = asked.payload
-  if (canonical({ item, details: wanted }) !== canonical({ item: payload['item'] ?? null, details }))
-    throw refused('APPROVAL_MISMATCH', 'the approval is for another device, policy, step or argument than those submitted')
+  const valuesBefore = Array.isArray(details['steps'])
+    ? (details['steps'] as unknown[]).map((step) => fieldsOf(step)['before'] ?? null)
+    : []
+  const expected = bodyOf(ports.device_id, policy, steps, expires_at, valuesBefore)
+  const { item, details: expectedDetails } = expected.payload
+  if (canonical({ item, details: expectedDetails }) !== canonical({ item: payload['item'] ?? null, details }))
+    throw approvalRefusal('APPROVAL_MISMATCH', 'the approval is for another device, policy, step or argument than those submitted')
   const latest = Date.parse(String(request['created_at'])) + secondsOf(policy) * 1_000
   if (!(Date.parse(expires_at) <= latest + CLOCK_MS))
-    throw refused('APPROVAL_MISMATCH', 'it was asked for a longer time than the policy allows')
-  if (!(expires_at > now)) throw refused('APPROVAL_EXPIRED', `the approval counted until ${expires_at}`)
+    throw approvalRefusal('APPROVAL_MISMATCH', 'it was asked for a longer time than the policy allows')
+  if (!(expires_at > now)) throw approvalRefusal('APPROVAL_EXPIRED', `the approval counted until ${expires_at}`)
   return {
     receipt_id: String(claims['jti']),
     request_id: String(claims['request_id']),
-    before: shown,
+    before: valuesBefore,
     iss: String(claims['iss']),
     aud: String(claims['aud']),
   }

@@ -5,7 +5,7 @@ import { sessionOperations } from '../operations/session.ts'
 import { stepOperations } from '../operations/step.ts'
 import { taskOperations } from '../operations/task.ts'
 import { toolOperations } from '../operations/tool.ts'
-import type { Desk } from './desk.ts'
+import type { DaemonPorts } from './ports.ts'
 import { daemonEvents } from './events.ts'
 
 const session = { as: 'client', call: 'hardware/session.open', input: { client_name: 'example', client_version: '1.0.0' } }
@@ -18,11 +18,11 @@ const submitted = {
   }),
 }
 
-export const daemonProtocol = (desk: Desk): Protocol => ({
+export const daemonProtocol = (ports: DaemonPorts): Protocol => ({
   name: 'hardware',
   title: 'HACP: Hardware Agent Capability Protocol, the daemon',
   version: '0.1.0',
-  operations: [...sessionOperations(desk), ...toolOperations(desk), ...taskOperations(desk), ...stepOperations(desk)],
+  operations: [...sessionOperations(ports), ...toolOperations(ports), ...taskOperations(ports), ...stepOperations(ports)],
   events: daemonEvents,
   codes: daemonCodes,
   scenes: { empty: [], session: [session], submitted: [session, submitted] },

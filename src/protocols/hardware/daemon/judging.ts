@@ -3,8 +3,8 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import { parse } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
-import { approvalBody, approvalFor, type Approval, type GivenApproval } from './approval.ts'
-import type { Desk, Understood } from './desk.ts'
+import { approvalBody, approvalFor, type Approval, type SubmittedApproval } from './approval.ts'
+import type { DaemonPorts, ParsedStep } from './ports.ts'
 import { allowsTool, capFor, isUnder, type Policy } from './policy.ts'
 import type { SubmittedTask } from './schema.ts'
 
@@ -12,34 +12,34 @@ export type Submission = {
   readonly session_id: string
   readonly policy: Policy
   readonly task: SubmittedTask
-  readonly approval: GivenApproval | null
+  readonly approval: SubmittedApproval | null
   readonly waits: boolean
   readonly now: string
 }
 export type Judged = {
-  readonly steps: readonly Understood[]
+  readonly steps: readonly ParsedStep[]
   readonly cap: number
   readonly approval: Approval | null
   readonly asks: object | null
 }
 
-export async function judgeSteps(desk: Desk, submission: Submission): Promise<Judged> {
+export async function judgeSteps(ports: DaemonPorts, submission: Submission): Promise<Judged> {
   const { policy, task, session_id } = submission
   const { cap, byClient } = capFor(policy, task.constraints?.max_risk_level)
-  const steps: Understood[] = []
+  const steps: ParsedStep[] = []
   let above = -1
   for (const [i, { tool: name, args = {} }] of task.steps.entries()) {
     const about = { tool: name, step_index: i }
-    const step = await understood(desk, policy, name, args, about)
+    const step = await parseStep(ports, policy, name, args, about)
     steps.push(step)
-    const objection = await desk.objectionTo(steps)
+    const objection = await ports.objectionTo(steps)
     if (objection !== null) throw new Refusal('ENVELOPE', objection, { ...about, reason: objection })
     if (step.risk_level > cap) {
       const reason = `max_risk_level=${cap} < tool=${step.risk_level}`
       if (byClient || !policy.approvals) throw new Refusal('RISK_CAP', 'the step is riskier than this session may be', { ...about, reason })
       if (above === -1) above = i
     }
-    const wait = desk.take(session_id, policy, name)
+    const wait = ports.take(session_id, policy, name)
     if (wait > 0)
       throw new Refusal('RATE_LIMITED', `${name} is used too often`, {
         ...about,
@@ -47,12 +47,12 @@ export async function judgeSteps(desk: Desk, submission: Submission): Promise<Ju
         retry_after_ms: wait,
       })
   }
-  refuseHeld(desk, session_id, steps)
+  refuseHeld(ports, session_id, steps)
   if (above === -1) return { steps, cap, approval: null, asks: null }
   if (submission.approval !== null)
-    return { steps, cap, approval: await approvalFor(desk, policy, steps, submission.approval, submission.now), asks: null }
-  const asks = await approvalBody(desk, policy, steps, submission.now)
-  if (submission.waits && desk.isLinked()) return { steps, cap, approval: null, asks }
+    return { steps, cap, approval: await approvalFor(ports, policy, steps, submission.approval, submission.now), asks: null }
+  const asks = await approvalBody(ports, policy, steps, submission.now)
+  if (submission.waits && ports.isLinked()) return { steps, cap, approval: null, asks }
   throw new Refusal('APPROVAL_REQUIRED', 'a person must approve this', {
     tool: steps[above]!.tool.name,
     step_index: above,
@@ -62,17 +62,17 @@ export async function judgeSteps(desk: Desk, submission: Submission): Promise<Ju
   })
 }
 
-async function understood(desk: Desk, policy: Policy, name: string, args: Value, about: object): Promise<Understood> {
-  const tool = desk.toolNamed(name)
+async function parseStep(ports: DaemonPorts, policy: Policy, name: string, args: Value, about: object): Promise<ParsedStep> {
+  const tool = ports.toolNamed(name)
   if (!tool)
     throw new Refusal('TOOL_NOT_FOUND', `there is no tool ${JSON.stringify(name)}`, { ...about, reason: 'the tool is not registered' })
   if (!allowsTool(policy, tool))
     throw new Refusal('NOT_ALLOWED', `${name} is not allowed here`, { ...about, reason: `the policy ${policy.name} does not name ${name}` })
-  const known = argumentsOf(tool.params_schema, args, about)
-  if (tool.path) refusePath(policy, tool.path, known, about)
+  const parsed = argumentsOf(tool.params_schema, args, about)
+  if (tool.path) refusePath(policy, tool.path, parsed, about)
   try {
-    const target = desk.targetOf(tool, known)
-    return { tool, args: known, ...target, resource: target.resource ?? (await desk.resourceOf(tool, known)) }
+    const target = ports.targetOf(tool, parsed)
+    return { tool, args: parsed, ...target, resource: target.resource ?? (await ports.resourceOf(tool, parsed)) }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     throw new Refusal(error.code, error.message, { ...about, reason: error.message, ...error.details })
@@ -98,9 +98,9 @@ function refusePath(policy: Policy, { argument, use }: { argument: string; use: 
 }
 
 /** W16: what a running task of another session holds is busy now; one's own tasks wait for each other. */
-function refuseHeld(desk: Desk, session_id: string, steps: readonly Understood[]): void {
+function refuseHeld(ports: DaemonPorts, session_id: string, steps: readonly ParsedStep[]): void {
   for (const [i, { resource, tool }] of steps.entries()) {
-    const holder = resource === null ? null : desk.holderOf(resource)
+    const holder = resource === null ? null : ports.holderOf(resource)
     if (holder !== null && holder !== session_id)
       throw new Refusal('RESOURCE_BUSY', `${resource} is in use`, {
         tool: tool.name,

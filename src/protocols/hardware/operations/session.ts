@@ -7,7 +7,7 @@ import { command, query, type Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { daemonFact } from '../daemon/events.ts'
-import type { Desk } from '../daemon/desk.ts'
+import type { DaemonPorts } from '../daemon/ports.ts'
 import { flagsOf, type Policy } from '../daemon/policy.ts'
 import { Daemon, DAEMON, Id, Session } from '../daemon/schema.ts'
 
@@ -22,8 +22,8 @@ export async function openSession(read: Read, session_id: string, actor: Actor):
 export const invalidSession = (): Refusal =>
   new Refusal('SESSION_INVALID', 'the session is unknown or has ended', { reason: 'open one with session.open' })
 
-export function policyFor(desk: Desk, actor: Actor): Policy {
-  const policy = desk.policyOf(actor.id)
+export function policyFor(ports: DaemonPorts, actor: Actor): Policy {
+  const policy = ports.policyOf(actor.id)
   if (!policy)
     throw new Refusal('NOT_AUTHENTICATED', 'there is no policy for you', {
       reason: 'the operator names a policy for a socket or a subject',
@@ -34,7 +34,7 @@ export function policyFor(desk: Desk, actor: Actor): Policy {
 const SEMVER = '^\\d+\\.\\d+\\.\\d+(?:-[0-9A-Za-z.-]+)?(?:\\+[0-9A-Za-z.-]+)?$'
 const Name = t.Optional(nullable(t.String({ maxLength: limits.nameCharsMax })))
 
-const open = (desk: Desk) =>
+const open = (ports: DaemonPorts) =>
   command({
     name: 'session.open',
     summary: 'Open a session; its capability flags are those of the policy.',
@@ -49,7 +49,7 @@ const open = (desk: Desk) =>
     requires: [],
     audit: 'session.open',
     async load(read, _, { actor }) {
-      const policy = policyFor(desk, actor)
+      const policy = policyFor(ports, actor)
       const count = await read.count(Session, 'open', [policy.name])
       if (count >= policy.sessions)
         throw new Refusal('SESSIONS_FULL', `there are ${policy.sessions} sessions already`, {
@@ -85,7 +85,7 @@ const open = (desk: Desk) =>
             decidesAgain: true,
           },
         ],
-        output: { session_id: id, capabilities: flagsOf(policy, desk.tools()), protocol_version: PROTOCOL_VERSION },
+        output: { session_id: id, capabilities: flagsOf(policy, ports.tools()), protocol_version: PROTOCOL_VERSION },
       }
     },
     example: { given: 'empty', as: 'client', input: { client_name: 'example', client_version: '1.0.0' } },
@@ -101,11 +101,11 @@ const close = command({
   requires: [],
   audit: 'session.close',
   load: (read, { session_id }, { actor }) => openSession(read, session_id, actor),
-  decide: (session, _, { now }) => closed(session, 'closed', now),
+  decide: (session, _, { now }) => closeSession(session, 'closed', now),
   example: { given: 'session', as: 'client', input: ({ session_id }) => ({ session_id }) },
 })
 
-function closed(session: Session, reason: NonNullable<Session['reason']>, now: string) {
+function closeSession(session: Session, reason: NonNullable<Session['reason']>, now: string) {
   const next: Session = { ...session, state: 'closed', reason, closed_at: now }
   const detail = { session_id: session.id, policy: session.policy, reason }
   return { facts: [daemonFact('session.close', [image(Session, next)], { detail })], output: { ok: true } }
@@ -125,7 +125,7 @@ const end = command({
     if (session.state !== 'open') throw invalidSession()
     return session
   },
-  decide: (session, { reason }, { now }) => closed(session, reason, now),
+  decide: (session, { reason }, { now }) => closeSession(session, reason, now),
   example: { given: 'session', as: 'system', input: ({ session_id }) => ({ session_id, reason: 'idle' }) },
 })
 
@@ -141,7 +141,7 @@ const check = query({
   example: { given: 'session', as: 'client', input: ({ session_id }) => ({ session_id }) },
 })
 
-const state = (desk: Desk, name: 'daemon.start' | 'daemon.stop', running: 'running' | 'stopped') =>
+const state = (ports: DaemonPorts, name: 'daemon.start' | 'daemon.stop', running: 'running' | 'stopped') =>
   command({
     name,
     summary: `Record that the daemon ${running === 'running' ? 'starts' : 'stops'}. The daemon calls it.`,
@@ -154,7 +154,7 @@ const state = (desk: Desk, name: 'daemon.start' | 'daemon.stop', running: 'runni
     load: (read) => read.maybe(Daemon, DAEMON),
     decide: (_, { version, board }) => ({
       facts: [
-        daemonFact(name, [image(Daemon, { id: DAEMON, device_id: desk.device_id, state: running, version, board })], {
+        daemonFact(name, [image(Daemon, { id: DAEMON, device_id: ports.device_id, state: running, version, board })], {
           detail: { version, board },
         }),
       ],
@@ -163,7 +163,7 @@ const state = (desk: Desk, name: 'daemon.start' | 'daemon.stop', running: 'runni
     example: { given: 'empty', as: 'system', input: { version: '0.1.0', board: 'simulated' } },
   })
 
-const deny = (desk: Desk) =>
+const deny = (ports: DaemonPorts) =>
   command({
     name: 'denial.record',
     summary: 'Record that something was denied. The daemon calls it.',
@@ -185,7 +185,7 @@ const deny = (desk: Desk) =>
       facts: [
         daemonFact(
           'denied',
-          [image(Daemon, daemon ?? { id: DAEMON, device_id: desk.device_id, state: 'running', version: '', board: '' })],
+          [image(Daemon, daemon ?? { id: DAEMON, device_id: ports.device_id, state: 'running', version: '', board: '' })],
           {
             detail,
           },
@@ -196,7 +196,7 @@ const deny = (desk: Desk) =>
     example: { given: 'empty', as: 'system', input: { code: 'not_allowed', method: 'task.submit', policy: 'default' } },
   })
 
-const checkpoint = (desk: Desk) =>
+const checkpoint = (ports: DaemonPorts) =>
   command({
     name: 'audit.checkpoint',
     summary: 'Record a signed checkpoint of the audit. The daemon calls it.',
@@ -211,7 +211,7 @@ const checkpoint = (desk: Desk) =>
       facts: [
         daemonFact(
           'audit.checkpoint',
-          [image(Daemon, daemon ?? { id: DAEMON, device_id: desk.device_id, state: 'running', version: '', board: '' })],
+          [image(Daemon, daemon ?? { id: DAEMON, device_id: ports.device_id, state: 'running', version: '', board: '' })],
           {
             detail: { jws },
           },
@@ -222,13 +222,13 @@ const checkpoint = (desk: Desk) =>
     example: { given: 'empty', as: 'system', input: { jws: 'e30.e30.e30' } },
   })
 
-export const sessionOperations = (desk: Desk) => [
-  open(desk),
+export const sessionOperations = (ports: DaemonPorts) => [
+  open(ports),
   close,
   end,
   check,
-  state(desk, 'daemon.start', 'running'),
-  state(desk, 'daemon.stop', 'stopped'),
-  deny(desk),
-  checkpoint(desk),
+  state(ports, 'daemon.start', 'running'),
+  state(ports, 'daemon.stop', 'stopped'),
+  deny(ports),
+  checkpoint(ports),
 ]

@@ -7,7 +7,7 @@ import { command, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { daemonFact } from '../daemon/events.ts'
-import type { Desk } from '../daemon/desk.ts'
+import type { DaemonPorts } from '../daemon/ports.ts'
 import { allowsTool } from '../daemon/policy.ts'
 import { Id, Outcome, Plan, Session, Step, stepId, Task, type PlannedStep } from '../daemon/schema.ts'
 import { aboutTask, finishTask } from './task.ts'
@@ -29,27 +29,27 @@ const aboutStep = (task: Task, index: number, { tool, args_hash }: PlannedStep):
   args_hash,
 })
 
-const stopped = (code: string, message: string): Refusal => new Refusal('STOPPED', message, { code })
+const stoppedRefusal = (code: string, message: string): Refusal => new Refusal('STOPPED', message, { code })
 
 /** P23, P24: whatever has changed since the submission counts, and it is looked at here, under the lock. */
-async function startable(desk: Desk, read: Read, task_id: string, index: number): Promise<{ task: Task; planned: PlannedStep }> {
+async function startable(ports: DaemonPorts, read: Read, task_id: string, index: number): Promise<{ task: Task; planned: PlannedStep }> {
   const task = await read(Task, task_id)
   const planned = (await read(Plan, task_id)).steps[index]!
   const session = await read.raw(Session, task.session_id)
-  if (task.finished_at !== null || task.waiting) throw stopped('ended', 'the task does not run')
-  if (task.cancelling || session?.state !== 'open') throw stopped('cancelled', 'the task is cancelled')
-  const policy = desk.policyOf(task.principal)
-  const tool = desk.toolNamed(planned.tool)
-  if (!policy || !tool || !allowsTool(policy, tool)) throw stopped('denied', `the policy does not allow ${planned.tool} any more`)
+  if (task.finished_at !== null || task.waiting) throw stoppedRefusal('ended', 'the task does not run')
+  if (task.cancelling || session?.state !== 'open') throw stoppedRefusal('cancelled', 'the task is cancelled')
+  const policy = ports.policyOf(task.principal)
+  const tool = ports.toolNamed(planned.tool)
+  if (!policy || !tool || !allowsTool(policy, tool)) throw stoppedRefusal('denied', `the policy does not allow ${planned.tool} any more`)
   // A cap that was lowered since counts, an approval was for this very task.
   const cap = Math.min(task.cap, Math.max(policy.max_risk_level, policy.relax_to))
-  const { risk_level } = desk.targetOf(tool, planned.args)
+  const { risk_level } = ports.targetOf(tool, planned.args)
   if (risk_level > cap && (task.approval === null || !policy.approvals))
-    throw stopped('denied', `max_risk_level=${cap} < tool=${risk_level}`)
+    throw stoppedRefusal('denied', `max_risk_level=${cap} < tool=${risk_level}`)
   return { task, planned }
 }
 
-const start = (desk: Desk) =>
+const start = (ports: DaemonPorts) =>
   command({
     name: 'step.start',
     summary: 'Start a step under the lock of its resource, do it, and record its outcome. The daemon calls it.',
@@ -60,7 +60,7 @@ const start = (desk: Desk) =>
     requires: [],
     audit: 'task.step.start',
     effect: { port: 'device', conclude: 'hardware/step.finish' },
-    load: (read, { task_id, index }) => startable(desk, read, task_id, index),
+    load: (read, { task_id, index }) => startable(ports, read, task_id, index),
     decide({ task, planned }, { task_id, index }, { now }) {
       const { tool, args } = planned
       const step: Step = { id: stepId(task_id, index), task_id, index, tool, status: 'RUNNING', started_at: now, finished_at: null }
@@ -93,12 +93,12 @@ const finish = command({
   },
   decide({ step, task, planned }, { outcome = UNKNOWN }, { now }) {
     const { status, result, error, code, latency_ms } = outcome
-    const said = {
+    const results = {
       ...(result === undefined ? {} : { result }),
       ...(error === undefined ? {} : { error }),
       ...(code === undefined ? {} : { code }),
     }
-    const next: Step = { ...step, status, ...said, latency_ms, finished_at: now }
+    const next: Step = { ...step, status, ...results, latency_ms, finished_at: now }
     const failed = task.failed || status === 'FAILED'
     const detail = { ...aboutStep(task, step.index, planned), status, latency_ms, ...(code === undefined ? {} : { code }) }
     const isLast = step.index + 1 === task.steps
@@ -210,4 +210,4 @@ const restored = command({
   example: { given: 'submitted', as: 'system', refused: 'NOT_FOUND', input: { id: 'task_none/0' } },
 })
 
-export const stepOperations = (desk: Desk) => [start(desk), finish, fail, rollback, restored]
+export const stepOperations = (ports: DaemonPorts) => [start(ports), finish, fail, rollback, restored]

@@ -10,7 +10,7 @@ import type { Value } from '#kernel/log/store.ts'
 import { daemonFact } from '../daemon/events.ts'
 import { approvalFor } from '../daemon/approval.ts'
 import { argsHash } from '../daemon/audit-line.ts'
-import type { Desk, Understood } from '../daemon/desk.ts'
+import type { DaemonPorts, ParsedStep } from '../daemon/ports.ts'
 import { judgeSteps, type Judged } from '../daemon/judging.ts'
 import {
   Id,
@@ -34,7 +34,7 @@ const Given = t.Object({ receipt: t.Unknown(), request: t.Unknown() })
 
 type Submitting = Judged & { readonly policy: Policy; readonly isUsed: boolean }
 
-const submit = (desk: Desk) =>
+const submit = (ports: DaemonPorts) =>
   command({
     name: 'task.submit',
     summary: 'Submit an intent and its steps; all of them are checked before any of them runs.',
@@ -53,11 +53,11 @@ const submit = (desk: Desk) =>
     // W24: a client that repeats it after a lost connection has another session.
     besides: ['session_id'],
     // W45: arguments that no schema names belong to no tool.
-    understood: ({ task, ...rest }) => ({ ...rest, task: { ...task, steps: task.steps.map((step) => knownStep(desk, step)) } }),
+    understood: ({ task, ...rest }) => ({ ...rest, task: { ...task, steps: task.steps.map((step) => knownStep(ports, step)) } }),
     async load(read, { session_id, task, approval = null, wait_for_approval = false }, { actor, now }): Promise<Submitting> {
       await openSession(read, session_id, actor)
-      const policy = policyFor(desk, actor)
-      const found = await judgeSteps(desk, { session_id, policy, task, approval, waits: wait_for_approval, now })
+      const policy = policyFor(ports, actor)
+      const found = await judgeSteps(ports, { session_id, policy, task, approval, waits: wait_for_approval, now })
       const most = policy.queue + policy.concurrent
       if ((await read.count(Task, 'open', [policy.name])) >= most) throw full(policy)
       const isUsed = found.approval !== null && (await read.maybe(UsedApproval, found.approval.receipt_id)) !== null
@@ -65,10 +65,10 @@ const submit = (desk: Desk) =>
     },
     decide(state, { session_id, task, correlation_id = null }, { actor, now, newId, secret }) {
       const { policy, steps, cap, approval, asks, isUsed } = state
-      if (isUsed) throw used()
+      if (isUsed) throw approvalUsedRefusal()
       const id = newId('task')
       const planned = steps.map((step) => plannedStep(step, secret))
-      const made: Task = {
+      const created: Task = {
         id,
         session_id,
         policy: policy.name,
@@ -90,15 +90,15 @@ const submit = (desk: Desk) =>
         started_at: null,
         finished_at: null,
       }
-      const asked = asks === null ? [] : [image(Question, { id, body: asks as Value, request_id: null })]
+      const questions = asks === null ? [] : [image(Question, { id, body: asks as Value, request_id: null })]
       const detail = {
-        ...aboutTask(made),
+        ...aboutTask(created),
         steps: steps.map(({ tool }, i) => ({ tool: tool.name, args_hash: planned[i]!.args_hash })),
       }
       return {
         facts: [
-          daemonFact('task.submit', [image(Task, made), image(Plan, { id, steps: planned }), ...asked], { detail }),
-          ...(approval ? [usedBy(made, approval, now)] : []),
+          daemonFact('task.submit', [image(Task, created), image(Plan, { id, steps: planned }), ...questions], { detail }),
+          ...(approval ? [usedBy(created, approval, now)] : []),
         ],
         atMost: [
           {
@@ -124,8 +124,8 @@ const submit = (desk: Desk) =>
   })
 
 /** As it is where its tool does not know these arguments at all: such a submission is refused. */
-function knownStep(desk: Desk, { tool, args = {} }: SubmittedTask['steps'][number]): object {
-  const schema = desk.toolNamed(tool)?.params_schema
+function knownStep(ports: DaemonPorts, { tool, args = {} }: SubmittedTask['steps'][number]): object {
+  const schema = ports.toolNamed(tool)?.params_schema
   return { tool, args: schema && matches(schema, args) ? parse(schema, args) : args }
 }
 
@@ -134,9 +134,10 @@ const full = (policy: Policy): Refusal =>
     reason: `the policy ${policy.name} lets ${policy.queue} tasks wait`,
     limit: policy.queue,
   })
-const used = (): Refusal => new Refusal('APPROVAL_USED', 'the approval was used before', { reason: 'one approval covers one submission' })
+const approvalUsedRefusal = (): Refusal =>
+  new Refusal('APPROVAL_USED', 'the approval was used before', { reason: 'one approval covers one submission' })
 
-function plannedStep({ tool, args, risk_level, resource }: Understood, secret: () => string): PlannedStep {
+function plannedStep({ tool, args, risk_level, resource }: ParsedStep, secret: () => string): PlannedStep {
   const salt = secret()
   return { tool: tool.name, args, salt, args_hash: argsHash(salt, args), risk_level, resource }
 }
@@ -186,8 +187,8 @@ async function shownTask(read: Read, task: Task): Promise<ShownTask> {
     else break
   }
   const { id, status, code, intent, created_at, finished_at, approval } = task
-  const shown = { task_id: id, status, ...(code === null ? {} : { code }), intent, steps, created_at, finished_at }
-  return approval === null ? shown : { ...shown, approval: { receipt_id: approval.receipt_id, request_id: approval.request_id } }
+  const view = { task_id: id, status, ...(code === null ? {} : { code }), intent, steps, created_at, finished_at }
+  return approval === null ? view : { ...view, approval: { receipt_id: approval.receipt_id, request_id: approval.request_id } }
 }
 
 const OfTask = t.Object({ session_id: Id, task_id: NamedTask })
@@ -305,7 +306,7 @@ const finish = command({
   example: { given: 'submitted', as: 'system', input: ({ task_id }) => ({ task_id, status: 'CANCELLED' }) },
 })
 
-const approve = (desk: Desk) =>
+const approve = (ports: DaemonPorts) =>
   command({
     name: 'task.approve',
     summary: 'Take the answer that a waiting task was given. The daemon calls it.',
@@ -325,22 +326,22 @@ const approve = (desk: Desk) =>
     async load(read, { task_id, approval: given }, { now }) {
       const task = await read(Task, task_id)
       const plan = await read(Plan, task_id)
-      const policy = desk.policyOf(task.principal)
+      const policy = ports.policyOf(task.principal)
       if (!policy) throw new Refusal('APPROVAL_MISMATCH', 'the policy is gone')
       const steps = plan.steps.map(({ tool, args }) => {
-        const known = desk.toolNamed(tool)!
-        return { tool: known, args, ...desk.targetOf(known, args) }
+        const known = ports.toolNamed(tool)!
+        return { tool: known, args, ...ports.targetOf(known, args) }
       })
-      const approval = await approvalFor(desk, policy, steps, given, now)
+      const approval = await approvalFor(ports, policy, steps, given, now)
       return { task, approval, isUsed: (await read.maybe(UsedApproval, approval.receipt_id)) !== null }
     },
     decide({ task, approval, isUsed }, _, { now }) {
-      if (isUsed) throw used()
+      if (isUsed) throw approvalUsedRefusal()
       const { receipt_id, request_id, before } = approval
       const next: Task = { ...task, waiting: false, approval: { receipt_id, request_id, before: [...before] } }
-      const made = usedBy(task, approval, now)
+      const usedFact = usedBy(task, approval, now)
       return {
-        facts: [{ ...made, images: [...made.images, { doc: Task, id: next.id, after: next }] }],
+        facts: [{ ...usedFact, images: [...usedFact.images, { doc: Task, id: next.id, after: next }] }],
         output: { task_id: task.id },
       }
     },
@@ -352,7 +353,7 @@ const approve = (desk: Desk) =>
     },
   })
 
-const asked = command({
+const noteRequest = command({
   name: 'task.asked',
   summary: 'Remember which request asks people about a task; null: none does any more. The daemon calls it.',
   draft: 'W44: a waiting task that ends withdraws its request',
@@ -366,4 +367,4 @@ const asked = command({
   example: { given: 'submitted', as: 'system', refused: 'NOT_FOUND', input: ({ task_id }) => ({ task_id, request_id: null }) },
 })
 
-export const taskOperations = (desk: Desk) => [submit(desk), get, past, history, cancel, finish, approve(desk), asked]
+export const taskOperations = (ports: DaemonPorts) => [submit(ports), get, past, history, cancel, finish, approve(ports), noteRequest]

@@ -2,13 +2,13 @@
 import { anyone } from '#kernel/declare/access.ts'
 import { query } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import type { Desk } from '../daemon/desk.ts'
+import type { DaemonPorts } from '../daemon/ports.ts'
 import { allowsTool } from '../daemon/policy.ts'
 import { Id } from '../daemon/schema.ts'
 import { shownTool } from '../daemon/tools.ts'
 import { openSession, policyFor } from './session.ts'
 
-const list = (desk: Desk) =>
+const list = (ports: DaemonPorts) =>
   query({
     name: 'tool.list',
     summary: 'List the tools that the policy of the session allows.',
@@ -18,10 +18,10 @@ const list = (desk: Desk) =>
     callers: [anyone],
     async load(read, { session_id }, { actor }) {
       await openSession(read, session_id, actor)
-      return policyFor(desk, actor)
+      return policyFor(ports, actor)
     },
-    view: (policy) => ({ tools: [...desk.tools()].filter((tool) => allowsTool(policy, tool)).map(shownTool) }),
+    view: (policy) => ({ tools: [...ports.tools()].filter((tool) => allowsTool(policy, tool)).map(shownTool) }),
     example: { given: 'session', as: 'client', input: ({ session_id }) => ({ session_id }) },
   })
 
-export const toolOperations = (desk: Desk) => [list(desk)]
+export const toolOperations = (ports: DaemonPorts) => [list(ports)]
