@@ -2,7 +2,7 @@
 // refused with RECORD_CHANGED and named, while servers run and at their start, on both stores. Earlier releases wrote no seals: their folders and
 // databases are sealed when they are opened.
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test, type TestContext } from 'node:test'
@@ -105,6 +105,21 @@ describe('a data folder', () => {
     assert.equal((await healthOf((await running(t, whole)).port))['record.anchor'], 'kept')
   })
 
+  test('accepting a restored record is for one store: the data folder, or with COUNTERSIGN_DATABASE the database', async (t) => {
+    const folder = made.copy()
+    const [own, shared] = [join(folder, 'anchor.json'), join(folder, 'anchor.postgres.json')]
+    cpSync(own, shared)
+    const isAccepted = (file: string): boolean => JSON.parse(readFileSync(file, 'utf8')).accepted === true
+    const accept = (env: Record<string, string>) => inProcess({ home: dataFolder(t), env }).run(['audit', 'accept', '--data', folder])
+    const first = await accept({})
+    assert.match(first.out, /next start on the data folder .*\n.*set COUNTERSIGN_DATABASE to accept the record of the database/)
+    assert.deepEqual([isAccepted(own), isAccepted(shared)], [true, false])
+    assert.match((await accept({ COUNTERSIGN_DATABASE: 'postgres://127.0.0.1/x' })).out, /next start on the database /)
+    assert.deepEqual([isAccepted(own), isAccepted(shared)], [true, true])
+    rmSync(shared)
+    assert.notEqual((await accept({ COUNTERSIGN_DATABASE: 'postgres://127.0.0.1/x' })).code, 0)
+  })
+
   test('tables that are put back under a running server: whatever is read anew is refused', async (t) => {
     const [folder, old] = [made.copy(), made.copy()]
     const { call, port } = await running(t, folder)
@@ -163,10 +178,27 @@ describe('a data folder', () => {
     rmSync(join(folder, 'keys/server.key'))
     assert.match(await said(t, folder), /server.key is missing/)
     assert.equal((await inProcess({ home: dataFolder(t), env: {} }).run(['receipt', 'rotate', '--lost', '--data', folder])).code, 0)
+    const readOnly = await runToEnd(t, ['--port', '0', '--data', folder, '--read-only'])
+    assert.deepEqual([readOnly.code, /server.key was replaced, .*: start once without --read-only/.test(readOnly.stderr)], [1, true])
     const { call, end } = await running(t, folder)
     assert.equal((await call(made.alice, 'identity/me.get', {})).status, 200)
     await end()
     assert.equal(await foundIn(folder), '')
+    assert.equal(existsSync(join(folder, 'keys/replaced')), false)
+    await running(t, folder)
+  })
+
+  test('a new server key stays a new one until the anchor names it, whenever a start is cut off', async (t) => {
+    const folder = made.copy()
+    rmSync(join(folder, 'keys/server.key'))
+    assert.equal((await inProcess({ home: dataFolder(t), env: {} }).run(['receipt', 'rotate', '--lost', '--data', folder])).code, 0)
+    // As if the process had died before its first anchor: a folder in the place of the file that is written.
+    mkdirSync(join(folder, 'anchor.json.new'))
+    await (await running(t, folder)).end('SIGKILL')
+    rmdirSync(join(folder, 'anchor.json.new'))
+    const { end } = await running(t, folder)
+    await end()
+    assert.equal(existsSync(join(folder, 'keys/replaced')), false)
   })
 })
 
@@ -252,11 +284,9 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     const { url } = servers
     const unseal = `DROP TABLE countersign.seals; ALTER TABLE countersign.head DROP COLUMN seal;
       ALTER TABLE countersign.sealed_groups RENAME TO groups; DELETE FROM countersign.migrations WHERE n = 5`
+    const gone = /RECORD_CHANGED: .*seals: they are gone, and this installation has sealed its record before/
     await inPostgres(url, unseal)
-    assert.match(
-      await said(t, url, dataFolder(t)),
-      /RECORD_CHANGED: .*seals: they are gone, and this installation has sealed its record before/,
-    )
+    assert.match(await said(t, url, dataFolder(t)), gone)
     // As the release before left it: its server key says nothing of seals.
     await inPostgres(url, unseal)
     const query = (async (_: string, text: string, values: unknown[]) =>
@@ -264,6 +294,12 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     const values = wrappedValues(query, Buffer.from(SECRET, 'base64url'))
     const { text, version } = (await values.read('server key'))!
     assert.ok(await values.write('server key', text.replace(' sealed', ''), version))
+    // The mark went with the seals; the anchor did not, and nothing is sealed on its folder's behalf.
+    assert.match(await said(t, url, a.data), gone)
+    assert.deepEqual(await inPostgres(url, 'SELECT 1 FROM countersign.seals'), [])
+    const cli = inProcess({ home: dataFolder(t), env: envOf(url) })
+    assert.match((await cli.run(['admin-key', '--data', a.data])).err, gone)
+    assert.deepEqual(await inPostgres(url, 'SELECT 1 FROM countersign.seals'), [])
     const data = dataFolder(t)
     const [one, two] = await Promise.all([servers.add('node-5', { data }), servers.add('node-6')])
     for (const node of [one, two]) assert.equal((await node.call(alice, 'identity/me.get')).status, 200)
@@ -271,5 +307,18 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     const { body } = await one.call(servers.adminKey, 'collaboration/audit.verify', { project_id: 'system' })
     assert.equal(body.valid, true)
     assert.match((await values.read('server key'))!.text, / sealed$/)
+  })
+
+  test('a server that has committed nothing knows the seal of its anchor: tables that are put back then answer nothing', async (t) => {
+    const servers = await startServers(t, 1)
+    const [a] = servers.nodes as [Node]
+    const { alice } = await enroll(a.port, servers.adminKey)
+    await copyTables(servers.url)
+    assert.equal((await a.call(alice, 'collaboration/task.create', { spec: { goal: 'Forgotten' } })).status, 200)
+    await a.end()
+    const reader = await servers.add('node-2', { data: a.data, args: ['--read-only'] })
+    assert.equal((await reader.call(alice, 'identity/me.get')).status, 200)
+    await putTablesBack(servers.url)
+    isRefused(await reader.call(alice, 'identity/me.get'))
   })
 })

@@ -365,8 +365,39 @@ describe('migrations', { skip: isPostgresOff }, () => {
     assert.deepEqual(await entries(), wanted)
   })
 
+  test('a server of the release before that waits for its turn comes in between no two steps', async (t) => {
+    const url = await databaseFor(t)
+    await migrate(url, steps.slice(0, 3))
+    const connected = async (name: string): Promise<pg.Client> => {
+      const client = new pg.Client({ connectionString: url, application_name: name })
+      client.on('error', () => undefined)
+      await client.connect()
+      await client.query('SET search_path = countersign')
+      return client
+    }
+    const waiting = async (name: string): Promise<void> => {
+      const text = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = $1`
+      while ((await inDatabase(url, text, [name])).length === 0) await setImmediate()
+    }
+    const [first, old] = [await connected('first'), await connected('old')]
+    await first.query('BEGIN; SELECT 1 FROM head FOR UPDATE')
+    const migrated = migrate(url)
+    await waiting('countersign migrations')
+    const written = old.query(
+      `BEGIN; SELECT 1 FROM head FOR UPDATE; INSERT INTO entries VALUES ('in the older order'); INSERT INTO groups VALUES (1, 'a', 'a', now(), ''); COMMIT`,
+    )
+    written.catch(() => undefined)
+    await waiting('old')
+    await first.query('COMMIT')
+    await migrated
+    await assert.rejects(written, /relation "groups" does not exist/)
+    assert.deepEqual(await inDatabase(url, 'SELECT entry FROM countersign.entries'), [])
+    await Promise.all([first.end(), old.end()])
+  })
+
   test('a step that fails leaves nothing, and is done by the next start', async (t) => {
     const url = await databaseFor(t)
+    await migrate(url)
     await assert.rejects(migrate(url, [...steps, 'CREATE TABLE extra (n bigint); SELECT 1 / 0']), /division by zero/)
     const [row] = await inDatabase(url, `SELECT to_regclass('countersign.extra') AS extra, max(n) AS n FROM countersign.migrations`)
     assert.deepEqual([row!['extra'], Number(row!['n'])], [null, steps.length])

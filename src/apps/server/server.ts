@@ -53,7 +53,7 @@ import { markIn, quietBy, withoutWrites, type MoveMark, type Quiet } from './fol
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
-import { namesOf, replacedIn, SERVER_KEY, watchKeys, type Keys } from './folder/key-files.ts'
+import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys, type Keys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
 import { createSessions, type Sessions } from './identity/authenticator.ts'
 import { nodeLines } from './database/figures.ts'
@@ -222,7 +222,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (!quiet) await storage.settingUp(() => setUpChecked(starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
   if (checked.accepted && !checked.difference && !quiet)
     await kernel.call('identity/record.accept', { seen: checked.accepted.position, restored: store.sealed().position }, SYSTEM)
-  if (!checked.difference && !quiet) workers.push(keepAnchor(store, anchor, serverKey, clock, log))
+  if (!checked.difference && !quiet) {
+    // A new server key counts as one until the anchor names it: a start in between would miss the seals of the key before.
+    const first = (): void => settleReplaced(folder.keys)
+    workers.push(keepAnchor(store, anchor, serverKey, { clock, log, first }))
+  }
   const installation = await installationOf(store)
   self.issuer = `${publicOrigin(config, config.port)}#${installation}`
   if (!quiet) {

@@ -66,8 +66,13 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
   // Before there is a database: one that was ever written has keys beside it.
   const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const retags = replacedIn(folder.keys).includes(SERVER_KEY)
-  const isAccepted = retags || (await anchorIn(folder.path).read())?.accepted === true
-  const tags = { tag: taggerOf(keys.server), retags, wasSealed: wasSealed(folder.keys) && !isAccepted }
+  if (retags && config.readOnly)
+    throw new StartError(
+      `${folder.keys}/${SERVER_KEY} was replaced, and the record must be sealed again under the new key: start once without --read-only`,
+    )
+  const anchor = await anchorIn(folder.path).read()
+  const isAccepted = retags || anchor?.accepted === true
+  const tags = { tag: taggerOf(keys.server), retags, wasSealed: (wasSealed(folder.keys) || anchor !== null) && !isAccepted }
   const store = openStore(folder, config, { fatal: onFatal, found: findings.add, amiss: folder.lock.amiss, ...tags }, log)
   folder.lock.keep([folder.database, `${folder.database}-wal`], log)
   try {

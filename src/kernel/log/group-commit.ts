@@ -397,6 +397,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     isSeal: isValid,
     sealFaults: async (facts) => seals.faults(facts),
     sealed: seals.proven,
+    prove: seals.proved,
     recheck: seals.recheck,
     seek: backend.seek,
     place(key) {

@@ -162,6 +162,8 @@ export interface Store {
   sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
   /** The last seal that cannot be lost any more: a commit of this process rests on it. */
   sealed(): Tip
+  /** Takes a seal for one that cannot be lost: it is named outside of the database, and the stored record has it. */
+  prove(tip: Tip): void
   /** How the stored record does not follow from what this process knows to be sealed; null: it does. */
   recheck(): Promise<string | null>
   /** The first seq of a scope whose time is not before `at`; one past the last when there is none. */

@@ -103,14 +103,34 @@ export async function migrate(
       await client.query(`CREATE TABLE IF NOT EXISTS ${SCHEMA}.migrations (n bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())`)
     }
     await client.query(`SET search_path = ${SCHEMA}`)
-    for (const [i, step] of all.entries()) {
-      if (i < noted) continue
-      await client.query(`BEGIN; ${step}; INSERT INTO migrations (n) VALUES (${i + 1}); COMMIT`)
-    }
+    await runSteps(client, all, noted)
   } finally {
     await client.end()
   }
 }
+
+/**
+ * Runs all missing steps in one transaction that locks writers out. A server of the previous release that wrote between two steps would
+ * undo what the first of them rewrote. The tables are locked first: a session that waits for a row holds its table, and would deadlock.
+ */
+async function runSteps(client: pg.Client, all: readonly string[], noted: number): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT name FROM unnest(ARRAY['head', 'groups', 'sealed_groups']) AS name WHERE to_regclass(name) IS NOT NULL`,
+  )
+  const lock = rows.length === 0 ? '' : `LOCK TABLE ${rows.map(({ name }) => name).join(', ')} IN ACCESS EXCLUSIVE MODE;`
+  const missing = all.slice(noted).map((step, i) => `${step}; INSERT INTO migrations (n) VALUES (${noted + i + 1});`)
+  for (let attempt = 1; ; attempt++)
+    try {
+      await client.query(`BEGIN; ${lock} ${missing.join('\n')} COMMIT`)
+      return
+    } catch (error) {
+      await client.query('ROLLBACK')
+      // Readers take the same tables in another order.
+      if ((error as { code?: string }).code !== DEADLOCK || attempt === ATTEMPTS_MAX) throw error
+    }
+}
+const DEADLOCK = '40P01'
+const ATTEMPTS_MAX = 5
 
 /** For a server that changes nothing. */
 export async function refuseUnmigrated(url: string, signal?: AbortSignal): Promise<void> {

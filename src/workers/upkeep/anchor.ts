@@ -12,12 +12,20 @@ export type AnchorKeeping = {
 
 const WRITE_MS = 5_000
 
-export function keepAnchor(store: Store, file: AnchorKeeping, key: string, clock: Clock, log: WorkerLog): Worker {
+type Options = {
+  readonly clock: Clock
+  readonly log: WorkerLog
+  /** Called when it was written for the first time. */
+  first(): void
+}
+
+export function keepAnchor(store: Store, file: AnchorKeeping, key: string, { clock, log, first }: Options): Worker {
   let written = ''
   async function write(): Promise<void> {
     const { position, tag } = store.sealed()
     if (position === 0 || tag === written) return
     await file.write({ key, position, tag })
+    if (written === '') first()
     written = tag
   }
   const loop = runLoop({

@@ -236,24 +236,29 @@ export const acceptSpec = spec(
       const { lockFolder } = await import('../../server/folder/folder-lock.ts')
       const free = orRefused(() => lockFolder(folder, `a server uses ${folder}: stop it first`))
       try {
-        const files = [anchorIn(folder), sharedAnchorIn(folder)]
-        const anchors = await Promise.all(files.map(async (file) => ({ file, anchor: await file.read() })))
-        const found = anchors.flatMap(({ file, anchor }) => (anchor ? [{ file, anchor }] : []))
-        if (found.length === 0)
+        const [own, shared] = [anchorIn(folder), sharedAnchorIn(folder)]
+        const { COUNTERSIGN_DATABASE, COUNTERSIGN_DATABASE_FILE } = io.env
+        const isOfDatabase = Boolean(COUNTERSIGN_DATABASE || COUNTERSIGN_DATABASE_FILE) || (await own.read()) === null
+        const file = isOfDatabase ? shared : own
+        const anchor = await file.read()
+        if (anchor === null)
           throw new CliError(
             exits.refused,
             'NO_ANCHOR',
             `there is no anchor in ${folder}, so there is nothing to accept`,
             '--data names the folder that the server uses; without an anchor it starts',
           )
-        for (const { file, anchor } of found) await file.write({ ...anchor, accepted: true })
+        await file.write({ ...anchor, accepted: true })
         // It names facts that the restored record may not have. Without it everything is verified again.
-        rmSync(markerIn(folder), { force: true })
-        const seen = Math.max(...found.map(({ anchor }) => anchor.position))
-        if (context.json) return writeJson(context, { data: folder, seen })
+        if (!isOfDatabase) rmSync(markerIn(folder), { force: true })
+        const seen = anchor.position
+        if (context.json) return writeJson(context, { data: folder, store: isOfDatabase ? 'postgres' : 'sqlite', seen })
+        const store = isOfDatabase ? 'the database' : 'the data folder'
         io.out.write(
-          `${paint('green', '✔')} the next start takes the record as it is, and writes on it that position ${seen} had been seen\n`,
+          `${paint('green', '✔')} the next start on ${store} takes the record as it is, and writes on it that position ${seen} had been seen\n`,
         )
+        if (!isOfDatabase && (await shared.read()) !== null)
+          io.out.write('set COUNTERSIGN_DATABASE to accept the record of the database that this data folder was used with\n')
       } finally {
         free()
       }

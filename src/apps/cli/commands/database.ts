@@ -92,11 +92,15 @@ const adminKey = spec('admin-key', 'Make a new admin key of a shared database an
       const { protocols } = await import('#protocols/index.ts')
       const { createNotary, taggerOf } = await import('#workers/keys/notary.ts')
       const { openSharedKeys, sealShared } = await import('../../server/database/shared-keys.ts')
+      const { sharedAnchorIn } = await import('../../server/folder/anchor.ts')
       const { issueAdminKey, revokeAdminKeys } = await import('../../server/folder/first-start.ts')
       const { makeFolder } = await import('../../server/folder/data-folder.ts')
       const keys = await openSharedKeys(values, settings.secret.name, { now: realClock.now, entropy: realEntropy })
       useTag(taggerOf(keys.server))
-      await sealShared(settings.url, values)
+      await sealShared(settings.url, values, async () => ({
+        isForced: false,
+        anchor: await sharedAnchorIn(dataFolder(io, globals)).read(),
+      }))
       const notary = createNotary(keys.server, keys.ring, () => '')
       const clock = { now: realClock.now, entropy: realEntropy }
       const kernel = createKernel({ store, protocols, contracts, directory, people, notary, ...clock, asksPerMinute: null })

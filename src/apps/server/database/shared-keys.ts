@@ -7,6 +7,7 @@ import { newRing, ringFrom, rotateRing, type KeyRing } from '#workers/keys/key-r
 import { taggerOf } from '#workers/keys/notary.ts'
 import { newPushRing, pushRingFrom, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
 import type { MarkerFile } from '#workers/upkeep/record-verifier.ts'
+import type { Anchor } from '../folder/anchor.ts'
 import { markerFrom, textOfMarker } from '../folder/data-folder.ts'
 import { SERVER_KEY_BYTES, type KeyMaker, type Keys } from '../folder/key-files.ts'
 import { textOfPushRing } from '../folder/push-key-file.ts'
@@ -25,8 +26,8 @@ const SEALED = ' sealed'
 export const sealedKeyText = (key: string): string => (key.endsWith(SEALED) ? key : key + SEALED)
 export const serverKeyIn = (text: string): string => text.replace(SEALED, '')
 
-/** The operator's wish: to seal although something differs, or although this installation has sealed its record before. */
-export type SealWish = { readonly isForced: boolean; readonly isAccepted: boolean }
+/** `isForced`: the operator wants a start although something differs. `anchor`: null where this folder has none. */
+export type SealWish = { readonly isForced: boolean; readonly anchor: Anchor | null }
 
 /**
  * Seals a record that was written before there were seals. To be called before anything is read from the record or written to it.
@@ -35,7 +36,7 @@ export type SealWish = { readonly isForced: boolean; readonly isAccepted: boolea
 export async function sealShared(
   url: string,
   values: WrappedValues,
-  wish: () => Promise<SealWish> = () => Promise.resolve({ isForced: false, isAccepted: false }),
+  wish: () => Promise<SealWish> = () => Promise.resolve({ isForced: false, anchor: null }),
   signal?: AbortSignal,
 ): Promise<readonly Found[]> {
   const found = await values.read(SERVER_KEY_NAME)
@@ -44,14 +45,15 @@ export async function sealShared(
   const wasSealed = found.text.endsWith(SEALED)
   let isForced = false
   const differences = await sealDatabase(url, signal, async () => {
-    const wished = await wish()
+    const { anchor, ...wished } = await wish()
     isForced = wished.isForced
-    return { tag, isForced, wasSealed: wasSealed && !wished.isAccepted }
+    // The mark is in the database and can be put back together with it. An anchor names a seal that was there.
+    return { tag, isForced, wasSealed: (wasSealed || anchor !== null) && anchor?.accepted !== true }
   })
   const [first] = differences
   if (first && !isForced)
     throw new StartError(
-      `RECORD_CHANGED: the record in the database was not sealed: ${first.what}: ${first.how}. Restore a backup, or look at it with --skip-verify`,
+      `RECORD_CHANGED: the record in the database was not sealed: ${first.what}: ${first.how}. Restore a backup, or look at it with --skip-verify. If you restored a backup from before there were seals, run \`countersign audit accept\` with this data folder, and start again`,
     )
   // Another server may have been faster.
   if (!wasSealed) await values.write(SERVER_KEY_NAME, sealedKeyText(found.text), found.version)

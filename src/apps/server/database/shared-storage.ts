@@ -64,7 +64,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
     tag = taggerOf(keys.server)
     const wish = async (): Promise<SealWish> => ({
       isForced: parts.config.skipVerify,
-      isAccepted: (await sharedAnchorIn(parts.folder.path).read())?.accepted === true,
+      anchor: await sharedAnchorIn(parts.folder.path).read(),
     })
     // A record without seals is sealed by a server that may write.
     for (const difference of parts.config.readOnly ? [] : await orStartError(() => sealShared(settings.url, values, wish, signal)))

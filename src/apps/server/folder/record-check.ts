@@ -12,7 +12,7 @@ import { NOTHING_VERIFIED, verifyNow, type Checked } from '#workers/upkeep/recor
 import type { Config } from '../settings/config.ts'
 import { differenceFromAnchor, type Anchor, type AnchorFile } from './anchor.ts'
 import type { DataFolder } from './data-folder.ts'
-import { keyDifferences, namesOf, replacedIn, settleReplaced, type Keys } from './key-files.ts'
+import { keyDifferences, namesOf, replacedIn, type Keys } from './key-files.ts'
 import { StartError } from '../start-error.ts'
 import type { Logger } from '../log.ts'
 
@@ -60,13 +60,12 @@ type Starting = {
 
 /** Sets up once the keys are known to be those of the record, and records their names. */
 export async function setUpChecked(
-  { folder, config, findings, log }: Starting,
+  { config, findings, log }: Pick<Starting, 'config' | 'findings' | 'log'>,
   setsUp: () => Promise<void>,
   recordsKeys: () => Promise<unknown>,
 ): Promise<void> {
   await orDamaged(config, log, setsUp)
   if (findings.all().every(({ what }) => !what.startsWith('keys/'))) await orDamaged(config, log, recordsKeys)
-  settleReplaced(folder.keys)
 }
 
 export type CheckedRecord = Checked & {
@@ -96,9 +95,11 @@ export async function checkRecord(
   const known = found === null || found.accepted || folder.isNewKey ? null : found
   const isFirst = (await store.position()) === 0 && from.position === 0
   const anchor = found !== null || isFirst || (!store.isShared && from.position > 0) ? 'kept' : 'none'
+  const putBack = known && (await differenceFromAnchor(store, known, folder.serverKey))
+  // From here on a record without this seal answers nothing, before the first commit of this server as well.
+  if (known && !putBack) store.prove({ position: known.position, tag: known.tag })
   const checked = await verifyNow(store, from, clock, signal)
   const { marker } = checked
-  const putBack = known && (await differenceFromAnchor(store, known, folder.serverKey))
   const difference = putBack ?? checked.difference
   const rest = { marker, difference, anchor, accepted: found?.accepted ? found : null } as const
   // Without it the same facts are verified again at the next start, and that is all.
