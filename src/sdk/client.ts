@@ -20,6 +20,11 @@ type OutOf<Op> = Op extends { readonly output: infer O } ? O : never
 export type Input<N extends CallName | StreamName> = InOf<Named<N>>
 export type Output<N extends CallName | StreamName> = OutOf<Named<N>>
 
+type KeysOf<U> = U extends unknown ? keyof U : never
+type ValueOf<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never
+/** Every field of every member of a union, for code that reads whichever there are. A member can be assigned to it. */
+export type AnyField<U> = { readonly [K in KeysOf<U>]?: ValueOf<U, K> }
+
 /** An input whose fields are all optional may be left out. */
 type Method<Op> =
   object extends InOf<Op>

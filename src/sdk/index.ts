@@ -3,6 +3,7 @@ export {
   createClient,
   deliver,
   each,
+  type AnyField,
   type CallName,
   type Client,
   type ClientOptions,

@@ -123,7 +123,7 @@ describe('what an agent writes stays text', () => {
     await looked(page, '/tasks', 'tasks')
     await looked(page, '/agents', 'agents')
     await stage.call('maya', 'collaboration/checkpoint.resolve', {
-      checkpoint_id: asked[0].request_id.replace('hxp_', 'ckpt_'),
+      checkpoint_id: asked[0].checkpoint_id,
       action: 'approve',
     })
     await stage.call('robin', 'collaboration/artifact.commit', {

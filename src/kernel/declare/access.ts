@@ -56,8 +56,9 @@ export type Subject = {
   /** They own this installation. */
   readonly isChief: boolean
   /** The public key (a JWK) that secrets for an agent are sealed to; null: there is none. */
-  readonly sealKey: Value | null
+  readonly sealKey: SealKey | null
 }
+export type SealKey = { readonly kty: string; readonly crv: string; readonly x: string; readonly kid?: string }
 
 /** Which people are looked for: a few active ones of a project, its owners, those of the installation, or present substitutes of somebody there. */
 export type PeopleSought =

@@ -77,10 +77,16 @@ const Labels = t.Array(text(limits.labelCharsMax))
  * A question of another protocol, in the words of HXP: longer than HXP itself takes, and with ids for its options (`option_ids`, in the
  * order of the options).
  */
-export const MirroredPayload = t.Union([
-  t.Object({ question: text(limits.promptCharsMax), options: Labels, option_ids: t.Optional(Labels), context: Evidence, details: Details }),
-  t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
-  t.Object({
+export const mirrored = {
+  DECIDE: t.Object({
+    question: text(limits.promptCharsMax),
+    options: Labels,
+    option_ids: t.Optional(Labels),
+    context: Evidence,
+    details: Details,
+  }),
+  APPROVE: t.Object({ item: text(limits.promptCharsMax), context: Evidence, details: t.Object({}, { additionalProperties: true }) }),
+  PROVIDE: t.Object({
     prompt: text(limits.promptCharsMax),
     input_type: either('text', 'selection'),
     validation: t.Optional(t.Object({ allowed_values: t.Optional(Labels), max: t.Optional(t.Integer()) })),
@@ -88,7 +94,8 @@ export const MirroredPayload = t.Union([
     context: Evidence,
     details: Details,
   }),
-])
+}
+export const MirroredPayload = t.Union([mirrored.DECIDE, mirrored.APPROVE, mirrored.PROVIDE])
 export type MirroredPayload = Static<typeof MirroredPayload>
 export const Reviewed = t.Object({ artifact_id: Id, version: text(40) })
 

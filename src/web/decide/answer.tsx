@@ -34,7 +34,7 @@ function OptionRisk({ item, option }: { readonly item: Item; readonly option: st
 }
 
 function Options({ item, value, choose }: { readonly item: Item; readonly value: string; choose(option: string): void }) {
-  const { options, default_option } = item.card.payload
+  const { options = [], default_option } = item.card.payload
   const name = useId()
   useCommands(
     options

@@ -12,7 +12,6 @@ import type { Item } from '../server/types.ts'
 import { isOffered } from '../tasks/agents.ts'
 import { dropRow } from '../inbox/data.ts'
 import { useRequest } from '../item/receipt.tsx'
-import { checkpointOf } from './send.ts'
 
 type Props = { readonly item: Item; close(): void; done(): void }
 type ActProps = Props & {
@@ -110,9 +109,9 @@ export function Reassign(props: Props) {
 export function HandOver({ item, close }: Omit<Props, 'done'>) {
   const [to, setTo] = useState('')
   const agents = (useAgents().data ?? []).filter((one) => isOffered(one, item.project.id) && one.id !== item.agent.id)
-  const { request_id, digest } = item
+  const { checkpoint_id, digest } = item
   const act = (): Promise<unknown> =>
-    call('collaboration/checkpoint.resolve', { checkpoint_id: checkpointOf(request_id), action: 'reassign', reassign_to: to, digest })
+    call('collaboration/checkpoint.resolve', { checkpoint_id: checkpoint_id!, action: 'reassign', reassign_to: to, digest })
   return (
     <Act
       item={item}

@@ -9,19 +9,12 @@ import { call, queries, serverNow } from '../server/client.ts'
 import { wordsFor } from '../server/errors.ts'
 import type { Item } from '../server/types.ts'
 
-type Preview = {
-  readonly would_answer: number
-  readonly approved: number
-  readonly rejected: number
-  readonly items: readonly { readonly request_id: string; readonly title: string; readonly result: unknown; readonly at: string }[]
-}
 const DAYS = 30
 
 export function GrantPreview({ task_id, scope }: { readonly task_id: string; readonly scope: string }) {
   const preview = useQuery({
     queryKey: ['grant-preview', task_id, scope],
-    queryFn: async () =>
-      (await call('collaboration/grant.preview' as never, { task_id, scope, days: DAYS } as never)) as unknown as Preview,
+    queryFn: () => call('collaboration/grant.preview', { task_id, scope, days: DAYS }),
     enabled: scope.trim() !== '',
     retry: false,
   })

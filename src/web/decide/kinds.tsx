@@ -72,7 +72,7 @@ const yesDrafts = ({ request_id }: Item): string[] => [`comment/${request_id}`]
 const rejectWords = ({ reject_ends_task }: Item): string => (reject_ends_task ? 'Reject and end the task' : 'Reject')
 
 function ReviewKind({ item, isShown, isCommenting, isEditing: _, ...rest }: KindProps) {
-  const { options } = item.card.payload
+  const { options = [] } = item.card.payload
   return (
     <>
       <NotSent item={item} />

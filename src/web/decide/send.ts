@@ -42,7 +42,6 @@ export function decline(item: Item, reason: string): void {
 }
 
 type Approval = Omit<Input<'collaboration/checkpoint.resolve'>, 'checkpoint_id' | 'action'>
-export const checkpointOf = (request_id: string): string => `ckpt_${request_id.slice(request_id.indexOf('_') + 1)}`
 
 /** An approval of a checkpoint in part or with changes; its receipt is that of the item that stands for it. */
 export function approveCheckpoint(item: Item, approval: Approval, drafts: readonly string[] = []): void {
@@ -52,8 +51,7 @@ export function approveCheckpoint(item: Item, approval: Approval, drafts: readon
     digest: item.digest,
     verb: 'Approving',
     async send() {
-      const { request_id, digest } = item
-      const checkpoint_id = checkpointOf(request_id)
+      const { request_id, digest, checkpoint_id } = item
       const input = { checkpoint_id, action: 'approve', digest, ...approval } as Input<'collaboration/checkpoint.resolve'>
       await call('collaboration/checkpoint.resolve', input)
       return (await call('execution/request.get', { request_id })).receipt ?? null

@@ -5,7 +5,7 @@ import { useQuery } from '@tanstack/react-query'
 import { call, queries } from '../server/client.ts'
 import { onLive, onNews, type News } from '../server/live.ts'
 import type { Item, Row } from '../server/types.ts'
-import { isIn, queryOf, searchOf, type Filters } from './query.ts'
+import { isIn, queryOf, searchOf, type Filters, type Tab } from './query.ts'
 
 export type Rows = {
   readonly rows: readonly Row[]
@@ -49,7 +49,7 @@ function createRows(filters: Filters): Store {
       const order = filters.tab === 'done' || filters.tab === 'snoozed' ? {} : { order: 'urgency' as const }
       const input = { ...queryOf(filters), ...order, view: 'row' as const, limit: PAGE, ...(at === null ? {} : { cursor: at }) }
       const page = await call('execution/inbox.list', input)
-      rows.push(...(page.items as unknown as Row[]).filter((row) => isIn(filters.tab, row)))
+      rows.push(...page.items.filter((row) => isIn(filters.tab, row)))
       at = page.next_cursor
       if (at === null || rows.length >= PAGE / 2) break
     }
@@ -200,35 +200,15 @@ export function useRows(filters: Filters): Rows & Pick<Store, 'more' | 'load'> {
   return { ...rows, more: useCallback(() => store.more(), [store]), load: useCallback(() => store.load(), [store]) }
 }
 
-type Counts = {
-  readonly open: number
-  readonly pool: number
-  readonly no_decider: number
-  readonly snoozed: number
-  readonly unassigned?: number
-  readonly groups?: readonly { readonly group: string; readonly open: number }[]
-  readonly acting_for: readonly { readonly open: number }[]
-}
-export type Counted = {
-  readonly mine: number
-  readonly unassigned: number
-  readonly groups: number
-  readonly all: number
-  readonly snoozed: number
-}
+export type Counted = Readonly<Record<Exclude<Tab, 'done'>, number>>
+const sumOf = (counts: readonly { readonly open: number }[]): number => counts.reduce((sum, { open }) => sum + open, 0)
 export const useCounts = () =>
   useQuery({
     queryKey: ['inbox-count'],
     async queryFn(): Promise<Counted> {
-      const counts = (await call('execution/inbox.count', {})) as Counts
-      const standingIn = counts.acting_for.reduce((sum, { open }) => sum + open, 0)
-      return {
-        mine: counts.open - counts.pool - counts.no_decider + standingIn,
-        unassigned: counts.unassigned ?? counts.pool,
-        groups: counts.groups?.reduce((sum, { open }) => sum + open, 0) ?? 0,
-        all: counts.open + standingIn,
-        snoozed: counts.snoozed,
-      }
+      const { open, pool, no_decider, unassigned, groups, snoozed, acting_for } = await call('execution/inbox.count', {})
+      const standingIn = sumOf(acting_for)
+      return { yours: open - pool - no_decider + standingIn, unassigned, groups: sumOf(groups), all: open + standingIn, snoozed }
     },
   })
 
@@ -236,7 +216,7 @@ const itemQuery = (request_id: string) => ({
   queryKey: ['item', request_id],
   async queryFn() {
     const { item, thread = [], votes = [], seal_key } = await call('execution/inbox.get', { request_id })
-    const whole = { ...item, seal_key } as unknown as Item
+    const whole: Item = { ...item, seal_key }
     patchRow(whole)
     return { item: whole, thread, votes }
   },

@@ -178,12 +178,6 @@ export const InboxRow = memo(function InboxRow(props: Props) {
                           <bdi>{row.project.name ?? row.project.id}</bdi>
                         </>
                       )}
-                      {row.task_goal !== undefined && row.task_goal !== null && (
-                        <>
-                          {' · '}
-                          <bdi>{row.task_goal}</bdi>
-                        </>
-                      )}
                     </>
                   )}
                 </span>

@@ -10,8 +10,8 @@ import { Empty, Loaded, Refused } from '../parts/states.tsx'
 import { dayOf, secondsOf, wholeTime } from '../parts/time.tsx'
 import { ShortId } from '../parts/text.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
-import type { Input } from '#sdk/index.ts'
-import { call, client } from '../server/client.ts'
+import type { Input, Output } from '#sdk/index.ts'
+import { call } from '../server/client.ts'
 import { capital, useAgents, useMe, useNameOf, usePeople } from '../server/names.ts'
 import type { Event } from '../server/types.ts'
 import { EventDetail } from './event.tsx'
@@ -30,14 +30,15 @@ const searchOf = (asked: Asked): string => {
   return params.size === 0 ? '' : `?${params.toString()}`
 }
 
-type Exported = { readonly ndjson: string; readonly next_cursor: string | null }
 /** The whole chain, in the lines that were sealed. */
 async function exported(project_id: string): Promise<Blob> {
   const parts: string[] = []
   let cursor: string | null = null
   do {
-    const input = { project_id, ...(cursor === null ? {} : { cursor }) }
-    const page = (await client.call('collaboration/audit.export' as never, input as never)) as unknown as Exported
+    const page: Output<'collaboration/audit.export'> = await call('collaboration/audit.export', {
+      project_id,
+      ...(cursor === null ? {} : { cursor }),
+    })
     parts.push(page.ndjson)
     cursor = page.next_cursor
   } while (cursor !== null)

@@ -99,9 +99,8 @@ const inPersonsName = (): Record<string, string> => (person === null ? {} : { [P
 
 /** Looks whether somebody has signed in meanwhile, in another tab. */
 export async function lookForSession(): Promise<void> {
-  const headers = { 'content-type': 'application/json', ...inPersonsName() }
-  const answer = await send('/v1/identity/me.get', { method: 'POST', headers, body: '{}' })
-  if (answer.ok) session.entered()
+  await call('identity/me.get', {})
+  session.entered()
 }
 
 /** Signs in, or asks for a link; refuses in the words of the server. */

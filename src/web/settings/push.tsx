@@ -1,10 +1,8 @@
 // Pushes to this browser: asked for only on a click. The device must be set up first, as only its service worker can receive them.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Refused } from '../parts/states.tsx'
-import type { Input } from '#sdk/index.ts'
 import { call, queries } from '../server/client.ts'
 
-type PushKey = { readonly key: string | null }
 const bytesIn = (text: string): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (letter) => letter.charCodeAt(0))
 
@@ -12,16 +10,15 @@ async function subscribe(key: string): Promise<void> {
   const registration = await navigator.serviceWorker.getRegistration('/')
   if (!registration) return location.assign('/install?next=/settings/notifications')
   const made = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytesIn(key) })
-  const { endpoint, keys } = made.toJSON()
-  const input = { kind: 'push', endpoint, keys: { p256dh: keys?.['p256dh'], auth: keys?.['auth'] }, label: 'This browser' }
-  await call('execution/channel.add', input as unknown as Input<'execution/channel.add'>)
+  const { p256dh, auth } = made.toJSON().keys as { readonly p256dh: string; readonly auth: string }
+  await call('execution/channel.add', { kind: 'push', endpoint: made.endpoint, keys: { p256dh, auth }, label: 'This browser' })
 }
 
 export function PushHere() {
   const key =
     useQuery({
       queryKey: ['push-key'],
-      queryFn: async () => (await call('execution/channel.push_key' as never, {} as never)) as unknown as PushKey,
+      queryFn: () => call('execution/channel.push_key', {}),
       retry: false,
     }).data?.key ?? null
   const add = useMutation({

@@ -60,8 +60,6 @@ const table: Readonly<Record<string, Said>> = {
   'run.failed': { message: 'reported that the run failed', icon: 'alert', tone: 'bad' },
   'authorization.denied': { message: 'tried something and was refused', icon: 'alert', tone: 'bad' },
 }
-/** The item of the inbox that stands for a checkpoint. */
-export const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice(checkpoint_id.indexOf('_') + 1)}`
 const plain = (action: string): string => shortOf(action).replaceAll(/[._]/g, ' ')
 
 type After = Record<string, unknown>
@@ -109,7 +107,13 @@ function receiverIn(action: string, after: After | null, detail: unknown): strin
   return to ?? textIn((after?.['ownership'] as After | undefined) ?? null, 'assignee')
 }
 
-function groupOf(event: Event): Group {
+/** The id of the inbox item of each checkpoint, from the requests in the record. */
+export function itemsIn(events: readonly Event[]): ReadonlyMap<string, string> {
+  const requests = events.filter(({ subject }) => subject.kind === 'execution.request')
+  return new Map(requests.map(({ subject, after }) => [textIn(after as After | null, 'checkpoint_id') ?? '', subject.id]))
+}
+
+function groupOf(event: Event, items: ReadonlyMap<string, string>): Group {
   const action = shortOf(event.action)
   const after = event.after as After | null
   const end = endOfRun(action, event.actor, after)
@@ -127,7 +131,7 @@ function groupOf(event: Event): Group {
     whom,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
-    request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? itemOf(event.subject.id) : null,
+    request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? (items.get(event.subject.id) ?? null) : null,
   }
 }
 
@@ -146,9 +150,10 @@ const replaces = (event: Event, last: Event): boolean =>
 /** One after the other; reports of the same agent in a row are one line. */
 export function groupsOf(events: readonly Event[]): Group[] {
   const groups: Group[] = []
+  const items = itemsIn(events)
   for (const event of events) {
     if (isEcho(event)) continue
-    const one = groupOf(event)
+    const one = groupOf(event, items)
     const last = groups.at(-1)
     if (
       last &&

@@ -12,7 +12,7 @@ import { Who, sortOf } from '../parts/who.tsx'
 import { after, all, call } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Event, Run, Task } from '../server/types.ts'
-import { itemOf } from './events.ts'
+import { itemsIn } from './events.ts'
 import { isOver, stateWords } from './states.ts'
 
 function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[] }) {
@@ -217,21 +217,22 @@ function Steering({ task }: { readonly task: Task }) {
   )
 }
 
-function Checkpoints({ task }: { readonly task: Task }) {
+function Checkpoints({ task, events }: { readonly task: Task; readonly events: readonly Event[] }) {
   const items = useQuery({
     queryKey: ['task', task.id, 'checkpoints'],
     queryFn: async () => (await call('collaboration/checkpoint.list', { task_id: task.id, limit: 50 })).items,
   }).data
   if (items === undefined || items.length === 0) return null
+  const requests = itemsIn(events)
   return (
     <section>
       <h2 className="h">
         Checkpoints <span className="note">{items.length}</span>
       </h2>
       <ul className="things">
-        {items.map(({ id, prompt, state, request_id }) => (
+        {items.map(({ id, prompt, state }) => (
           <li className="row" key={id}>
-            <Link className="grow clip link" href={`/inbox/${request_id ?? itemOf(id)}`}>
+            <Link className="grow clip link" href={`/inbox/${requests.get(id) ?? ''}`}>
               <bdi>{prompt}</bdi>
             </Link>
             <span className={state === 'pending' ? 'chip warn' : 'chip'}>{state}</span>
@@ -290,7 +291,7 @@ export function Side({ task, runs, events }: { readonly task: Task; readonly run
       <Now task={task} runs={runs} />
       <ChainOf task={task} />
       <Agreed criteria={task.spec.acceptance_criteria} />
-      <Checkpoints task={task} />
+      <Checkpoints task={task} events={events} />
       <Artifacts task={task} />
       <Grants task={task} />
       <Steering task={task} />

@@ -8,7 +8,7 @@ import { sentFile } from '../commands/artifact.ts'
 import { CliError, usage } from '../exit-codes.ts'
 import { flag, jsonFrom, objectIn, type Flag, type Given } from '../derive/flags.ts'
 import { handingOver } from '../inbox/actions.ts'
-import { cardIn } from '../inbox/card.ts'
+import { payloadOf } from '../inbox/card.ts'
 import { refuseUnshown } from '../inbox/deliverable.ts'
 import { readInput } from '../input/read-input.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -129,7 +129,7 @@ async function isConnected(remote: Remote, agent_id: string): Promise<boolean | 
 
 /** The effect of an answer, in a line. */
 function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
-  const { sensitive } = cardIn(item).payload
+  const { sensitive } = payloadOf(item)
   const isWord = isJudged(item) || result === 'declined'
   const message = isWord ? String(result) : sensitive === true ? 'provided a secret' : `answered ${escapeControl(JSON.stringify(result))}`
   const about = `${message}: ${escapeControl(item.title)}`
@@ -145,7 +145,7 @@ async function resultFrom(context: Context, given: Given, item: Item): Promise<u
   const text = said === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : said
   refuseForeignWord(item, text, value !== undefined)
   if (isJudged(item)) return verdictFor(item, text)
-  const { validation, input_type } = cardIn(item).payload
+  const { validation, input_type } = payloadOf(item)
   if (validation?.multiple !== true && input_type !== 'file') return text
   if (!/^\s*[[{]/.test(text)) return validation?.multiple === true ? [text] : text
   try {

@@ -2,7 +2,7 @@
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
-import { cardIn } from '../inbox/card.ts'
+import { payloadOf } from '../inbox/card.ts'
 import { refuseUnshown } from '../inbox/deliverable.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
 import { flag, type Given } from '../derive/flags.ts'
@@ -31,7 +31,7 @@ async function itemAt(remote: Remote, id: string): Promise<Item | null> {
 
 /** An option by its label, where its id was given. */
 function labelOf(item: Item, result: unknown): unknown {
-  const { options = [], option_ids = [] } = cardIn(item).payload
+  const { options = [], option_ids = [] } = payloadOf(item)
   const at = (option_ids as readonly unknown[]).indexOf(result)
   return at === -1 ? result : options[at]
 }

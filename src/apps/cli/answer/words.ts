@@ -2,7 +2,7 @@
 // verdict. The command and the terminal both ask here.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { usage, type CliError } from '../exit-codes.ts'
-import { cardIn, choicesOf } from '../inbox/card.ts'
+import { payloadOf, choicesOf } from '../inbox/card.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
 /** A yes, a no or another verdict is asked for, and nothing else is an answer. */
@@ -37,7 +37,7 @@ export const verdictFor = (item: Item, text: string): string | undefined => {
 
 /** Everything that is an answer here by itself, ids of options included. */
 const valuesOf = (item: Item): readonly unknown[] => {
-  const { options, validation, option_ids } = cardIn(item).payload
+  const { options, validation, option_ids } = payloadOf(item)
   return [...(options ?? validation?.allowed_values ?? []), ...((option_ids ?? []) as unknown[])]
 }
 

@@ -6,7 +6,7 @@ import { derivedSpec, everyPage, inputFlags, inputOf } from '../derive/from-oper
 import { deliveredOf } from '../inbox/deliverable.ts'
 import { usage } from '../exit-codes.ts'
 import { flag, type Flag } from '../derive/flags.ts'
-import { cardIn, cardLines, isOpen } from '../inbox/card.ts'
+import { cardLines, isOpen } from '../inbox/card.ts'
 import { liveInbox } from '../inbox/live.ts'
 import { show } from '../output/render.ts'
 import { spec, type Spec } from '../derive/command.ts'
@@ -62,7 +62,7 @@ export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
       if (context.json) return show(context, op.name, answer)
       const { io, paint } = context
       const { item } = answer
-      const { artifact } = cardIn(item)
+      const { artifact } = item.card
       const delivered = artifact === undefined ? null : await deliveredOf(remote, artifact.artifact_id, artifact.version)
       const lines = cardLines(item, columnsOf(io.out), Date.parse(item.created_at) + item.age_seconds * 1_000, delivered)
       io.out.write(lines.map(({ text, style }) => `${style === undefined ? text : paint(style, text)}\n`).join(''))

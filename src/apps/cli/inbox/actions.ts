@@ -1,10 +1,9 @@
 // Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
-import { cardIn, choicesOf, isOpen, type Style } from './card.ts'
+import { payloadOf, choicesOf, isOpen, type Style } from './card.ts'
 import { isFile, scopeIn, verdictOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Line } from '../input/line-editor.ts'
@@ -60,7 +59,7 @@ const endingWords = ({ kind }: Item): string => (kind === 'escalation' || kind =
 /** The reason that is asked for before the answer counts; null: none. */
 export function reasonFor(item: Item, result: string): string | null {
   if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
-  return result === 'rejected' && cardIn(item).payload.reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
+  return result === 'rejected' && payloadOf(item).reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
 }
 
 type Doubt = { readonly item: Item; readonly result: unknown; readonly warning?: string | null; readonly question: string }
@@ -79,9 +78,9 @@ export function sure({ ask, askKey, tell }: Stage, { item, result, question, ...
 export const isYes = (text: string): boolean => /^y(es)?$/i.test(text.trim())
 
 /** The answer to an escalation that gives its task to another agent. */
-export const handingOver = ({ request_id, digest }: Pick<Item, 'request_id' | 'digest'>, reassign_to: string): object => ({
-  checkpoint_id: checkpointOf(request_id),
-  action: 'reassign',
+export const handingOver = ({ checkpoint_id, digest }: Item, reassign_to: string) => ({
+  checkpoint_id: checkpoint_id!,
+  action: 'reassign' as const,
   reassign_to,
   digest,
 })
@@ -175,7 +174,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
   }
 
   function providing(item: Item): void {
-    const { sensitive = false, validation } = cardIn(item).payload
+    const { sensitive = false, validation } = payloadOf(item)
     const values = validation?.multiple === true ? (validation.allowed_values ?? []) : []
     if (values.length > 0) tell(values.map((value, i) => `${i + 1} ${value}`).join('  '))
     const then = (result: unknown): void => {

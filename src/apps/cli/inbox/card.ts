@@ -2,45 +2,27 @@
 // answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
 import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import type { AnyField } from '#sdk/index.ts'
 import type { Delivered } from './deliverable.ts'
 import { escapeControl, markedLines, ownLines } from '../output/safe-text.ts'
 
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
 export type Line = { readonly text: string; readonly style?: Style | undefined }
 
-/** The agent's question, in the words of HXP; questions from elsewhere have the same fields and more. */
-export type Asked = {
-  readonly question?: string
-  readonly item?: string
-  readonly prompt?: string
-  readonly options?: readonly string[]
-  readonly input_type?: string
-  readonly placeholder?: string
-  readonly sensitive?: boolean
-  readonly reject_requires_reason?: boolean
-  readonly validation?: { readonly allowed_values?: readonly (string | number)[]; readonly multiple?: boolean }
-}
-type Remark = { readonly by: string; readonly kind: string; readonly text: string }
-export type Card = {
-  readonly asks: string
-  readonly payload: Asked & Readonly<Record<string, unknown>>
-  readonly artifact?: { readonly artifact_id: string; readonly version: string }
-  readonly notice?: string
-  readonly thread?: readonly Remark[]
-}
 /** An action that an agent would take if it may. */
 export type Proposed = Checkpoint['proposed_actions'][number]
 
-export const cardIn = (item: Item): Card => item.card as unknown as Card
+/** Every field that the question of an item can have; its action decides which are there. */
+export const payloadOf = ({ card }: Item): AnyField<Item['card']['payload']> => card.payload
 export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 'pending' || status === 'assigned'
 
 /** The values that a digit chooses. */
 export function choicesOf(item: Item): readonly (string | number)[] {
-  const { options, validation } = cardIn(item).payload
+  const { options, validation } = payloadOf(item)
   return options ?? (validation?.multiple === true ? [] : (validation?.allowed_values ?? []))
 }
 
-const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (cardIn(item).payload['details'] ?? {}) as Record<string, unknown>
+const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (payloadOf(item).details ?? {}) as Record<string, unknown>
 
 /**
  * The actions that a checkpoint proposes, each of which may be approved by itself. A field of that name in an agent's request is its text.
@@ -108,7 +90,8 @@ function writing(columns: number): Writing {
 }
 
 export function cardLines(item: Item, columns: number, now: number, delivered: Delivered | null = null): Line[] {
-  const { asks, payload, thread = [], notice } = cardIn(item)
+  const { asks, thread = [], notice } = item.card
+  const payload = payloadOf(item)
   const out = writing(columns)
   const harness = harnessIn(item)
   out.own(`${harness === null ? `${asks}: ${named(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${named(item.acts_for)}`, 'cyan')
@@ -180,10 +163,10 @@ function deliveredLines(delivered: Delivered, columns: number): readonly Line[] 
 
 /** Everything else that was written, a field on a line. */
 function writtenIn(item: Item): Written[] {
-  const { payload } = cardIn(item)
+  const payload = payloadOf(item)
   const isMirrored = item.kind !== 'request'
   const fields = Object.entries(payload).filter(([name]) => !PLACED.includes(name) && !(isMirrored && name === 'validation'))
-  const details = payload['details']
+  const { details } = payload
   const inner = isMirrored ? Object.entries(detailsIn(item)).filter(([name, value]) => !isPlaced(item, name, value)) : null
   return [
     ...fields.flatMap(([name, value]) => written(name, value, 0)),
@@ -198,7 +181,7 @@ function writtenIn(item: Item): Written[] {
 /** Of what another protocol asks, some stands elsewhere in the card already. */
 function isPlaced(item: Item, name: string, value: unknown): boolean {
   if (PLACED_DETAILS.includes(name) || isEmpty(value)) return true
-  if (name === 'goal') return cardIn(item).payload.question?.endsWith(String(value)) === true
+  if (name === 'goal') return payloadOf(item).question?.endsWith(String(value)) === true
   const isReason = (evidence: unknown): boolean => (evidence as { text?: unknown }).text === item.reason?.text
   return name === 'context' && Array.isArray(value) && value.every(isReason)
 }

@@ -3,7 +3,7 @@ import type { Artifact } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { bytesOf } from '../commands/artifact.ts'
 import { changesBetween, hunksOf } from '../output/diff.ts'
-import { cardIn, DELIVERED_LINES_MAX, type Style } from './card.ts'
+import { DELIVERED_LINES_MAX, type Style } from './card.ts'
 import { usage, type CliError } from '../exit-codes.ts'
 import type { Remote } from '../remote/remote.ts'
 import { bytesIn } from '../terminal.ts'
@@ -56,7 +56,7 @@ export const isShown = ({ text, lines }: Delivered): boolean => text !== null &&
 
 /** Refuses to approve a deliverable that `inbox show` cannot show, unless the digest says which one was looked at. */
 export async function refuseUnshown(remote: Remote, item: Item, result: unknown, digest: string | undefined): Promise<void> {
-  const { artifact } = cardIn(item)
+  const { artifact } = item.card
   if (item.kind !== 'review' || result !== 'approved' || artifact === undefined || digest !== undefined) return
   const delivered = await deliveredOf(remote, artifact.artifact_id, artifact.version)
   if (!isShown(delivered)) throw unshown(delivered, `--digest ${item.digest}`)
@@ -113,7 +113,7 @@ export function createDeliveries(
 ): (item: Item) => Delivered | null | undefined {
   const fetched = new Map<string, Delivered | null>()
   return (item) => {
-    const { artifact } = cardIn(item)
+    const { artifact } = item.card
     if (item.kind !== 'review' || artifact === undefined) return null
     const id = `${artifact.artifact_id} ${artifact.version}`
     if (fetched.has(id)) return fetched.get(id) ?? undefined

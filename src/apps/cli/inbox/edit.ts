@@ -9,7 +9,6 @@ import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Artifact, Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { checkpointOf } from '#protocols/execution/mirror/ids.ts'
 import { deliveredOf, isTooLong } from './deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { jsonFrom } from '../derive/flags.ts'
@@ -29,9 +28,7 @@ type Approval = {
 async function checkpointBehind(remote: Remote, { request_id, digest }: Item): Promise<Checkpoint> {
   const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
   if (item.digest !== digest) throw new CliError(exits.refused, 'CHANGED', 'the item has changed since it was shown')
-  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', {
-    checkpoint_id: checkpointOf(request_id),
-  })
+  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: item.checkpoint_id! })
   return checkpoint
 }
 

@@ -1,7 +1,7 @@
 // The keys of the inbox: those that answer an item, the line of hints below the list, and the help.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { endsTask } from '../answer/guard.ts'
-import { cardIn, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
+import { payloadOf, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'
 import { widthOf } from '../output/safe-text.ts'
 
@@ -22,12 +22,12 @@ export const isEditable = (item: Item): boolean =>
   item.action === 'APPROVE' && (item.kind === 'request' ? hasSchema(item) : stateIn(item) !== undefined || evidenceIn(item) !== undefined)
 /** X33: its details may be edited within the schema that the agent gave. */
 export const hasSchema = (item: Item): boolean =>
-  item.kind === 'request' && item.quorum === null && cardIn(item).payload['details_schema'] !== undefined
+  item.kind === 'request' && item.quorum === null && payloadOf(item).details_schema !== undefined
 
 export type EditedArtifact = { readonly artifact_id: string; readonly version: string }
 /** The artifact that a checkpoint is about. */
 export function evidenceIn(item: Item): EditedArtifact | undefined {
-  const { context } = (cardIn(item).payload['details'] ?? {}) as { context?: unknown }
+  const { context } = (payloadOf(item).details ?? {}) as { context?: unknown }
   if (item.kind === 'request' || !Array.isArray(context)) return undefined
   return context.find((evidence: { kind?: unknown }) => evidence.kind === 'artifact') as EditedArtifact | undefined
 }
@@ -36,7 +36,7 @@ export function evidenceIn(item: Item): EditedArtifact | undefined {
 export const isGrantable = ({ action, task_id }: Item): boolean => action === 'APPROVE' && task_id !== null
 /** The scope that the agent names, where it is one; what it wrote else is not repeated in a line of ours. */
 export function scopeIn(item: Item): string | null {
-  const named = item.kind === 'request' ? cardIn(item).payload['scope'] : proposedIn(item)[0]?.kind
+  const named = item.kind === 'request' ? payloadOf(item).scope : proposedIn(item)[0]?.kind
   return typeof named === 'string' && /^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.*-]+)+$/.test(named) && named.length <= 100 ? named : null
 }
 
@@ -64,7 +64,7 @@ export function answersOf(item: Item): readonly Hint[] {
   if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose'], ...no]
   return item.action === 'DECIDE' ? no : [['p', isFile(item) ? 'send a file' : 'provide'], ...no]
 }
-export const isFile = (item: Item): boolean => cardIn(item).payload.input_type === 'file'
+export const isFile = (item: Item): boolean => payloadOf(item).input_type === 'file'
 
 /** Whether a key answers an item. */
 export function answersWith(item: Item, key: string): boolean {

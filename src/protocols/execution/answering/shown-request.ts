@@ -1,8 +1,10 @@
 // The request as a person is shown it before they answer, and the digests that tie an answer to it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
+import { t, type Static, type TSchema } from '#kernel/declare/schema.ts'
+import { ApprovePayload, DecidePayload, ProvidePayload } from '../asking/payload.ts'
 import { coveredBy } from './request-digest.ts'
-import type { Request } from '../schema.ts'
+import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
 /** Where a person saw it: on a page of another origin everything is given in a form that such a page cannot take for markup. */
@@ -35,8 +37,41 @@ export function asShown<R extends Written>(request: R): R {
   }
 }
 
+const BOUNDS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minimum', 'maximum']
+/** The schema without its bounds: escaped text is longer than the text that was checked. */
+const unbounded = <S extends TSchema>(schema: S): S =>
+  JSON.parse(JSON.stringify(schema), (name, value: unknown) => (BOUNDS.includes(name) ? undefined : value)) as S
+
+const cardWith = <A extends string, P extends TSchema>(action: A, payload: P) =>
+  unbounded(
+    t.Object({
+      request_id: Id,
+      asks: t.String(),
+      kind: Kind,
+      action: t.Literal(action),
+      agent_id: t.String(),
+      requester: Id,
+      acts_for: Id,
+      priority: Priority,
+      payload,
+      risk: t.Optional(Risk),
+      option_risks: t.Optional(t.Array(Risk)),
+      task_id: t.Optional(Id),
+      artifact: t.Optional(Reviewed),
+      notice: t.Optional(t.String()),
+      thread: t.Optional(t.Array(Remark)),
+    }),
+  )
+/** The card of each action. A question of another protocol has the same fields, and those of `mirrored`. */
+export const Card = t.Union([
+  cardWith('DECIDE', t.Object({ ...mirrored.DECIDE.properties, ...DecidePayload.properties })),
+  cardWith('APPROVE', t.Object({ ...mirrored.APPROVE.properties, ...ApprovePayload.properties })),
+  cardWith('PROVIDE', t.Object({ ...mirrored.PROVIDE.properties, ...ProvidePayload.properties })),
+])
+export type Card = Static<typeof Card>
+
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
-export function cardOf(request: Request, surface?: Surface) {
+export function cardOf(request: Request, surface?: Surface): Card {
   const write = writerFor(surface)
   const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, option_risks, notice } = request
   return {
@@ -48,14 +83,14 @@ export function cardOf(request: Request, surface?: Surface) {
     requester,
     acts_for: owner,
     priority,
-    payload: visible(payload, write) as Record<string, unknown>,
+    payload: visible(payload, write),
     ...(risk === undefined ? {} : { risk }),
     ...(option_risks === undefined ? {} : { option_risks }),
     ...(task_id === undefined ? {} : { task_id }),
     ...(artifact === undefined ? {} : { artifact }),
     ...(notice === undefined ? {} : { notice: write(notice) }),
     ...(thread === undefined ? {} : { thread: thread.map((remark) => ({ ...remark, text: write(remark.text) })) }),
-  }
+  } as Card
 }
 const whoAsks = ({ kind, asked_by }: Request): string => {
   if (kind === 'interrupt') return 'A person has interrupted an agent'

@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Registered } from '#kernel/ports/names.ts'
-import { cardOf, shownDigest, visible } from '../answering/shown-request.ts'
+import { Card, cardOf, shownDigest, visible } from '../answering/shown-request.ts'
 import { Effects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
 import { Argument, argumentsOf, Guard, guardOf } from './guard.ts'
 import { Action, actionOf, actions, actionWords } from '../actions/index.ts'
@@ -68,9 +68,10 @@ export const Item = t.Object({
   action: Action,
   status: Status,
   title: t.String(),
-  card: t.Object({}, { additionalProperties: true }),
+  card: Card,
   digest: t.String(),
   task_id: nullable(Id),
+  checkpoint_id: nullable(t.String({ description: 'the checkpoint of the task that it stands for' })),
   project: Named,
   agent: t.Object({ ...Named.properties, label: t.String() }),
   acts_for: Named,
@@ -115,9 +116,9 @@ export const Item = t.Object({
 })
 export type Item = Static<typeof Item>
 const { card, facts, effects, ...inRow } = Item.properties
-/** One of a list: as a row it comes without what takes long to read. */
-export const ListedItem = t.Object({ ...inRow, card: t.Optional(card), facts: t.Optional(facts), effects: t.Optional(effects) })
-export type ListedItem = Static<typeof ListedItem>
+/** An item of a list without the fields that are expensive to read. */
+export const Row = t.Object(inRow)
+export type Row = Static<typeof Row>
 
 const questionIn = (request: Request): string => actionOf(request).question(request.payload)
 
@@ -281,8 +282,6 @@ async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ende
 const askerOf = async ({ requester, agent_id, session_id }: Request, knowing: Knowing): Promise<string | null> =>
   session_id === undefined ? nameOf(await knowing.named(requester)) : lineOf(agent_id.replace(/^hcp:/, ''))
 
-type Row = Omit<Item, 'card' | 'facts' | 'effects'>
-
 /** The item without what takes long to read and to write. */
 export async function rowOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Row> {
   const { id, requester, agent_id, owner, payload, quorum, votes = [], created_at, people, assigned_to } = request
@@ -295,6 +294,7 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     title: await titleFor(request, actor, knowing),
     digest: shownDigest(request),
     task_id: request.task_id ?? null,
+    checkpoint_id: request.checkpoint_id ?? null,
     project: { id: request.project_id, name: nameOf(await knowing.named(request.project_id)) },
     agent: { id: requester, name: await askerOf(request, knowing), label: shownText(agent_id) },
     acts_for: await personNamed(owner, knowing),

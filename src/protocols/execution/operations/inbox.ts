@@ -1,13 +1,13 @@
 // The inbox: everything that waits for a person, whoever asks it of them, most urgent first. Items that are not theirs are neither listed
 // nor counted.
-import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor, type SealKey } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, nullable, prefixOf, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { isSecret } from '../actions/provide.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
-import { asksOf, Item, itemOf, knowingBy, ListedItem, nameFor, rowOf, type Knowing } from '../inbox/item.ts'
+import { asksOf, Item, itemOf, knowingBy, nameFor, Row, rowOf, type Knowing } from '../inbox/item.ts'
 import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
 import { Id, isInPool, isOpen, poolOf, Remark, Request, SNOOZED, snoozedUntil, tiersOf, turns, Vote } from '../schema.ts'
 import { endedStatuses } from './draft-inbox.ts'
@@ -39,19 +39,19 @@ const list = query({
   summary: 'List the items that wait for you, the most urgent first; or items that have ended, newest first.',
   draft: 'HXP 0.1, published OpenAPI: inbox; ours: one list for everything that waits on a person',
   input: ListInput,
-  output: t.Object({ items: t.Array(ListedItem), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(t.Union([Item, Row])), next_cursor: nextCursor }),
   callers: [themself, installationOwner],
   load: async (read, input, { actor }) => ({ person: input.person ?? null, asked: await withSaved(read, input, actor) }),
   async view({ person, asked }, _, { actor, now }, read) {
     const knowing = knowingBy(read)
-    const items: ListedItem[] = []
+    const items: (Item | Row)[] = []
     let bytes = 0
     for await (const { request, at } of found(read, asked, seenBy(actor, person), knowing)) {
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
-      const item: ListedItem = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
+      const item = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
       items.push(item)
       // Agents' text may be long: a page also ends when it has enough of it.
-      bytes += item.card === undefined ? 0 : JSON.stringify(item.card).length
+      bytes += 'card' in item ? JSON.stringify(item.card).length : 0
       if (items.length === pageSize(asked) || bytes > limits.pageBytesMax) return { items, next_cursor: cursorOf('inbox.list', asked, at!) }
     }
     return { items, next_cursor: null }
@@ -183,11 +183,8 @@ const get = query({
     votes: t.Optional(t.Array(t.Object({ ...Vote.properties, ...WithName }))),
     seal_key: nullable(
       t.Object(
-        {},
-        {
-          additionalProperties: true,
-          description: 'where a secret is asked for: the key (JWK) that it can be sealed to before it is sent',
-        },
+        { kty: t.String(), crv: t.String(), x: t.String(), kid: t.Optional(t.String()) },
+        { description: 'where a secret is asked for: the key (JWK) that it can be sealed to before it is sent' },
       ),
     ),
   }),
@@ -203,14 +200,14 @@ const get = query({
       votes: await Promise.all(
         votes.map(({ reason, ...vote }) => named({ ...vote, ...(reason === undefined ? {} : { reason: shownText(reason) }) })),
       ),
-      seal_key: (await sealKeyFor(read, request)) as Record<string, unknown> | null,
+      seal_key: await sealKeyFor(read, request),
     }
   },
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
 })
 
 /** Only for what is to be sealed. */
-async function sealKeyFor(read: Read, { payload, requester }: Request): Promise<object | null> {
+async function sealKeyFor(read: Read, { payload, requester }: Request): Promise<SealKey | null> {
   return isSecret(payload) ? ((await read.subject(requester))?.sealKey ?? null) : null
 }
 
@@ -228,8 +225,8 @@ const Count = t.Object({
   pool: t.Integer({ description: 'of those, how many nobody has taken yet' }),
   no_decider: t.Integer({ description: 'of those, how many nobody can answer until you name a substitute' }),
   snoozed: t.Integer(),
-  mine: t.Integer({ description: 'of those, how many are your turn' }),
-  unassigned: t.Integer({ description: 'of those, how many are nobody’s turn yet' }),
+  mine: t.Integer({ description: 'of those, how many are assigned to you' }),
+  unassigned: t.Integer({ description: 'of those, how many are assigned to nobody' }),
   groups: t.Array(t.Object({ group: t.String(), open: t.Integer() }), {
     description: 'those that came to you because a group was called in',
   }),

@@ -36,6 +36,7 @@ const itemOf = (number: number): Item =>
     },
     digest: `digest_${number}`,
     task_id: null,
+    checkpoint_id: `ckpt_${number}`,
     agent: { id: 'agent_robot', name: 'Robot', label: 'agent_robot' },
     acts_for: { id: 'user_owner', name: 'Owner' },
     risk: 'R1',

@@ -314,6 +314,7 @@ describe('an item', () => {
       status: 'pending',
       title: 'Send it',
       task_id: null,
+      checkpoint_id: null,
       agent: { id: 'agent_devin', name: 'Devin', label: 'agent_devin' },
       project: { id: 'project_default', name: 'Default' },
       acts_for: { id: 'user_alice', name: 'Alice' },
@@ -368,6 +369,14 @@ describe('an item', () => {
     assert.equal(shown.reason.text, 'safe\\u{202E}gnp.exe\\u{200B}')
     assert.equal(shown.card.payload.details['na\\u{200B}me'], 'safe\\u{202E}gnp.exe\\u{200B}')
     assert.match(shown.facts.flagged.join(), /cannot be seen/)
+    await world.close()
+  })
+
+  test('a card whose escaped text is longer than any agent may send is shown all the same', async () => {
+    const world = await createWorld()
+    await ask(world, 'devin', { payload: { item: 'Open it', details: {}, context: '\u200B'.repeat(limits.contextCharsMax) } })
+    const [shown] = await allOf(world, 'alice')
+    assert.equal(shown.card.payload.context, '\\u{200B}'.repeat(limits.contextCharsMax))
     await world.close()
   })
 
