@@ -131,7 +131,8 @@ function groupOf(event: Event, items: ReadonlyMap<string, string>): Group {
     whom,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
-    request: action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? (items.get(event.subject.id) ?? null) : null,
+    request:
+      action === 'request.created' ? event.subject.id : action === 'task.checkpoint.raised' ? (items.get(event.subject.id) ?? null) : null,
   }
 }
 

@@ -6,8 +6,8 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 export type DeviceKey = {
   /** The public half, as others get it. */
   readonly jwk: {
-    readonly kty: string
-    readonly crv: string
+    readonly kty: 'OKP'
+    readonly crv: 'Ed25519'
     readonly x: string
     readonly kid: string
     readonly alg: string
@@ -24,7 +24,7 @@ const base64url = (text: string): string => Buffer.from(text).toString('base64ur
 
 export function deviceKey(secret: JsonWebKey): DeviceKey {
   const key = createPrivateKey({ key: secret, format: 'jwk' })
-  const { kty, crv, x } = createPublicKey(key).export({ format: 'jwk' }) as { kty: string; crv: string; x: string }
+  const { kty, crv, x } = createPublicKey(key).export({ format: 'jwk' }) as DeviceKey['jwk']
   // RFC 7638.
   const kid = sha256(canonical({ crv, kty, x }))
   const header = base64url(JSON.stringify({ alg: 'EdDSA', kid }))

@@ -1,9 +1,9 @@
 // `inbox answer`: one item, answered by its id. The words are those of what it asks; whatever is graver than R3 needs its phrase; and every
 // question can be declined.
 import { limits } from '#kernel/limits.ts'
-import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
+import type { Output } from '#sdk/client.ts'
 import { sentFile } from '../commands/artifact.ts'
 import { CliError, usage } from '../exit-codes.ts'
 import { flag, jsonFrom, objectIn, type Flag, type Given } from '../derive/flags.ts'
@@ -59,14 +59,14 @@ export const answerSpec = spec('inbox answer', 'Answer one item: approve or reje
     const act = oneOf(given)
     const remote = await context.remote()
     const request_id = await itemIdOf(remote, given.get('request-id') as string)
-    const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+    const { item } = await remote.call('execution/inbox.get', { request_id })
     const reason = given.get('reason') as string | undefined
     const looked = given.get('digest') as string | undefined
     const digest = looked ?? item.digest
     if (act === 'to') return handOver(context, remote, { ...item, digest }, given.get('to') as string, reason)
     const why = reason === undefined ? {} : { reason }
     if (act === 'decline')
-      return finish(context, item, 'declined', await remote.call('execution/request.decline', { request_id, digest, ...why }))
+      return finish(context, item, 'declined', await remote.call('execution/request.decline', { request_id, digest, reason: reason! }))
     const edited = objectIn(given, 'edited')
     const result = await resultFrom(context, given, item)
     if (item.asks === 'escalation' && result === 'approved' && (reason ?? '').trim() === '')
@@ -78,7 +78,7 @@ export const answerSpec = spec('inbox answer', 'Answer one item: approve or reje
   },
 })
 
-type Resolved = { readonly request: { readonly status: string }; readonly receipt?: { readonly receipt_id: string } }
+type Resolved = Output<'execution/request.resolve'>
 
 function finish(context: Context, item: Item, result: unknown, done: Resolved): void {
   if (context.json) return writeJson(context, done)
@@ -101,7 +101,7 @@ function oneOf(given: Given): (typeof ways)[number] {
 /** The item of a checkpoint, whose id scripts have at hand; any other id is that of an item. */
 export async function itemIdOf(remote: Remote, id: string): Promise<string> {
   if (!id.startsWith('ckpt_')) return id
-  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: id })
+  const { checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: id })
   return checkpoint.request_id ?? mirroredItemId(id)
 }
 
@@ -109,7 +109,7 @@ async function handOver(context: Context, remote: Remote, item: Item, assignee: 
   if (item.kind !== 'escalation')
     throw usage('--to answers an escalation, and this is none', 'hand any task to another agent with `countersign task reassign`')
   const input = { ...handingOver(item, assignee), ...(comment === undefined ? {} : { comment }) }
-  const done: object = await remote.call('collaboration/checkpoint.resolve', input)
+  const done = await remote.call('collaboration/checkpoint.resolve', input)
   const connected = await isConnected(remote, assignee)
   if (context.json) return writeJson(context, { ...done, connected })
   const offline = connected === false ? '; it is offline and receives the task when it connects' : ''
@@ -119,7 +119,7 @@ async function handOver(context: Context, remote: Remote, item: Item, assignee: 
 /** null: not known. The task is handed over either way. */
 async function isConnected(remote: Remote, agent_id: string): Promise<boolean | null> {
   try {
-    const { agent }: { agent: { last_seen: string | null } } = await remote.call('identity/agent.get', { agent_id })
+    const { agent } = await remote.call('identity/agent.get', { agent_id })
     return agent.last_seen !== null && Date.now() - Date.parse(agent.last_seen) <= limits.connectedMs
   } catch (error) {
     if (error instanceof CliError) return null

@@ -1,6 +1,7 @@
 // Commands that answer by the bare operation, `request resolve`, `checkpoint resolve` and `inbox resolve`, behind the same guard as `inbox answer`.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import type { Input } from '#sdk/client.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
 import { payloadOf } from '../inbox/card.ts'
 import { refuseUnshown } from '../inbox/deliverable.ts'
@@ -19,10 +20,10 @@ const confirmFlag = flag('confirm', 'text', 'from R4 on: the phrase of the item,
 /** The item as the caller sees it; null: it is not theirs to answer, and the server says so. Nobody but a person looks: the look itself would be denied. */
 async function itemAt(remote: Remote, id: string): Promise<Item | null> {
   try {
-    const { kind } = (await remote.call('identity/me.get', {})) as { kind: string }
+    const { kind } = await remote.call('identity/me.get', {})
     if (kind !== 'human') return null
     const request_id = await itemIdOf(remote, id)
-    return ((await remote.call('execution/inbox.get', { request_id })) as { item: Item }).item
+    return (await remote.call('execution/inbox.get', { request_id })).item
   } catch (error) {
     if (error instanceof CliError && error.exit === exits.refused) return null
     throw error
@@ -58,7 +59,7 @@ function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<str
         await refuseUnshown(remote, item, result, input['digest'] as string | undefined)
         await confirmAnswer(context.io, item, labelOf(item, result), given.get('confirm') as string | undefined)
       }
-      await show(context, op.name, await remote.call(`${protocol.name}/${op.name}`, input, keyIn(given)))
+      await show(context, op.name, await remote.callAny(`${protocol.name}/${op.name}`, input, keyIn(given)))
     },
   }
   return made
@@ -74,10 +75,6 @@ export const checkpointResolveSpec = (protocol: Protocol, op: Operation): Spec =
     return { id: checkpoint_id as string, result: isNo ? 'rejected' : (choice ?? 'approved') }
   })
 
-type Results = {
-  results: { ok: boolean; request_id: string; code?: string; message?: string; outcome?: string; receipt?: { receipt_id: string } }[]
-}
-
 /** Several answers in one call. A script learns from the exit code that not all of them counted. */
 export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
@@ -85,9 +82,9 @@ export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     async run(context, given) {
       const remote = await context.remote()
-      const input = await inputOf(context, op, derived, given)
-      await refuseUnfit(remote, input['answers'] as { request_id: string; result: unknown }[])
-      const answer: Results = await remote.call('execution/inbox.resolve', input, keyIn(given))
+      const input = (await inputOf(context, op, derived, given)) as Input<'execution/inbox.resolve'>
+      await refuseUnfit(remote, input.answers)
+      const answer = await remote.call('execution/inbox.resolve', input, keyIn(given))
       const isWhole = answer.results.every(({ ok }) => ok)
       if (context.json) writeJson(context, answer)
       else

@@ -39,7 +39,7 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
   async run(context, given): Promise<Exit> {
     const plan = planOf(context, given)
     const remote = await context.remote()
-    const me = (await remote.call('identity/me.get', {})) as { id: string; kind: string }
+    const me = await remote.call('identity/me.get', {})
     if (me.kind !== 'agent')
       throw usage(`the key is of ${me.id}, which is no agent`, 'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY')
     await warnOfSharedUser(context, plan, me.id)
@@ -109,7 +109,7 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
         await remote.call('identity/me.get', {})
         connection.back()
       }
-      return remote.call(operation, input, options)
+      return remote.callAny(operation, input, options)
     },
     upload: (task_id, bytes) =>
       remote.upload(

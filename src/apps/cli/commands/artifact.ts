@@ -134,7 +134,7 @@ export function committingSpec(protocol: Protocol, op: Operation): Spec {
 }
 
 async function newestOf({ remote }: Context, artifact_id: string): Promise<string> {
-  const { artifact }: { artifact: Artifact } = await (await remote()).call('collaboration/artifact.get', { artifact_id })
+  const { artifact } = await (await remote()).call('collaboration/artifact.get', { artifact_id })
   return artifact.version
 }
 

@@ -3,6 +3,7 @@
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
+import type { Input } from '#sdk/client.ts'
 import type { CountersignError } from '#sdk/errors.ts'
 import { reasonOf } from '#sdk/retry-notice.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
@@ -164,7 +165,7 @@ async function ask(context: Context, given: Given, action: string, payload: Read
   const key = given.get('key') as string | undefined
   const remote = await context.remote()
   const once = key === undefined ? {} : { key: `hxp/${encodeURIComponent(key)}` }
-  const { request }: { request: AskedRequest } = await remote.call('execution/request.create', input, once)
+  const { request } = await remote.call('execution/request.create', input as Input<'execution/request.create'>, once)
   if (given.get('wait') === false) {
     if (context.json) writeJson(context, { request })
     else context.io.out.write(`${escapeControl(request.id)}\n`)

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs'
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Found } from '#kernel/log/store.ts'
+import type { Input, Output } from '#sdk/client.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
 import { StartError } from '../../server/start-error.ts'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
@@ -15,24 +16,8 @@ import { spec, type Context, type Spec } from '../derive/command.ts'
 import { startProgress } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
-type Difference = { readonly project_id: string; readonly seq: number; readonly what: string }
-type Stretch = {
-  readonly verified: number
-  readonly to_seq: number
-  readonly head: { readonly seq: number; readonly hash: string }
-  readonly valid: boolean
-  readonly difference: Difference | null
-  readonly findings: readonly Found[]
-  readonly findings_total: number | null
-  readonly next_cursor: string | null
-}
-type Verified = {
-  readonly project_id: string
-  readonly verified: number
-  readonly head: Stretch['head']
-  readonly valid: boolean
-  readonly difference: Difference | null
-}
+const [VERIFY, EXPORT, REPLAY] = ['collaboration/audit.verify', 'collaboration/audit.export', 'collaboration/audit.replay'] as const
+type Verified = Pick<Output<typeof VERIFY>, 'verified' | 'head' | 'valid' | 'difference'> & { readonly project_id: string }
 
 export function verifySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
@@ -67,8 +52,8 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       let found: readonly Found[] = []
       const progress = startProgress(context.io.err, 'verifying the record')
       try {
-        for (const scope of scopes) results.push(await verified(remote, derived.operation!, scope, progress.say))
-        found = isAll ? await everything(remote, derived.operation!, progress.say) : await besidesChain(remote, project_id)
+        for (const scope of scopes) results.push(await verified(remote, scope, progress.say))
+        found = isAll ? await everything(remote, progress.say) : await besidesChain(remote, project_id)
       } finally {
         progress.stop()
       }
@@ -79,9 +64,9 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
 }
 
 /** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
-async function everything(remote: Remote, operation: string, say: (message: string) => void): Promise<readonly Found[]> {
+async function everything(remote: Remote, say: (message: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await (await import('../remote/examine-folder.ts')).examineFolder(remote.where, say)).found
-  const { findings, findings_total: total }: Stretch = await remote.call(operation, { project_id: 'system' })
+  const { findings, findings_total: total } = await remote.call(VERIFY, { project_id: 'system' })
   if (total !== null) {
     const more = total - findings.length
     return more === 0 ? findings : [...findings, { what: remote.where, how: `${more} more differ from the record: its log names them` }]
@@ -111,20 +96,17 @@ async function besidesChain(remote: Remote, project_id: string): Promise<readonl
 async function scopesOf(remote: Remote): Promise<string[]> {
   const found: string[] = ['system']
   for (let cursor: string | null = ''; cursor !== null;) {
-    const page: { items: { id: string }[]; next_cursor: string | null } = await remote.call(
-      'identity/project.list',
-      cursor === '' ? {} : { cursor },
-    )
+    const page: Output<'identity/project.list'> = await remote.call('identity/project.list', cursor === '' ? {} : { cursor })
     found.push(...page.items.map(({ id }) => id))
     cursor = page.next_cursor
   }
   return found
 }
 
-async function verified(remote: Remote, operation: string, project_id: string, say: (message: string) => void): Promise<Verified> {
+async function verified(remote: Remote, project_id: string, say: (message: string) => void): Promise<Verified> {
   let count = 0
   for (let cursor: string | null = null; ;) {
-    const stretch: Stretch = await remote.call(operation, { project_id, ...(cursor === null ? {} : { cursor }) })
+    const stretch: Output<typeof VERIFY> = await remote.call(VERIFY, { project_id, ...(cursor === null ? {} : { cursor }) })
     count += stretch.verified
     const { head, valid, difference } = stretch
     if (stretch.next_cursor === null || !valid) return { project_id, verified: count, head, valid, difference }
@@ -152,8 +134,6 @@ function sentenceOf({ project_id, verified: count, head, valid, difference }: Ve
   return `${paint('red', '✖')} ${whose}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
 }
 
-type Exported = { readonly ndjson: string; readonly to_seq: number; readonly head: Stretch['head']; readonly next_cursor: string | null }
-
 export function exportSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
@@ -168,7 +148,7 @@ export function exportSpec(protocol: Protocol, op: Operation): Spec {
       const progress = startProgress(context.io.err, 'exporting the record')
       try {
         for (let cursor: string | null = null; ;) {
-          const page: Exported = await remote.call(derived.operation!, { ...input, ...(cursor === null ? {} : { cursor }) })
+          const page: Output<typeof EXPORT> = await remote.call(EXPORT, { ...input, ...(cursor === null ? {} : { cursor }) })
           context.io.out.write(page.ndjson)
           if (page.next_cursor === null) break
           progress.say(`exporting: ${page.to_seq} of ${page.head.seq}`)
@@ -182,26 +162,17 @@ export function exportSpec(protocol: Protocol, op: Operation): Spec {
   return made
 }
 
-type Replayed = {
-  readonly events: Record<string, unknown>[]
-  next_cursor: string | null
-  readonly replayed: number
-  readonly matches: boolean
-  readonly difference: Difference | null
-  readonly documents: unknown[]
-}
-
 export function replaySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,
     flags: derived.flags.filter(({ name }) => name !== 'cursor'),
     async run(context, given) {
-      const input = await inputOf(context, op, made, given)
+      const input = (await inputOf(context, op, made, given)) as Input<typeof REPLAY>
       const remote = await context.remote()
-      const answer: Replayed = await remote.call(derived.operation!, input)
+      const answer = await remote.call(REPLAY, input)
       while (answer.next_cursor !== null) {
-        const page: Replayed = await remote.call(derived.operation!, { ...input, cursor: answer.next_cursor })
+        const page: Output<typeof REPLAY> = await remote.call(REPLAY, { ...input, cursor: answer.next_cursor })
         answer.events.push(...page.events)
         answer.next_cursor = page.next_cursor
       }

@@ -295,7 +295,7 @@ async function credential({ url, key, source }: Target): Promise<Finding> {
     )
   const server = openServer(url, key)
   try {
-    const me: { id: string; kind: string } = await server.call('identity/me.get', {})
+    const me = await server.call('identity/me.get', {})
     return ok('key', `${escapeControl(me.id)} (${escapeControl(me.kind)}), from ${source}`)
   } catch (error) {
     if (!(error instanceof CliError)) throw error

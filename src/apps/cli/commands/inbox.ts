@@ -31,7 +31,7 @@ export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
         op.name,
         given.get('all') === true
           ? await everyPage(remote, 'execution/inbox.list', input)
-          : await remote.call('execution/inbox.list', input),
+          : await remote.callAny('execution/inbox.list', input),
       )
     },
   }
@@ -58,7 +58,7 @@ export function inboxGetSpec(protocol: Protocol, op: Operation): Spec {
       const remote = await context.remote()
       const input = await inputOf(context, op, derived, given)
       const request_id = await itemIdOf(remote, input['request_id'] as string)
-      const answer: { item: Item } = await remote.call('execution/inbox.get', { ...input, request_id })
+      const answer = await remote.call('execution/inbox.get', { ...input, request_id })
       if (context.json) return show(context, op.name, answer)
       const { io, paint } = context
       const { item } = answer

@@ -42,8 +42,8 @@ const login = spec('login', 'Log in at a server: its address and your key are st
 async function link(context: Context, as: string | undefined, next: string | undefined): Promise<void> {
   if (next !== undefined && !/^\/(?!\/)/.test(next)) throw usage('--next is a path of the server, such as /inbox')
   const remote = await context.remote()
-  const user_id = as ?? ((await remote.call('identity/me.get', {})) as Me).id
-  const issued: { token: string; link?: string | null; expires_at: string } = await remote.call('identity/login.issue', { user_id })
+  const user_id = as ?? (await remote.call('identity/me.get', {})).id
+  const issued = await remote.call('identity/login.issue', { user_id })
   const { token, expires_at } = issued
   const base = remote.isOffline ? await urlFor(context) : remote.where
   const whole = issued.link ?? `${base.replace(/\/+$/, '')}/login?token=${token}`
@@ -61,7 +61,7 @@ async function withKey(context: Context): Promise<void> {
       "on the server's machine `countersign login --as user_owner` needs none; an owner issues keys with `countersign key issue`",
     )
   const server = openServer(url, key, { UNAUTHENTICATED: `${url} does not accept this key; nothing was stored` })
-  const me: Me = await server.call('identity/me.get', {})
+  const me = await server.call('identity/me.get', {})
   await server.close()
   await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: false }, me)
 }
@@ -85,9 +85,9 @@ async function asPerson(context: Context, subject: string): Promise<void> {
   })
   try {
     const label = `login on ${hostname()}`.slice(0, limits.labelCharsMax)
-    const { key }: { key: string } = await admin.call('identity/key.issue', { subject, label })
+    const key = (await admin.call('identity/key.issue', { subject, label })).key!
     const server = openServer(url, key)
-    const me: Me = await server.call('identity/me.get', {})
+    const me = await server.call('identity/me.get', {})
     await server.close()
     const replaced = await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: true }, me)
     // The key of the login before was for that login alone. Where it is gone already, nothing is left to do.
@@ -176,7 +176,7 @@ const logout = spec('logout', 'Forget the login of one server, the current one b
 const whoami = spec('whoami', 'Show which server you use, and as whom.', {
   async run(context) {
     const remote = await context.remote()
-    const me: Me = await remote.call('identity/me.get', {})
+    const me = await remote.call('identity/me.get', {})
     const source = remote.isOffline ? 'the data folder' : (await targetOf(context.io, context.globals)).source
     await show(context, 'me.get', { ...me, server: remote.where, key_from: source })
   },

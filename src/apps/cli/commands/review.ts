@@ -1,5 +1,6 @@
 // Reviewing: what was delivered, what changed since the version before, and a verdict.
 import type { Artifact, Task } from '#protocols/collaboration/schema.ts'
+import type { Input } from '#sdk/client.ts'
 import { deliveredOf, unshown } from '../inbox/deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { flag, type Flag, type Given } from '../derive/flags.ts'
@@ -52,18 +53,23 @@ export const reviewSpecs: readonly Spec[] = [
 
 async function deliveredIn(remote: Remote, given: Given): Promise<{ task: Task; artifact: Artifact }> {
   const task_id = given.get('task-id') as string
-  const { task }: { task: Task } = await remote.call('collaboration/task.get', { task_id })
+  const { task } = await remote.call('collaboration/task.get', { task_id })
   const artifact_id = (given.get('artifact') as string | undefined) ?? task.delivered?.artifact_id ?? task.artifacts.at(-1)
   if (artifact_id === undefined) throw new CliError(exits.refused, 'NOTHING_DELIVERED', `nothing was delivered for ${task_id} yet`)
   const version = given.get('version') as string | undefined
-  const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.get', {
+  const { artifact } = await remote.call('collaboration/artifact.get', {
     artifact_id,
     ...(version === undefined ? {} : { version }),
   })
   return { task, artifact }
 }
 
-async function submit(context: Context, given: Given, verdict: string, requested_changes: string[]): Promise<void> {
+async function submit(
+  context: Context,
+  given: Given,
+  verdict: Input<'collaboration/review.submit'>['verdict'],
+  requested_changes: string[],
+): Promise<void> {
   const remote = await context.remote()
   const { task, artifact } = await deliveredIn(remote, given)
   if (verdict === 'approved' && given.get('version') === undefined) {

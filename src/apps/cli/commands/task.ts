@@ -1,5 +1,6 @@
 // `task create --assign`: a task that is handed over as soon as it is there.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import type { Input } from '#sdk/client.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
 import { flag } from '../derive/flags.ts'
 import { sayMore } from '../output/notes.ts'
@@ -18,11 +19,11 @@ export function taskCreateSpec(protocol: Protocol, op: Operation): Spec {
       const assignee = given.get('assign') as string | undefined
       const wanted = await inputOf(context, op, derived, given)
       const remote = await context.remote()
-      const created: { task: { id: string } } = await remote.call(`${protocol.name}/${op.name}`, wanted, keyIn(given))
+      const created = await remote.call('collaboration/task.create', wanted as Input<'collaboration/task.create'>, keyIn(given))
       if (assignee === undefined) return show(context, op.name, created)
       const input = { task_id: created.task.id, assignee }
       if (!context.json) await show(context, op.name, created)
-      const assigned: unknown = await remote.call(ASSIGN, input)
+      const assigned = await remote.call(ASSIGN, input)
       await show(context, 'task.assign', assigned)
       sayMore(context, ASSIGN, input, assigned)
     },

@@ -24,11 +24,11 @@ export const allFlag = flag('all', null, 'every page, up to 10,000 items')
 type Page = { readonly items: readonly unknown[]; readonly next_cursor: string | null }
 /** Every page of a list as one answer, with what the first page says beside its items. */
 export async function everyPage(remote: Remote, operation: string, input: Record<string, unknown>): Promise<Page> {
-  const first: Page = await remote.call(operation, { limit: limits.pageMax, ...input })
+  const first = (await remote.callAny(operation, { limit: limits.pageMax, ...input })) as Page
   const items = [...first.items]
   let cursor = first.next_cursor
   while (cursor !== null && items.length < ALL_MAX) {
-    const page: Page = await remote.call(operation, { limit: limits.pageMax, ...input, cursor })
+    const page = (await remote.callAny(operation, { limit: limits.pageMax, ...input, cursor })) as Page
     items.push(...page.items)
     cursor = page.next_cursor
   }
@@ -79,7 +79,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const answer: unknown =
         given.get('all') === true
           ? await everyPage(remote, operation, input)
-          : await called(remote.call(operation, input, { ...keyIn(given), ...waits }), made)
+          : await called(remote.callAny(operation, input, { ...keyIn(given), ...waits }), made)
       await show(context, op.name, answer)
       sayMore(context, operation, input, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)

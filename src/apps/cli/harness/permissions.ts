@@ -65,9 +65,8 @@ async function usualIds({ io, remote }: Context): Promise<string[]> {
   const env = withSecretFiles(io.env)
   const url = env['COUNTERSIGN_AMQP_URL'] ?? ''
   const named = env['COUNTERSIGN_HARNESS_ID'] || (URL.canParse(url) ? decodeURIComponent(new URL(url).username) : '')
-  const answer = await (await remote()).call('harness/harness.callers', { limit: 200 })
-  const callers = (answer['items'] as { caller_id: string }[]).map(({ caller_id }) => caller_id)
-  const ids = [...(named === '' ? [] : [named]), ...callers]
+  const { items } = await (await remote()).call('harness/harness.callers', { limit: 200 })
+  const ids = [...(named === '' ? [] : [named]), ...items.map(({ caller_id }) => caller_id)]
   if (ids.length === 0)
     throw usage('no harness is named, and none may submit here', 'name them: countersign harness permissions lab-a lab-b')
   return ids

@@ -1,5 +1,6 @@
 // Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
 import type { Item } from '#protocols/execution/inbox/item.ts'
+import type { Input, Output } from '#sdk/client.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
@@ -86,11 +87,13 @@ export const handingOver = ({ checkpoint_id, digest }: Item, reassign_to: string
 })
 
 const PREVIEW_DAYS = 30
-type Preview = { readonly would_answer: number; readonly approved: number; readonly rejected: number }
+type Preview = Output<'collaboration/grant.preview'>
 const previewWords = ({ would_answer, approved, rejected }: Preview): string =>
   would_answer === 0
     ? `In the last ${PREVIEW_DAYS} days it would have answered nothing that this agent asked.`
     : `In the last ${PREVIEW_DAYS} days it would have answered ${would_answer} of this agent's questions: people approved ${approved} and rejected ${rejected} of them.`
+
+type Answering = 'execution/request.resolve' | 'execution/request.decline' | 'collaboration/checkpoint.resolve'
 
 export function createAnswers(remote: Remote, stage: Stage): Answers {
   const { items, tell, ask, attempt, answered } = stage
@@ -106,11 +109,11 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     }
   }
 
-  async function send(item: Item, message: string, operation: string, input: object): Promise<void> {
+  async function send<N extends Answering>(item: Item, message: string, operation: N, input: Input<N>): Promise<void> {
     const { request_id } = item
     try {
-      const answer: { request?: unknown; receipt?: unknown } = await remote.call(operation, input)
-      const done = answer.receipt || answer.request === undefined ? message : `${message}, your vote`
+      const answer = await remote.call(operation, input)
+      const done = 'request' in answer && answer.receipt === undefined ? `${message}, your vote` : message
       items.mark(request_id, done)
       answered(item, done)
       await items.reload(request_id)
@@ -119,7 +122,7 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
       await shownAgain(item, error)
     }
   }
-  const calling = (item: Item, message: string, operation: string, input: object): Promise<void> =>
+  const calling = <N extends Answering>(item: Item, message: string, operation: N, input: Input<N>): Promise<void> =>
     attempt(() => busily(() => send(item, message, operation, input)))
   const sending = (item: Item, { result, reason, message }: Reply): Promise<void> => {
     const { request_id, digest } = item
@@ -225,14 +228,14 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
       })
     },
     grant(item) {
-      const { task_id } = item
+      const task_id = item.task_id!
       const offered = scopeIn(item)
       const message = offered === null ? 'such as deploy:staging' : `${offered} when left empty`
       ask(`Allow which scope beforehand, for this task? ${message}`, (typed) => {
         const scope = typed.trim() || offered
         if (scope === null) return tell('Nothing was granted')
         return attempt(async () => {
-          const preview: Preview = await remote.call('collaboration/grant.preview', { task_id, scope, days: PREVIEW_DAYS })
+          const preview = await remote.call('collaboration/grant.preview', { task_id, scope, days: PREVIEW_DAYS })
           ask(
             `${previewWords(preview)}\nAllow ${scope} until: task, session, 2h, 1d, or a time; nothing is granted when left empty`,
             (text) => {

@@ -1,16 +1,11 @@
 // Counts of the inbox, in all and within the filter: the server's own numbers, asked for again when something has changed.
+import type { Output } from '#sdk/client.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import type { Query } from './filter.ts'
 import type { Remote } from '../remote/remote.ts'
 
 /** null: not known yet. */
 export type Counts = { readonly open: number | null; readonly critical: number; readonly fitting: number | null }
-type Counted = {
-  readonly open: number
-  readonly by_priority: { readonly critical: number }
-  readonly acting_for: readonly unknown[]
-  readonly next_cursor: string | null
-}
 
 const COUNT = 'execution/inbox.count'
 
@@ -18,7 +13,7 @@ const COUNT = 'execution/inbox.count'
 async function counted(remote: Remote, query: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
   const sum = { open: 0, critical: 0 }
   for (let cursor: string | null = null; isWanted();) {
-    const page: Counted = await remote.call(COUNT, cursor === null ? query : { ...query, cursor })
+    const page: Output<typeof COUNT> = await remote.call(COUNT, cursor === null ? query : { ...query, cursor })
     sum.open += page.open
     sum.critical += page.by_priority.critical
     cursor = page.next_cursor
@@ -32,7 +27,7 @@ async function waiting(remote: Remote, whose: Query, isWanted: () => boolean): P
   const each = (): Promise<{ open: number; critical: number }> => counted(remote, { ...whose, status: 'open' }, isWanted)
   if (Object.keys(whose).length > 0) return each()
   try {
-    const { open, by_priority, acting_for }: Counted = await remote.call(COUNT, {})
+    const { open, by_priority, acting_for } = await remote.call(COUNT, {})
     return acting_for.length > 0 ? await each() : { open, critical: by_priority.critical }
   } catch (error) {
     if (!(error instanceof CliError) || error.exit !== exits.refused) throw error

@@ -32,8 +32,7 @@ export async function deliveredOf(remote: Remote, artifact_id: string, version?:
 
 async function versionOf(remote: Remote, artifact_id: string, version?: string): Promise<Artifact> {
   const input = { artifact_id, ...(version === undefined ? {} : { version }) }
-  const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.get', input)
-  return artifact
+  return (await remote.call('collaboration/artifact.get', input)).artifact
 }
 
 /** It may be text, but nobody reads so much of it at a terminal. */

@@ -19,16 +19,16 @@ import type { Remote } from '../remote/remote.ts'
 import { inertJson } from '../output/safe-text.ts'
 
 type Approval = {
-  readonly approved_actions?: readonly string[]
+  readonly approved_actions?: string[]
   readonly state_patch?: unknown
   readonly edited_artifact_ref?: EditedArtifact
 }
 
 /** The checkpoint behind an item, as it was shown: an item that has changed since is not answered. */
 async function checkpointBehind(remote: Remote, { request_id, digest }: Item): Promise<Checkpoint> {
-  const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+  const { item } = await remote.call('execution/inbox.get', { request_id })
   if (item.digest !== digest) throw new CliError(exits.refused, 'CHANGED', 'the item has changed since it was shown')
-  const { checkpoint }: { checkpoint: Checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: item.checkpoint_id! })
+  const { checkpoint } = await remote.call('collaboration/checkpoint.get', { checkpoint_id: item.checkpoint_id! })
   return checkpoint
 }
 
@@ -99,7 +99,7 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
   const { tell, askKey, aside, attempt, items, answered } = stage
   const { request_id, digest } = item
 
-  async function send(edited: unknown): Promise<void> {
+  async function send(edited: object): Promise<void> {
     try {
       await remote.call('execution/request.resolve', { request_id, result: 'approved', edited, digest })
       items.mark(request_id, 'approved with edited details')
@@ -127,21 +127,22 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
   }
 
   await attempt(async () => {
-    const { request }: { request: { payload: Editable } } = await remote.call('execution/request.get', { request_id })
-    await edit(`${inertJson(request.payload.details ?? {}, 2)}\n`, request.payload)
+    const { request } = await remote.call('execution/request.get', { request_id })
+    const payload = request.payload as Editable
+    await edit(`${inertJson(payload.details ?? {}, 2)}\n`, payload)
   })
 }
 const CHANGES_SHOWN_MAX = 8
 
 /** The typed text, and why it cannot be sent; null: it can. */
-function fitting(text: string, schema: object): { edited: unknown; problem: string | null } {
+function fitting(text: string, schema: object): { edited: object; problem: string | null } {
   try {
     const edited = jsonFrom(text)
-    if (!isObject(edited)) return { edited, problem: 'the details are one object, in braces' }
+    if (!isObject(edited)) return { edited: {}, problem: 'the details are one object, in braces' }
     refuseMismatch(schema, edited, 'INVALID_REQUEST', 'details')
     return { edited, problem: null }
   } catch (error) {
-    return { edited: null, problem: (error as Error).message }
+    return { edited: {}, problem: (error as Error).message }
   }
 }
 
@@ -200,8 +201,8 @@ function newVersion(remote: Remote, { task_id }: Item, { artifact_id, version }:
   if (bytes.length > limits.inlineBytesMax)
     throw new CliError(exits.refused, 'TOO_LARGE', 'the text is too long for the screen: `countersign artifact edit --file` commits it')
   return async () => {
-    const { artifact }: { artifact: Artifact } = await remote.call('collaboration/artifact.edit', {
-      task_id,
+    const { artifact } = await remote.call('collaboration/artifact.edit', {
+      task_id: task_id!,
       artifact_id,
       parent_version: version,
       payload: { kind: 'inline', uri: `data:text/plain;charset=utf-8;base64,${bytes.toString('base64')}` },

@@ -62,10 +62,11 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
   const picked = new Set<string>()
 
   async function page({ query }: Filter, after: string | null): Promise<Page> {
-    const found: Page = await remote.call('execution/inbox.list', { ...query, limit: PAGE, ...(after === null ? {} : { cursor: after }) })
-    const newest = found.items[0]
+    const found = await remote.call('execution/inbox.list', { ...query, limit: PAGE, ...(after === null ? {} : { cursor: after }) })
+    const items = found.items.filter((item) => 'card' in item)
+    const newest = items[0]
     if (newest) is.skewMs = Date.parse(newest.created_at) + newest.age_seconds * 1_000 - Date.now()
-    return found
+    return { items, next_cursor: found.next_cursor }
   }
 
   /** Reads on until there are so many or no more; another filter ends it. */
@@ -122,7 +123,7 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
 
   async function reload(request_id: string): Promise<Item | null> {
     try {
-      const { item }: { item: Item } = await remote.call('execution/inbox.get', { request_id })
+      const { item } = await remote.call('execution/inbox.get', { request_id })
       if (!isOpen(item) && !marks.has(request_id))
         marks.set(request_id, `${item.status} by ${escapeControl(item.ended?.by.name ?? item.ended?.by.id ?? '?')}`)
       is.all = is.all.map((one) => (one.request_id === request_id ? item : one))

@@ -34,7 +34,7 @@ export type Terminal = {
 export async function liveInbox(context: Context, remote: Remote, query: Query): Promise<Exit> {
   const { io, paint } = context
   const screen = io.out as NodeJS.WriteStream
-  const me: { id: string; name: string | null } = await remote.call('identity/me.get', {})
+  const me = await remote.call('identity/me.get', {})
   const who = me.name ?? me.id
   let desk: Desk | null = null
   const items = createItems(remote, filterOf(query), () => desk?.draw())

@@ -5,8 +5,6 @@ import { reasonFor, sure, warningFor, type Answers, type Stage } from './actions
 import { verdictOf } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
 
-type Result = { readonly request_id: string; readonly ok: boolean; readonly message?: string; readonly receipt?: unknown }
-
 const counted = (count: number): string => (count === 1 ? '1 item' : `${count} items`)
 
 /** `key` is a, r, A or R. */
@@ -24,7 +22,7 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
     for (let at = 0; at < marked.length; at += limits.answersMax) {
       const portion = marked.slice(at, at + limits.answersMax)
       const input = portion.map(({ request_id, digest }) => ({ request_id, digest, result, ...(reason === undefined ? {} : { reason }) }))
-      const { results }: { results: Result[] } = await remote.call('execution/inbox.resolve', { answers: input })
+      const { results } = await remote.call('execution/inbox.resolve', { answers: input })
       for (const [i, { request_id, ok, receipt, message = '' }] of results.entries()) {
         const item = portion[i]!
         const message = receipt === undefined ? `${result}, your vote` : result

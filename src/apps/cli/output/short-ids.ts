@@ -147,7 +147,7 @@ async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed
     let answer: { items: Record<string, string>[]; next_cursor?: string | null }
     try {
       const paged = /rule|channel/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
-      answer = await remote.call(operation, { ...input, ...paged })
+      answer = (await remote.callAny(operation, { ...input, ...paged })) as typeof answer
     } catch (error) {
       // Whatever the reason is, the id is not found here; another list may have it, or the server says what is wrong with the id.
       if (error instanceof CliError && error.exit === exits.refused) return

@@ -2,7 +2,7 @@
 // daemons of the user whose account it runs under would make it somebody else, so that an agent could answer its own question.
 import { AGENT_VARIABLE, markedAgent } from '#workers/programs/marker.ts'
 import { CliError, exits } from '../exit-codes.ts'
-import type { Remote } from './remote.ts'
+import { callsBy, type Remote } from './remote.ts'
 import type { Spec } from '../derive/command.ts'
 import type { Globals } from '../derive/command.ts'
 import type { Io } from '../terminal.ts'
@@ -34,10 +34,10 @@ export function onlyAs(agent: string, remote: Remote): Remote {
   const check = (): Promise<void> => (checked ??= isThat(agent, remote))
   return {
     ...remote,
-    call: async (...given) => {
+    ...callsBy(async (...given) => {
       await check()
-      return remote.call(...given)
-    },
+      return remote.callAny(...given)
+    }),
     async *follow(...given) {
       await check()
       yield* remote.follow(...given)
@@ -58,7 +58,7 @@ export function onlyAs(agent: string, remote: Remote): Remote {
 }
 
 async function isThat(agent: string, remote: Remote): Promise<void> {
-  const { id } = (await remote.call('identity/me.get', {})) as { id: string }
+  const { id } = await remote.call('identity/me.get', {})
   if (id === agent) return
   const message = `the key is of ${id}, and this program runs for ${agent} (${AGENT_VARIABLE}); nothing was done`
   throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))

@@ -13,7 +13,7 @@ import { realClock, realEntropy } from '../../server/clock.ts'
 import { keysIn, serverKeyOrNull } from '../../server/folder/key-files.ts'
 import { CliError, exits, refusedBy, usage } from '../exit-codes.ts'
 import { databaseIn } from './credentials.ts'
-import type { Answer, Remote } from './remote.ts'
+import { callsBy, type Answer, type Remote } from './remote.ts'
 
 export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> = {}): Store {
   const path = databaseIn(folder)
@@ -51,8 +51,9 @@ export function openFolder(folder: string): Remote {
   return {
     where: folder,
     isOffline: true,
-    call: (operation, input) =>
+    ...callsBy((operation, input) =>
       isQuery(kernel, operation) ? asked(kernel, operation, input) : online(`${operation} changes something and`),
+    ),
     follow: () => online('following the record'),
     upload: () => online('an upload'),
     download: () => online('a download'),

@@ -3,7 +3,7 @@ import { CountersignError } from '#sdk/errors.ts'
 import { httpTransport } from '#sdk/transport/http.ts'
 import { createHxp } from '#sdk/hxp.ts'
 import { CliError, exits, refusedBy } from '../exit-codes.ts'
-import type { Answer, Followed, Remote } from './remote.ts'
+import { callsBy, type Answer, type Followed, type Remote } from './remote.ts'
 
 type Hints = Readonly<Record<string, string>>
 
@@ -24,8 +24,9 @@ export function openServer(url: string, key: string, hints: Hints = {}): Remote 
   return {
     where: url,
     isOffline: false,
-    call: (operation, input, { key: once, ...rest } = {}) =>
-      told(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest })),
+    ...callsBy((operation, input, { key: once, ...rest } = {}) =>
+      told(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest }) as Promise<Answer>),
+    ),
     async *follow(operation, input, options) {
       try {
         yield* transport.follow(operation, input, options) as AsyncIterable<Followed>

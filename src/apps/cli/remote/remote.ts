@@ -1,5 +1,6 @@
 // The target of a command: a server over HTTP, or a data folder that is read without one.
 import { protocols } from '#protocols/index.ts'
+import type { CallName, Input, Output } from '#sdk/client.ts'
 import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
@@ -17,8 +18,9 @@ export type Remote = {
   /** The server's address or the folder's path. */
   readonly where: string
   readonly isOffline: boolean
-  // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, options?: RemoteOptions): Promise<any>
+  call<N extends CallName>(operation: N, input: Input<N>, options?: RemoteOptions): Promise<Output<N>>
+  /** Calls an operation whose name is known at run time only. */
+  callAny(operation: string, input: object, options?: RemoteOptions): Promise<Answer>
   /** Goes on after a cut, from where it was; ends when the signal aborts. */
   follow(
     operation: string,
@@ -32,12 +34,17 @@ export type Remote = {
   close(): Promise<void>
 }
 
+/** Both calls of a remote are one function; their types differ. */
+export const callsBy = (callAny: Remote['callAny']): Pick<Remote, 'call' | 'callAny'> => ({ call: callAny as Remote['call'], callAny })
+
 export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
   const remote = await openAny(io, globals, paintErr)
   const outputs = outputsOf(protocols)
   return {
     ...remote,
-    call: async (operation, input, options) => orderFields(await remote.call(operation, input, options), outputs.get(operation)),
+    ...callsBy(
+      async (operation, input, options) => orderFields(await remote.callAny(operation, input, options), outputs.get(operation)) as Answer,
+    ),
   }
 }
 
