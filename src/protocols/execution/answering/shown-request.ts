@@ -2,7 +2,9 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { t, type Static, type TSchema } from '#kernel/declare/schema.ts'
-import { ApprovePayload, DecidePayload, ProvidePayload } from '../asking/payload.ts'
+import { approve } from '../actions/approve.ts'
+import { decide } from '../actions/decide.ts'
+import { provide } from '../actions/provide.ts'
 import { coveredBy } from './request-digest.ts'
 import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
@@ -64,9 +66,9 @@ const cardWith = <A extends string, P extends TSchema>(action: A, payload: P) =>
   )
 /** The card of each action. A question of another protocol has the same fields, and those of `mirrored`. */
 export const Card = t.Union([
-  cardWith('DECIDE', t.Object({ ...mirrored.DECIDE.properties, ...DecidePayload.properties })),
-  cardWith('APPROVE', t.Object({ ...mirrored.APPROVE.properties, ...ApprovePayload.properties })),
-  cardWith('PROVIDE', t.Object({ ...mirrored.PROVIDE.properties, ...ProvidePayload.properties })),
+  cardWith('DECIDE', t.Object({ ...mirrored.DECIDE.properties, ...decide.payload.properties })),
+  cardWith('APPROVE', t.Object({ ...mirrored.APPROVE.properties, ...approve.payload.properties })),
+  cardWith('PROVIDE', t.Object({ ...mirrored.PROVIDE.properties, ...provide.payload.properties })),
 ])
 export type Card = Static<typeof Card>
 
