@@ -10,8 +10,8 @@ import { protocols } from '#protocols/index.ts'
 
 const HEAD = `# The command line
 
-\`countersign <noun> <verb> [arguments] [options]\`. Every operation of every protocol is a command; its flags are the fields of its
-input. This page is written by \`npm run docs:cli\` from the commands themselves; \`countersign <noun> <verb> --help\` shows the same.
+\`countersign <noun> <verb> [arguments] [options]\`. Every operation that people, agents or tools may call is a command; its flags are
+the fields of its input. This page is written by \`npm run docs:cli\` from the commands themselves; \`countersign <noun> <verb> --help\` shows the same.
 
 - A field of an object that must be given has a short flag (\`--goal\` for \`spec.goal\`); others are named by their path
   (\`--default.action\`). A list is a flag that is repeated. A list of objects takes \`id=a,label=Yes,risk=low\` or JSON.
@@ -35,18 +35,18 @@ function rowOf(flag: Flag): string {
   return `| \`--${flag.name}\` | ${cell(value)} | ${cell(message)} |`
 }
 
-function sectionOf({ path, summary, positionals, flags, examples, operation, hidden }: Spec): string {
+function sectionOf({ path, summary, positionals, flags, examples, operation }: Spec): string {
   const usage = ['countersign', ...path, ...positionals.map((one) => (one.required ? shownAs(one, positionals) : `[${fieldOf(one)}]`))]
   const shown = flags.filter(
     ({ name }) => !['json-input', 'idempotency-key'].includes(name) && !(name === 'file' && operation !== null && path[0] !== 'artifact'),
   )
   const table = shown.length === 0 ? '' : `\n| flag | value | |\n| --- | --- | --- |\n${shown.map(rowOf).join('\n')}\n`
-  const example = examples.length === 0 || hidden ? '' : `\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
+  const example = examples.length === 0 ? '' : `\n\`\`\`sh\n${examples.join('\n')}\n\`\`\`\n`
   return `### ${path.join(' ')}\n\n\`${usage.join(' ')}\`${operation === null ? '' : ` calls \`${operation}\``}. ${summary}\n${table}${example}`
 }
 
 export function cliReference(): string {
-  const specs = specsOf(protocols)
+  const specs = specsOf(protocols).filter(({ hidden }) => !hidden)
   const single = specs.filter(({ path }) => path.length === 1)
   const names = [...new Set(specs.filter(({ path }) => path.length > 1).map(({ path }) => path[0]!))]
   const globals = globalFlags.map(([flags, message]) => `| \`${flags}\` | ${message} |`).join('\n')

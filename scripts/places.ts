@@ -15,13 +15,15 @@ const textOf = (path: string): string => readFileSync(join(root, path), 'utf8')
 function missing(): string[] {
   const [api, exhaustive] = [textOf('docs/api/operations.md'), textOf('test/laws/exhaustive.test.ts')]
   const cli = textOf('docs/cli.md')
+  // Commands that the help hides are not documented either.
+  const hidden = new Set(specsOf(protocols).flatMap((spec) => (spec.hidden ? (spec.operation ?? []) : [])))
   const simulated = globSync('test/simulation/*.ts', { cwd: root }).map(textOf).join('\n')
   return protocols.flatMap(({ name: protocol, operations }) => {
     const page = textOf(`docs/protocols/${protocol}.md`)
     return operations.flatMap((op) => {
       const name = `${protocol}/${op.name}`
       const isTried = protocol !== 'collaboration' || op.kind !== 'command' || exhaustive.includes(`'${op.name}'`)
-      const isCommand = op.callers.every((caller) => caller.name === 'the system') || cli.includes(`\`${name}\``)
+      const isCommand = hidden.has(name) || cli.includes(`\`${name}\``)
       const isPlanned = !/^(collaboration|delegation)$/.test(protocol) || op.kind !== 'command' || simulated.includes(op.name)
       const places: readonly (readonly [boolean, string])[] = [
         [op.kind === 'stream' || Object.hasOwn(matrix, name), 'a row in test/support/laws/matrix.ts'],

@@ -28,6 +28,8 @@ export type WaitOptions = {
   readonly onQuestion?: OnQuestion
   /** Called for each attempt that failed and is made again, as while the server is away. By default one line says so on the standard error stream. */
   readonly onRetry?: OnRetry
+  /** Called when the server answers again after failed attempts. */
+  readonly onReconnect?: () => void
   /** Opens a secret that is sealed to a key of yours (a compact JWE): answers the text in it. Without it the secret is not fetched. */
   readonly unseal?: (sealed: string) => string | Promise<string>
 }
@@ -151,11 +153,14 @@ export async function endOf(
   const call = (operation: string, input: object, timeoutMs: number): Promise<Ended> =>
     transport.call(operation, { request_id, ...input }, { idempotencyKey: null, signal: leave, timeoutMs }) as Promise<Ended>
   let seen = 0
+  // After a failure the first call does not wait: its answer shows that the server is back.
+  let isAway = false
   for (let failures = 0; ;) {
     leave.throwIfAborted()
     const began = performance.now()
     try {
-      const wait = { wait: WAIT_S, ...(onQuestion ? { seen } : {}) }
+      const isProbe = isAway
+      const wait = { wait: isProbe ? 0 : WAIT_S, ...(onQuestion ? { seen } : {}) }
       const found = await watch(() =>
         call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
           // A caller that may not wait may still look.
@@ -164,7 +169,8 @@ export async function endOf(
         }),
       )
       if (found.receipt) return found
-      failures = performance.now() - began < SOON_MS ? failures + 1 : 0
+      isAway = false
+      failures = !isProbe && performance.now() - began < SOON_MS ? failures + 1 : 0
       const { thread = [] } = found.request
       if (onQuestion && thread.length > seen) {
         await replyTo(transport, found.request, onQuestion, leave)
@@ -175,6 +181,7 @@ export async function endOf(
     } catch (error) {
       leave.throwIfAborted()
       if (!(error instanceof CountersignError) || !error.retryable) throw error
+      isAway = true
       await pause(Math.max(backoffOf(usualRetry, ++failures), error.retryAfterMs ?? 0), leave)
     }
   }

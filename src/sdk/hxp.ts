@@ -110,9 +110,23 @@ export function createHxp(transport: Transport): Hxp {
   const keyring = createKeyring(transport)
 
   async function ask(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer> {
-    const { signal, timeoutMs, cancelOnAbort, verify, keys, onQuestion, onRetry, unseal, onAsked, context, key, idempotencyKey, ...more } =
-      options
-    const { watch } = retryNotice(onRetry, transport.where)
+    const {
+      signal,
+      timeoutMs,
+      cancelOnAbort,
+      verify,
+      keys,
+      onQuestion,
+      onRetry,
+      onReconnect,
+      unseal,
+      onAsked,
+      context,
+      key,
+      idempotencyKey,
+      ...more
+    } = options
+    const { watch } = retryNotice({ onRetry, onReconnect }, transport.where)
     const input = { ...more, action, payload: context === undefined ? payload : { ...payload, context } }
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
     return within(transport, options, async (leave, known) => {
@@ -144,7 +158,7 @@ export function createHxp(transport: Transport): Hxp {
     },
     outcome: (request_id, options = {}) =>
       within(transport, options, async (leave, known) => {
-        const { watch } = retryNotice(options.onRetry, transport.where)
+        const { watch } = retryNotice(options, transport.where)
         const found = (await persistently(leave, () =>
           watch(() => transport.call('execution/request.get', { request_id }, { idempotencyKey: null, signal: leave })),
         )) as Ended

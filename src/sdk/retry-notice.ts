@@ -9,18 +9,24 @@ export type RetryNotice = {
   watch<T>(attempt: () => Promise<T>): Promise<T>
 }
 
+export type RetryListeners = { readonly onRetry?: OnRetry | undefined; readonly onReconnect?: (() => void) | undefined }
+
 /** By default one line on the standard error stream when the server goes away, and one when it is back. */
-export function retryNotice(onRetry: OnRetry | undefined, where = 'the server'): RetryNotice {
+export function retryNotice({ onRetry, onReconnect }: RetryListeners, where = 'the server'): RetryNotice {
   let isAway = false
   const tell = (error: CountersignError): void => {
     if (onRetry) return onRetry(error)
     if (!isAway) console.error(`countersign: cannot reach ${where}: ${reasonOf(error)}; trying again`)
   }
+  const tellBack = (): void => {
+    onReconnect?.()
+    if (!onRetry) console.error(`countersign: connected to ${where} again`)
+  }
   return {
     async watch(attempt) {
       try {
         const answer = await attempt()
-        if (isAway && !onRetry) console.error(`countersign: connected to ${where} again`)
+        if (isAway) tellBack()
         isAway = false
         return answer
       } catch (error) {

@@ -2,223 +2,203 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
-import { stripVTControlCharacters } from 'node:util'
-import type { Locator, Page } from 'playwright-core'
-import { inProcess, runInTerminal, temporary, type Press } from '../support/as-processes/cli.ts'
-import { pressUntil, sendNow } from '../support/browser/acts.ts'
+import type { Item } from '#protocols/execution/inbox/item.ts'
+import { temporary } from '../support/as-processes/cli.ts'
 import { openStage, type Stage } from '../support/browser/stage.ts'
+import { commandSurface, pageSurface, terminalSurface, type Act, type Surface } from '../support/browser/surfaces.ts'
+
+const names = ['the page', 'the terminal', 'the command'] as const
+type Name = (typeof names)[number]
 
 let stage: Stage
-let page: Page
-const home = temporary('decisions')
+let surfaces: Record<Name, Surface>
+let closeTerminal: () => Promise<void>
+const homes = { 'the terminal': temporary('decisions'), 'the command': temporary('decisions') }
 before(async () => {
   stage = await openStage()
-  page = await stage.open('maya')
+  const terminal = terminalSurface({ stage, home: homes['the terminal'] })
+  closeTerminal = terminal.close
+  surfaces = {
+    'the page': pageSurface({ stage, home: '' }, await stage.open('maya')),
+    'the terminal': terminal,
+    'the command': commandSurface({ stage, home: homes['the command'] }),
+  }
 })
 after(async () => {
+  await closeTerminal?.()
   await stage?.close()
-  rmSync(home, { recursive: true, force: true })
+  for (const home of Object.values(homes)) rmSync(home, { recursive: true, force: true })
 })
 
-/** One intent of a person. `phrase`: what they type where a phrase is asked for. */
-type Act =
-  | { readonly does: 'approve'; readonly phrase?: 'right' | 'wrong'; readonly comment?: string }
-  | { readonly does: 'reject' }
-  | { readonly does: 'decline'; readonly reason: string }
-  | { readonly does: 'provide'; readonly value: string }
-  | { readonly does: 'press Enter' }
-type Shown = { readonly text: string }
-type Surface = {
-  /** The item as the surface shows it before anything is answered. */
-  look(id: string): Promise<Shown>
-  /** Tries it, however far the surface lets it come. */
-  act(id: string, act: Act, phrase: string): Promise<Shown>
-}
+// --- What is asked ---------------------------------------------------------------------------------------------------------
 
-const typedFor = ({ phrase }: { readonly phrase?: 'right' | 'wrong' }, right: string): string | null =>
-  phrase === undefined ? null : phrase === 'right' ? right : 'some other words'
-
-const env = (): Record<string, string> => ({ HOME: home, COUNTERSIGN_URL: stage.url, COUNTERSIGN_KEY: stage.keyOf('maya') })
-const command: Surface = {
-  async look(id) {
-    const { out, err } = await inProcess({ home, env: env() }).run(['inbox', 'show', id])
-    return { text: out + err }
-  },
-  async act(id, act, right) {
-    const message: readonly string[] = {
-      approve: () => {
-        const { phrase, comment } = act as Extract<Act, { does: 'approve' }>
-        const typed = typedFor(phrase === undefined ? {} : { phrase }, right)
-        return ['approve', ...(typed === null ? [] : ['--confirm', typed]), ...(comment === undefined ? [] : ['--reason', comment])]
-      },
-      reject: () => ['reject'],
-      decline: () => ['--decline', '--reason', (act as { reason: string }).reason],
-      provide: () => ['--value', (act as { value: string }).value],
-      'press Enter': () => [],
-    }[act.does]()
-    const { out, err } = await inProcess({ home, env: env() }).run(['inbox', 'answer', id, ...message])
-    return { text: out + err }
-  },
-}
-
-/** As long as a person needs to read: keys that come sooner answer nothing. */
-const READ_MS = 400
-const terminal: Surface = {
-  look: (id) => inTerminal(id, []),
-  act(id, act, right) {
-    if (act.does === 'reject') return inTerminal(id, [['', 'r', READ_MS]])
-    if (act.does === 'press Enter') return inTerminal(id, [['', '\r', READ_MS]])
-    if (act.does === 'decline')
-      return inTerminal(id, [['', 'd', READ_MS], ['Why do you decline it?', `${act.reason}\r`], [act.reason === '' ? 'Nothing was answered' : '✔ declined', '']]) // prettier-ignore
-    if (act.does === 'provide')
-      return inTerminal(id, [
-        ['', 'p', READ_MS],
-        ['Your answer', `${act.value}\r`],
-        ['Not answered', ''],
-      ])
-    const typed = typedFor(act, right)
-    const key: Press[] =
-      act.comment === undefined
-        ? [['', 'a', READ_MS]]
-        : [
-            ['', 'A', READ_MS],
-            ['Why?', `${act.comment}\r`],
-          ]
-    if (typed !== null)
-      return inTerminal(id, [...key, ['to confirm', `${typed}\r`], [act.phrase === 'right' ? '✔ approved' : 'Nothing was answered', '']])
-    return inTerminal(id, act.comment === undefined ? key : [...key, ['✔ approved', '']])
-  },
-}
-/** The inbox at a terminal with this item alone in it. */
-async function inTerminal(id: string, presses: readonly Press[]): Promise<Shown> {
-  const { title } = (await stage.call('maya', 'execution/inbox.get', { request_id: id })).item as { title: string }
-  const all: Press[] = [['q quit', '/'], ['', `${title}\r`], [title, '', READ_MS], ...presses, ['', '\u001b'], ['', 'q']]
-  const { out } = await runInTerminal(['inbox'], all, { env: env(), cwd: home, columns: 110, rows: 50 })
-  return { text: stripVTControlCharacters(out).replaceAll(/\s+/g, ' ') }
-}
-
-const inPage: Surface = {
-  async look(id) {
-    await page.goto(`${stage.url}/inbox/${id}`)
-    const detail = page.getByTestId('item-detail')
-    await detail.waitFor()
-    await page.getByTestId('item-effects').waitFor()
-    return { text: (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ') }
-  },
-  async act(id, act, right) {
-    await this.look(id)
-    await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
-    const toast = page.getByTestId('undo-toast')
-    if (act.does === 'press Enter') await page.keyboard.press('Enter')
-    else if (act.does === 'reject') await page.keyboard.press('r')
-    else if (act.does === 'decline') await declined(act.reason)
-    else if (act.does === 'provide') {
-      await page.getByLabel('Your answer').fill(act.value)
-      await page.getByTestId('broken-rule').waitFor()
-      await page.keyboard.press('Control+Enter')
-    } else await approved(act, right, toast)
-    const shown = { text: (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ') }
-    if ((await toast.count()) > 0) {
-      await sendNow(page)
-      await page.getByTestId('item-decided').waitFor()
-    }
-    return shown
-  },
-}
-async function declined(reason: string): Promise<void> {
-  await page.getByRole('button', { name: 'Decline' }).click()
-  const dialog = page.getByRole('dialog', { name: 'Decline' })
-  await dialog.getByRole('textbox', { name: 'Reason' }).fill(reason)
-  if (reason === '') return page.keyboard.press('Control+Enter')
-  await dialog.getByRole('button', { name: 'Decline' }).click()
-  await page.getByTestId('undo-toast').waitFor()
-}
-async function approved(act: Extract<Act, { does: 'approve' }>, right: string, toast: Locator): Promise<void> {
-  const typed = typedFor(act, right)
-  const field = page.getByRole('textbox', { name: 'Confirmation phrase' })
-  if (act.comment !== undefined) {
-    await pressUntil(page, 'c', page.getByRole('textbox', { name: 'Comment' }))
-    await page.getByRole('textbox', { name: 'Comment' }).fill(act.comment)
-    return pressUntil(page, 'Control+Enter', toast)
-  }
-  await pressUntil(page, 'a', page.locator('[aria-label="Confirmation phrase"]:focus'))
-  if (typed !== null) await field.pressSequentially(typed)
-  await page.keyboard.press('Enter')
-  if (act.phrase === 'right') await toast.waitFor()
-}
-
-// --- The laws --------------------------------------------------------------------------------------------------------------
-
+/** No title is the beginning of another. */
+let number = 100
 const details = { target: 'db-1' }
-const grave = (): Promise<any> => stage.ask('deployer', { item: `Drop db ${++made}`, details }, { risk: 'R4' })
-const small = (): Promise<any> => stage.ask('deployer', { item: `Restart ${++made}`, details: {} }, { risk: 'R1' })
-const value = (): Promise<any> =>
-  stage.ask(
-    'deployer',
-    {},
-    { action: 'PROVIDE', payload: { prompt: `Count ${++made}`, input_type: 'number', validation: { min: 1, max: 10 } } },
-  )
-const choice = (): Promise<any> =>
-  stage.ask('deployer', {}, { action: 'DECIDE', payload: { question: `Way ${++made}`, options: ['left', 'right'] } })
+const high = (): Promise<any> => stage.ask('deployer', { item: `Drop db ${++number}`, details }, { risk: 'R4' })
+const low = (item = `Restart ${++number}`, more: object = {}): Promise<any> =>
+  stage.ask('deployer', { item, details: {}, ...more }, { risk: 'R1' })
+const asking = (action: string, payload: object): Promise<any> => stage.ask('deployer', {}, { action, payload })
+const value = (): Promise<any> => asking('PROVIDE', { prompt: `Count ${++number}`, input_type: 'number', validation: { min: 1, max: 10 } })
+const choice = (): Promise<any> => asking('DECIDE', { question: `Way ${++number}`, options: ['left', 'right'] })
 const quorum = (): Promise<any> =>
   stage.ask(
     'deployer',
-    { item: `Pay ${++made}`, details: {} },
+    { item: `Pay ${++number}`, details: {} },
     { risk: 'R1', quorum: { n: 2, of: ['user_maya', 'user_tom', 'user_ines'] } },
   )
-let made = 0
 
+async function task(): Promise<string> {
+  const { task: created } = await stage.call('maya', 'collaboration/task.create', { spec: { goal: `Goal ${++number}` } })
+  await stage.call('maya', 'collaboration/task.assign', { task_id: created.id, assignee: 'agent_robin' })
+  await stage.call('robin', 'collaboration/task.start', { task_id: created.id })
+  return created.id
+}
+/** The one item of a task. */
+async function itemOf(task_id: string): Promise<{ id: string }> {
+  const { items } = await stage.call('maya', 'execution/inbox.list', { task_id })
+  return { id: items[0].request_id }
+}
+const delivery =
+  (...versions: readonly (string | Buffer)[]) =>
+  async (): Promise<any> => {
+    const task_id = await task()
+    let parent: object = {}
+    for (const [i, content] of versions.entries()) {
+      const payload = { kind: 'inline', uri: `data:application/octet-stream;base64,${Buffer.from(content).toString('base64')}` }
+      const { artifact } = await stage.call('robin', 'collaboration/artifact.commit', {
+        task_id,
+        type: 'code',
+        payload,
+        final: i === versions.length - 1,
+        ...parent,
+      })
+      parent = { artifact_id: artifact.id, parent_version: artifact.version }
+    }
+    return itemOf(task_id)
+  }
+const PIXEL = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
+async function ending(): Promise<any> {
+  const task_id = await task()
+  await stage.call('robin', 'collaboration/checkpoint.raise', { task_id, kind: 'approval', prompt: `Drop table ${++number}?` })
+  return itemOf(task_id)
+}
+const SCOPE = 'deploy:staging'
+const granted = async (): Promise<any> =>
+  stage.ask('robin', { item: `Deploy ${++number}`, details: {}, scope: SCOPE }, { risk: 'R1', metadata: { task_id: await task() } })
+
+// --- The laws --------------------------------------------------------------------------------------------------------------
+
+type Leaves = readonly [status: string, result?: unknown, reason?: string]
 type Law = {
   readonly law: string
   readonly asked: () => Promise<any>
   readonly act: Act
   /** The status, the result and the reason of the receipt afterwards. */
-  readonly leaves: readonly [status: string, result?: unknown, reason?: string]
+  readonly leaves: Leaves | ((surface: Name) => Leaves)
 }
 const OPEN = ['pending'] as const
+const APPROVED = ['completed', 'approved'] as const
 const laws: readonly Law[] = [
-  { law: 'R4 is not approved without its phrase', asked: grave, act: { does: 'approve' }, leaves: OPEN },
-  { law: 'R4 is not approved by another phrase', asked: grave, act: { does: 'approve', phrase: 'wrong' }, leaves: OPEN },
-  { law: 'R4 is approved by its phrase', asked: grave, act: { does: 'approve', phrase: 'right' }, leaves: ['completed', 'approved'] },
-  { law: 'Enter alone neither approves nor rejects', asked: grave, act: { does: 'press Enter' }, leaves: OPEN },
+  { law: 'R4 is not approved without its phrase', asked: high, act: { does: 'approve' }, leaves: OPEN },
+  { law: 'R4 is not approved by another phrase', asked: high, act: { does: 'approve', phrase: 'wrong' }, leaves: OPEN },
+  { law: 'R4 is approved by its phrase', asked: high, act: { does: 'approve', phrase: 'right' }, leaves: APPROVED },
+  { law: 'Enter alone neither approves nor rejects', asked: high, act: { does: 'press Enter' }, leaves: OPEN },
   { law: 'a no is never sent as a value', asked: value, act: { does: 'reject' }, leaves: OPEN },
   { law: 'a no is never sent as a choice', asked: choice, act: { does: 'reject' }, leaves: OPEN },
   { law: 'a value that breaks its rule is not sent', asked: value, act: { does: 'provide', value: '99' }, leaves: OPEN },
-  { law: 'a comment goes with a yes', asked: small, act: { does: 'approve', comment: 'Only once.' }, leaves: ['completed', 'approved', 'Only once.'] }, // prettier-ignore
-  ...[value, choice, small].map((asked, i): Law => ({
+  { law: 'a comment goes with a yes', asked: low, act: { does: 'approve', comment: 'Only once.' }, leaves: [...APPROVED, 'Only once.'] },
+  ...[value, choice, low].map((asked, i): Law => ({
     law: `${['a value', 'a choice', 'an approval'][i]} can be declined with a reason`,
-    asked,
+    asked: () => asked(),
     act: { does: 'decline', reason: 'Not from me.' },
     leaves: ['declined', null, 'declined: Not from me.'],
   })),
   { law: 'nothing is declined without a reason', asked: value, act: { does: 'decline', reason: '' }, leaves: OPEN },
+  { law: 'a delivered text is approved where it is shown', asked: delivery('some text'), act: { does: 'approve' }, leaves: APPROVED },
+  {
+    law: 'a delivered difference is approved where it is shown',
+    asked: delivery('old\n', 'new\n'),
+    act: { does: 'approve' },
+    leaves: APPROVED,
+  },
+  { law: 'a delivered image is approved on the page alone, which shows it', asked: delivery(PIXEL), act: { does: 'approve' }, leaves: (on) => (on === 'the page' ? APPROVED : OPEN) }, // prettier-ignore
+  { law: 'bytes that no surface shows are approved on none', asked: delivery(Buffer.from([1, 0, 2, 255])), act: { does: 'approve' }, leaves: OPEN }, // prettier-ignore
 ]
 
-const surfaces: Readonly<Record<string, Surface>> = { 'the page': inPage, 'the terminal': terminal, 'the command': command }
+const itemAt = async (request_id: string): Promise<Item> => (await stage.call('maya', 'execution/inbox.get', { request_id })).item
+const receiptAt = (request_id: string): Promise<any> => stage.call('maya', 'execution/request.get', { request_id })
+
+function holds(name: Name): void {
+  for (const { law, asked, act, leaves } of laws)
+    test(law, async () => {
+      const { id } = await asked()
+      const shown = await surfaces[name].act(await itemAt(id), act)
+      const { request, receipt } = await receiptAt(id)
+      const [status, result, reason] = typeof leaves === 'function' ? leaves(name) : leaves
+      assert.deepEqual([request.status, receipt?.result, receipt?.reason], [status, result, reason], shown.slice(-2_000))
+      if (receipt) assert.equal(receipt.status, status === 'declined' ? 'failed' : 'completed')
+    })
+
+  test('the consequence that is shown is the one that will happen: a vote is one of two', async () => {
+    const { id } = await quorum()
+    assert.match(await surfaces[name].look(await itemAt(id)), /1 of 2/)
+    await surfaces[name].act(await itemAt(id), { does: 'approve' })
+    assert.equal((await receiptAt(id)).request.status, 'pending')
+  })
+
+  test('a rejection that ends a task says so before, and ends it', async () => {
+    const item = await itemAt((await ending()).id)
+    assert.ok(item.reject_ends_task)
+    const state = async (): Promise<string> => (await stage.call('maya', 'collaboration/task.get', { task_id: item.task_id })).task.state
+    assert.match(await surfaces[name].look(item), new RegExp(RegExp.escape(item.effects.reject), 'i'))
+    assert.notEqual(await state(), 'completed')
+    await surfaces[name].act(item, { does: 'reject' })
+    assert.equal(await state(), 'completed')
+  })
+
+  test('a grant shows the requests that it would have answered, leaves its item open, and allows its scope', async () => {
+    const item = await itemAt((await granted()).id)
+    const { request_id, task_id } = item
+    assert.match(await surfaces[name].act(item, { does: 'grant' }), /would (?:have answered|answer) /)
+    assert.equal((await receiptAt(request_id)).request.status, 'pending')
+    await stage.call('maya', 'execution/request.resolve', { request_id, result: 'approved' })
+    assert.equal((await stage.call('robin', 'collaboration/grant.use', { task_id, scope: SCOPE })).decision, 'allow')
+  })
+
+  test('a batch takes nothing that is flagged, unrated or longer than its list shows', async () => {
+    const word = `Batch ${++number}`
+    const long = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`argument_${i}`, i]))
+    const apart = [
+      await low(`${word} flagged`, { details: { to: 'pay\u200Bpal' } }),
+      await stage.ask('deployer', { item: `${word} unrated`, details: {} }),
+      await low(`${word} long`, { details: long }),
+    ]
+    const items = await Promise.all([...apart, await low(`${word} plain`)].map(({ id }) => itemAt(id)))
+    await surfaces[name].approveTogether(word, items)
+    for (const { id } of apart) assert.equal((await receiptAt(id)).request.status, 'pending')
+  })
+
+  test('with a selection, approving is for the selection and not for the open item', async () => {
+    const word = `Batch ${++number}`
+    for (const last of ['one', 'two', 'three']) await low(`${word} ${last}`)
+    const { items } = await stage.call('maya', 'execution/inbox.list', { text: word })
+    const [first, second, open] = await Promise.all(items.map(({ request_id }: Item) => itemAt(request_id)))
+    await surfaces[name].approveTogether(word, [first!, second!])
+    const states = await Promise.all([first!, second!, open!].map(async ({ request_id }) => (await itemAt(request_id)).status))
+    assert.deepEqual(states, ['completed', 'completed', 'pending'])
+  })
+
+  test('it speaks for the person it was opened for, whoever signs in beside them', async () => {
+    const { id } = await low()
+    const shown = await surfaces[name].approveBeside(await itemAt(id), 'tom')
+    const { status, ended } = await itemAt(id)
+    if (name === 'the page') assert.deepEqual([status, ended], ['pending', null], shown)
+    else assert.deepEqual([status, ended?.by?.id], ['completed', 'user_maya'], shown)
+  })
+}
+
 // Each surface is driven by itself, one law after the other; the three go on side by side.
 describe('a decision', { concurrency: 3 }, () => {
-  for (const [name, surface] of Object.entries(surfaces))
-    describe(`on ${name}`, { concurrency: 1 }, () => {
-      for (const {
-        law,
-        asked,
-        act,
-        leaves: [status, result, reason],
-      } of laws)
-        test(law, async () => {
-          const { id } = await asked()
-          const { item } = await stage.call('maya', 'execution/inbox.get', { request_id: id })
-          const shown = await surface.act(id, act, item.guard.confirm)
-          const { request, receipt } = await stage.call('maya', 'execution/request.get', { request_id: id })
-          assert.deepEqual([request.status, receipt?.result, receipt?.reason], [status, result, reason], shown.text.slice(-2_000))
-          if (receipt) assert.equal(receipt.status, status === 'declined' ? 'failed' : 'completed')
-          else await stage.call('deployer', 'execution/request.cancel', { request_id: id })
-        })
-
-      test('the consequence that is shown is the one that will happen: a vote is one of two', async () => {
-        const { id } = await quorum()
-        assert.match((await surface.look(id)).text, /1 of 2/)
-        await stage.call('deployer', 'execution/request.cancel', { request_id: id })
-      })
-    })
+  for (const name of names) describe(`on ${name}`, { concurrency: 1 }, () => holds(name))
 })

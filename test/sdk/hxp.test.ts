@@ -62,6 +62,28 @@ describe('a server that cannot be reached', () => {
     assert.deepEqual(told, ['NETWORK', 'NETWORK'])
   })
 
+  test('is reported at each outage, and so is its return', async (t) => {
+    const agent = await stage.agent('outages')
+    let awaits = 0
+    const client = createClient({
+      transport: httpTransport({
+        url: stage.server.url,
+        key: agent.key,
+        attempts: 1,
+        // The first and the third wait are cut; the call after each shows that the server is there.
+        fetch: (url, init) =>
+          String(url).includes('request.await') && ++awaits % 2 === 1 && awaits < 4
+            ? Promise.reject(new TypeError('fetch failed'))
+            : fetch(url, init),
+      }),
+    })
+    t.after(() => client.close())
+    const reports: string[] = []
+    const onReconnect = (): void => void (reports.push('back') === 4 && answer(agent, 'approved'))
+    await client.hxp.approve('Deploy', { onRetry: () => void reports.push('away'), onReconnect })
+    assert.deepEqual(reports, ['away', 'back', 'away', 'back'])
+  })
+
   test('is said once on the standard error stream where nobody listens', async (t) => {
     const leaving = new AbortController()
     const said = t.mock.method(console, 'error', () => setTimeout(() => leaving.abort(new Error('enough')), 400))

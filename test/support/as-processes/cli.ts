@@ -74,12 +74,16 @@ export async function startUp(data: string, env: Record<string, string> = {}): P
 
 const WAIT_MS = 60_000
 
+/** A command that has to be killed fails its test: it waited for something that never came. */
 async function ended(child: ChildProcess, said: { out: string; err: string }): Promise<Ran> {
-  const late = setTimeout(() => child.kill('SIGKILL'), WAIT_MS)
+  let isLate = false
+  const late = setTimeout(() => (isLate = child.kill('SIGKILL')), WAIT_MS)
   const [code] = (await once(child, 'close')) as [number | null]
   clearTimeout(late)
+  if (isLate) throw new Error(`the command did not end within ${WAIT_MS / 1000} s. Its output ends with:\n${tailOf(said)}`)
   return { code, ...said }
 }
+const tailOf = ({ out, err }: { out: string; err: string }): string => (out + err).slice(-3_000)
 
 /** One command through pipes. */
 export function runPiped(
@@ -100,21 +104,40 @@ export function runPiped(
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
-/** The key to press, or else the thing to do, when a text has appeared on the terminal, and how long after that; after an empty text, at once. */
+/** The key to press, or else the thing to do, when a text has appeared on the terminal, and how long after that; after an empty text, immediately. */
 export type Press = readonly [on: string, keys: string | (() => Promise<unknown>), afterMs?: number]
 
 /** One command in a pseudo-terminal of 100 columns, or one that does not know its size. Both outputs are one there. */
 export const runInTerminal = (argv: readonly string[], presses: readonly Press[], place: Place): Promise<Ran> =>
-  runShellInTerminal(`exec ${[process.execPath, program, ...argv].map(quoted).join(' ')}`, presses, place)
+  runShellInTerminal(lineOf(argv), presses, place)
+/** The command as a shell takes it. */
+export const lineOf = (argv: readonly string[]): string => `exec ${[process.execPath, program, ...argv].map(quoted).join(' ')}`
 
 type Place = { env: Record<string, string>; cwd: string; columns?: number; rows?: number }
 
 /** The same with a line as it is typed. */
-export function runShellInTerminal(
-  command: string,
-  presses: readonly Press[],
-  { env, cwd, columns = 100, rows = columns === 0 ? 0 : 40 }: Place,
-): Promise<Ran> {
+export async function runShellInTerminal(command: string, presses: readonly Press[], place: Place): Promise<Ran> {
+  const terminal = openTerminal(command, place)
+  // A person is not faster than this either.
+  for (const [on, keys, afterMs = 100] of presses) {
+    if (!(await terminal.until(on))) break
+    await new Promise((done) => setTimeout(done, afterMs))
+    if (typeof keys === 'string') terminal.press(keys)
+    else await keys()
+  }
+  return terminal.end()
+}
+
+export type Terminal = {
+  /** Waits for a text after the last one that was waited for, and returns all that came until then; null: the command has ended. */
+  until(text: string | RegExp): Promise<string | null>
+  press(keys: string): void
+  /** Waits for the end of the command. */
+  end(): Promise<Ran>
+}
+
+/** A pseudo-terminal that stays open from one key to the next. */
+export function openTerminal(command: string, { env, cwd, columns = 100, rows = columns === 0 ? 0 : 40 }: Place): Terminal {
   const line = `stty cols ${columns} rows ${rows}; ${command}`
   const child = spawn('script', ['-qec', line, '/dev/null'], {
     cwd,
@@ -123,30 +146,31 @@ export function runShellInTerminal(
   })
   const said = { out: '', err: '' }
   let seen = 0
-  const waiting = [...presses]
-  let isPressing = false
-  const look = (): void => {
-    // A person is not faster than this either.
-    const [on, keys, afterMs = 100] = waiting[0] ?? []
-    if (isPressing || on === undefined || !said.out.slice(seen).includes(on)) return
-    seen = said.out.length
-    waiting.shift()
-    isPressing = true
-    const pressed = (): void => {
-      isPressing = false
-      look()
-    }
-    setTimeout(() => {
-      if (typeof keys === 'string') child.stdin.write(keys, pressed)
-      else void keys!().finally(pressed)
-    }, afterMs)
-  }
-  child.stdout.setEncoding('utf8').on('data', (part: string) => {
-    said.out += part
-    look()
-  })
+  child.stdout.setEncoding('utf8').on('data', (part: string) => (said.out += part))
   child.stdin.on('error', () => undefined)
-  return ended(child, said)
+  const closed = once(child, 'close')
+  let isClosed = false
+  void closed.then(() => (isClosed = true))
+  return {
+    async until(text) {
+      const late = AbortSignal.timeout(WAIT_MS)
+      for (;;) {
+        const fresh = said.out.slice(seen)
+        if (typeof text === 'string' ? fresh.includes(text) : text.test(fresh)) {
+          seen = said.out.length
+          return fresh
+        }
+        if (isClosed) return null
+        await Promise.race([closed, once(child.stdout, 'data', { signal: late })]).catch(() => undefined)
+        if (late.aborted) {
+          child.kill('SIGKILL')
+          throw new Error(`the terminal did not show ${String(text)} within ${WAIT_MS / 1000} s. Its output ends with:\n${tailOf(said)}`)
+        }
+      }
+    },
+    press: (keys) => void child.stdin.write(keys),
+    end: () => (isClosed ? closed.then(([code]) => ({ code: code as number | null, ...said })) : ended(child, said)),
+  }
 }
 
 /** Ids, times, hashes and addresses differ each time. */

@@ -2,9 +2,8 @@
 // the exit code.
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest } from '#sdk/await-answer.ts'
+import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest, type WaitOptions } from '#sdk/await-answer.ts'
 import type { Input } from '#sdk/client.ts'
-import type { CountersignError } from '#sdk/errors.ts'
 import { reasonOf } from '#sdk/retry-notice.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
 import { flag, objectIn, type Flag, type Given } from '../derive/flags.ts'
@@ -190,13 +189,7 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
   process.once('SIGINT', leave)
   process.once('SIGTERM', leave)
   try {
-    let isAway = false
-    const onRetry = (error: CountersignError): void => {
-      if (!isAway && !isQuiet)
-        io.err.write(`${paintErr('yellow', `cannot reach ${remote.where}: ${escapeControl(reasonOf(error))}; trying again`)}\n`)
-      isAway = true
-    }
-    const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true, onRetry }
+    const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true, ...outagesTo(context, remote, isQuiet) }
     const answer = await remote.asking((hxp) => hxp.outcome(id, options))
     progress?.stop()
     return answered(context, answer, isQuiet)
@@ -209,6 +202,19 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
   } finally {
     process.off('SIGINT', leave)
     process.off('SIGTERM', leave)
+  }
+}
+
+/** One line for each outage of the server, and one for its return. */
+function outagesTo({ io, paintErr }: Context, { where }: Remote, isQuiet: boolean): Pick<WaitOptions, 'onRetry' | 'onReconnect'> {
+  let isAway = false
+  const tell = (isNow: boolean, message: string): void => {
+    if (isAway !== isNow && !isQuiet) io.err.write(`${paintErr(isNow ? 'yellow' : 'dim', message)}\n`)
+    isAway = isNow
+  }
+  return {
+    onRetry: (error) => tell(true, `cannot reach ${where}: ${escapeControl(reasonOf(error))}; trying again`),
+    onReconnect: () => tell(false, `connected to ${where} again`),
   }
 }
 
