@@ -102,14 +102,14 @@ async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
 async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null): Promise<object> {
   const { id, resolution, supersedes, succeeds } = checkpoint
   const before = supersedes?.checkpoint_id ?? (isOfSystem(checkpoint) ? succeeds : null)
-  const superseded = before === null ? null : await unanswered(read, before, agent_id)
+  const superseded = before === null ? null : await openCheckpoint(read, before, agent_id)
   return { checkpoint_id: id, resolution, ...(superseded === null ? {} : { superseded }) }
 }
-async function unanswered(read: Read, checkpoint_id: string, agent_id: string | null): Promise<string | null> {
+async function openCheckpoint(read: Read, checkpoint_id: string, agent_id: string | null): Promise<string | null> {
   const checkpoint = await read.raw(Checkpoint, checkpoint_id)
   if (checkpoint === null || checkpoint.raised_by === agent_id) return checkpoint && checkpoint.id
   const earlier = checkpoint.supersedes?.checkpoint_id ?? checkpoint.succeeds
-  return earlier === null ? null : unanswered(read, earlier, agent_id)
+  return earlier === null ? null : openCheckpoint(read, earlier, agent_id)
 }
 
 const onResolved: Contract[] = [
@@ -174,7 +174,7 @@ const onTransferred: Contract[] = [
 ]
 
 /** An act of a process on a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
-async function fencing(read: Read, detail: Value | null, task_id: string, agent_id: string): Promise<object | null> {
+async function attemptCheckInput(read: Read, detail: Value | null, task_id: string, agent_id: string): Promise<object | null> {
   const { run_id, attempt } = (detail ?? {}) as { run_id?: string; attempt?: number }
   if ((run_id === undefined && attempt === undefined) || !(await isAgent(read, agent_id))) return null
   return { task_id, agent_id, ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) }
@@ -182,15 +182,15 @@ async function fencing(read: Read, detail: Value | null, task_id: string, agent_
 const onDone: Contract[] = [
   down('stale-raise-is-refused', 'task.checkpoint.raised', 'run.fence', ({ subject, detail }, read) => {
     const { task_id, raised_by } = subject as Checkpoint
-    return fencing(read, detail, task_id, raised_by)
+    return attemptCheckInput(read, detail, task_id, raised_by)
   }),
   down('stale-delivery-is-refused', 'artifact.committed', 'run.fence', ({ subject, detail }, read) => {
     const { provenance } = subject as ArtifactVersion
-    return fencing(read, detail, provenance.produced_by, provenance.actor)
+    return attemptCheckInput(read, detail, provenance.produced_by, provenance.actor)
   }),
   down('stale-write-is-refused', 'ledger.written', 'run.fence', ({ subject, detail }, read) => {
     const { by, actor } = subject as LedgerEntry
-    return fencing(read, detail, by, actor)
+    return attemptCheckInput(read, detail, by, actor)
   }),
 ]
 

@@ -40,7 +40,11 @@ const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 
 })
 
 /** A task that is not worked on any more, though it was not ended. A run that was cancelled or handed off leaves none. */
-async function stranded({ subject }: ContractFact, read: Read, message: (name: string, run: Run) => string): Promise<object | null> {
+async function strandedTaskInput(
+  { subject }: ContractFact,
+  read: Read,
+  message: (name: string, run: Run) => string,
+): Promise<object | null> {
   const run = subject as Run
   if (run.reason === 'cancelled' || run.reason === 'handed_off') return null
   const task = await taskOf(read, run, 'last_run')
@@ -50,14 +54,14 @@ async function stranded({ subject }: ContractFact, read: Read, message: (name: s
 }
 
 const failed = up('failure-escalates', 'run.failed', 'checkpoint.escalate', 'system', (fact, read) =>
-  stranded(fact, read, (name, { error }) =>
+  strandedTaskInput(fact, read, (name, { error }) =>
     error === null
       ? `${name} is stuck and gave no reason`
       : `${name} is stuck: "${cutTo(error, limits.promptCharsMax - limits.nameCharsMax - 20)}"`,
   ),
 )
 const completed = up('empty-hands-escalate', 'run.completed', 'checkpoint.escalate', 'system', (fact, read) =>
-  stranded(fact, read, (name) => `${name} ended its run without delivering anything to review`),
+  strandedTaskInput(fact, read, (name) => `${name} ended its run without delivering anything to review`),
 )
 
 const kinds: Readonly<Record<string, string>> = { needs_approval: 'approval', needs_choice: 'choice', needs_input: 'input' }

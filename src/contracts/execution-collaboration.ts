@@ -33,7 +33,7 @@ const to = (name: string, on: string, call: string, as: Contract['as'], input: C
   when: ({ subject }) => (subject as Request).task_id !== undefined,
   input,
 })
-const answering = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
+const answerContract = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
   ...to(name, on, call, 'actor', input),
   refused: inCodesOfRequests,
 })
@@ -76,7 +76,7 @@ async function waitingFor(read: Read, { checkpoint_id }: Request, { actor }: Con
   return checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint : null
 }
 
-const resolves = answering('answer-resolves', 'request.completed', 'checkpoint.resolve', async (fact, read) => {
+const resolves = answerContract('answer-resolves', 'request.completed', 'checkpoint.resolve', async (fact, read) => {
   const request = fact.subject as Request
   const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
   if (checkpoint === null) return null
@@ -99,7 +99,7 @@ const declines: Contract = {
 /** The person's own, without the mark of what they did. */
 const wordsOf = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
 
-const reviews = answering('answer-reviews', 'request.completed', 'review.submit', async ({ subject, actor }, read) => {
+const reviews = answerContract('answer-reviews', 'request.completed', 'review.submit', async ({ subject, actor }, read) => {
   const { kind, task_id, artifact, receipt } = subject as Request
   if (kind !== 'review' || task_id === undefined || artifact === undefined) return null
   const task = await read.raw(Task, task_id)
@@ -141,7 +141,7 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
 }
 
 const answers = ['request.completed', 'request.failed', 'request.cancelled', 'request.declined'].map((on) =>
-  answering(`${on}-answers`, on, 'checkpoint.settle', async (fact, read) => {
+  answerContract(`${on}-answers`, on, 'checkpoint.settle', async (fact, read) => {
     const request = fact.subject as Request
     const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
     return checkpoint && { checkpoint_id: checkpoint.id, ...answerOf(request, checkpoint) }

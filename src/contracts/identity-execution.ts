@@ -24,7 +24,7 @@ const looksAgain = (
   async input(fact, read) {
     const person = whoseIn(fact)
     const at = timesIn(fact.detail ?? {})
-    const pools = person === null ? [] : await deserted(read, lostIn(fact))
+    const pools = person === null ? [] : await emptyPools(read, lostIn(fact))
     return person === null ? null : [{ person, ...(at.length > 0 ? { at } : {}) }, ...pools.map((pool) => ({ person: pool }))]
   },
 })
@@ -36,7 +36,7 @@ function lostIn({ action, subject, detail }: ContractFact): string[] {
   return action === 'identity/user.updated' && disabled ? projects.map(({ project_id }) => project_id) : []
 }
 /** The pools from which nobody is left to take anything. */
-async function deserted(read: Read, projects: readonly string[]): Promise<string[]> {
+async function emptyPools(read: Read, projects: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const project of projects) if (!(await hasPeople(read, project))) found.push(poolOf(project))
   return found
@@ -47,12 +47,12 @@ const themself = ({ subject }: ContractFact): string | null => {
   const { id, kind } = subject as Member
   return kind === 'human' ? id : null
 }
-const replaced = ({ detail }: ContractFact): string | null => (detail as Told | null)?.person ?? null
+const replacedPerson = ({ detail }: ContractFact): string | null => (detail as Told | null)?.person ?? null
 
 export const identityToExecution: readonly Contract[] = [
   looksAgain('user.updated', themself),
   looksAgain('project.joined', themself),
   looksAgain('project.left', themself),
-  looksAgain('substitute.added', replaced, ({ from, until }) => [from, until].filter((time) => time !== undefined)),
-  looksAgain('substitute.removed', replaced),
+  looksAgain('substitute.added', replacedPerson, ({ from, until }) => [from, until].filter((time) => time !== undefined)),
+  looksAgain('substitute.removed', replacedPerson),
 ]

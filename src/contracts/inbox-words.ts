@@ -119,8 +119,8 @@ const isAllDenied = ({ approved_actions = [], denied_actions = [] }: Decided): b
 /** The person's words; where they denied some of the actions, which they approved and which they denied comes first. */
 export function reasonOf({ comment, approved_actions = [], denied_actions = [] }: Decided): string | undefined {
   if (denied_actions.length === 0) return comment
-  const listed = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))
-  const decided = `Approved actions: ${listed(approved_actions)}. Denied actions: ${listed(denied_actions)}.`
+  const quotedList = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))
+  const decided = `Approved actions: ${quotedList(approved_actions)}. Denied actions: ${quotedList(denied_actions)}.`
   return comment === undefined ? decided : `${decided}\n${comment}`
 }
 

@@ -159,8 +159,8 @@ function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onW
     const others = groups.slice(told).filter(({ by }) => by !== me)
     told = groups.length
     if (others.length === 0) return null
-    const listed = (what: 'keys' | 'wakes') => [...new Set(others.flatMap(({ hint }) => hint[what] as readonly string[]))]
-    return { position: facts.length, keys: listed('keys'), wakes: listed('wakes') }
+    const allOf = (what: 'keys' | 'wakes') => [...new Set(others.flatMap(({ hint }) => hint[what] as readonly string[]))]
+    return { position: facts.length, keys: allOf('keys'), wakes: allOf('wakes') }
   }
   const stateNow = (sealed: number): State => ({
     news: newsNow(),

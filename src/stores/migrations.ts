@@ -38,7 +38,7 @@ const steps: readonly Step[] = [
       db.exec(
         `CREATE ${doubled.length > 0 ? '' : 'UNIQUE '}INDEX images_key ON images (key, version); ALTER TABLE docs ADD COLUMN tag TEXT`,
       )
-      return [...doubled, ...differing(db, tag), ...tagAll(db, tag)]
+      return [...doubled, ...differencesIn(db, tag), ...tagAll(db, tag)]
     },
   },
   {
@@ -50,7 +50,7 @@ const steps: readonly Step[] = [
     to: 4,
     words: 'requests that have ended are counted by project, and each open one is looked at once for somebody who can answer it',
     run(db, tag) {
-      const { found, entries } = reindexed(db, 'execution.request', tag)
+      const { found, entries } = reindexKind(db, 'execution.request', tag)
       const open = 'execution.request.open\0'
       const inboxes = new Set(entries.filter((entry) => entry.startsWith(open)).map((entry) => entry.split('\0')[1]!))
       // Until now no request was looked at again that waited for a person who was switched off or had left.
@@ -61,7 +61,7 @@ const steps: readonly Step[] = [
   {
     to: 5,
     words: 'people are found by what they own and by whom they stand in for',
-    run: (db, tag) => reindexed(db, 'identity.user', tag).found,
+    run: (db, tag) => reindexKind(db, 'identity.user', tag).found,
   },
   {
     to: 6,
@@ -69,7 +69,7 @@ const steps: readonly Step[] = [
       'requests are found by urgency, by group and by the case that they are about, grants by who gave them, notices by what became of them',
     run: (db, tag) =>
       ['execution.request', 'collaboration.grant', 'execution.channel', 'execution.notice'].flatMap(
-        (kind) => reindexed(db, kind, tag).found,
+        (kind) => reindexKind(db, kind, tag).found,
       ),
   },
   {
@@ -80,12 +80,12 @@ const steps: readonly Step[] = [
   {
     to: 8,
     words: 'requests are counted by the day on which they were asked, and by what became of them',
-    run: (db, tag) => reindexed(db, 'execution.request', tag).found,
+    run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
   },
   {
     to: 9,
     words: 'open requests are listed in one order: critical, late or escalated, high, normal, low',
-    run: (db, tag) => reindexed(db, 'execution.request', tag).found,
+    run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
   },
   {
     to: 10,
@@ -132,7 +132,7 @@ function refusalOf(to: number, words: string, differences: readonly Found[]): st
 }
 
 /** Every document that a fact describes, against its image; and every image whose document is gone. */
-function differing(db: DatabaseSync, tag: Tag): Found[] {
+function differencesIn(db: DatabaseSync, tag: Tag): Found[] {
   const atRest = atRestIn(db)
   const found: Found[] = []
   const keys = db.prepare('SELECT key FROM docs WHERE image IS NOT NULL UNION SELECT key FROM images').iterate() as Iterable<{
@@ -202,7 +202,7 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
 }
 
 /** The index of a kind as its documents have it now. A document that differs from the record has no place in it, and is named. */
-function reindexed(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]; entries: string[] } {
+function reindexKind(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]; entries: string[] } {
   const atRest = atRestIn(db)
   const found: Found[] = []
   const entries: string[] = []

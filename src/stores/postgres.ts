@@ -169,7 +169,7 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
     const until = performance.now() + mostMs
     for (let attempt = 1; ; attempt++) {
       try {
-        const rows = await answered<T>(link, name, text, values, until)
+        const rows = await queryUntil<T>(link, name, text, values, until)
         told(true)
         return rows
       } catch (error) {
@@ -185,7 +185,7 @@ function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ
   }
 }
 
-async function answered<T>(link: Link, name: string, text: string, values: unknown[], until: number): Promise<T[]> {
+async function queryUntil<T>(link: Link, name: string, text: string, values: unknown[], until: number): Promise<T[]> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => undefined)
   const timer = setTimeout(
@@ -204,7 +204,7 @@ type Reads = Omit<Backend, 'openedAt' | 'transact' | 'heldUp' | 'news' | 'watch'
 
 function readingOf(query: Query): Reads {
   const walks = walksIn(query)
-  const read = gathered((keys) => documentsIn(query, keys))
+  const read = gatherReads((keys) => documentsIn(query, keys))
   return {
     read,
     inspect: (key, entries, prefixes) => inspectionIn(query, key, entries, prefixes),
@@ -232,7 +232,7 @@ function readingOf(query: Query): Reads {
 }
 
 /** Keys that are asked for in one turn are asked for at once. */
-function gathered(ask: (keys: readonly Key[]) => Promise<ReadonlyMap<Key, AtRest>>): Backend['read'] {
+function gatherReads(ask: (keys: readonly Key[]) => Promise<ReadonlyMap<Key, AtRest>>): Backend['read'] {
   let waiting: { keys: Set<Key>; answer: Promise<ReadonlyMap<Key, AtRest>> } | null = null
   return async (keys) => {
     if (!waiting) {

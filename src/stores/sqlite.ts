@@ -289,7 +289,7 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
     try {
       checkpoint.all()
     } catch (error) {
-      const failure = classified(error, log)
+      const failure = classifyError(error, log)
       // The group itself is durable. A disk that is full now is tried again later; one that fails is not to be trusted any more.
       if (failure.failure === 'fatal') throw failure
     }
@@ -311,7 +311,7 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
     } catch (error) {
       // After SQLITE_FULL there is no transaction any more.
       if (db.isTransaction) rollback.run()
-      throw isStaged || isOfSqlite(error) ? classified(error, log) : error
+      throw isStaged || isOfSqlite(error) ? classifyError(error, log) : error
     }
     state.wrote(group)
     moveLog(group)
@@ -338,7 +338,7 @@ const SQLITE_CORRUPT = 11
 /** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
 const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
 /** After an I/O error it is unknown what is on the disk, and asking again may answer "fine" for pages that are gone. */
-function classified(error: unknown, log: string): Error & WriteFailure {
+function classifyError(error: unknown, log: string): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff
   const isFull = unavailable.has(primary) || ((error as { errcode?: number }).errcode === SQLITE_IOERR_WRITE && cannotGrow(log))

@@ -126,11 +126,11 @@ export function createHttp(options: HttpOptions): HttpServer {
     stopping: false,
     unwritableAt: 0,
   }
-  const failed = (error: unknown, path: string): Failure => errorResponse(error, path, state)
-  const serving = servingOf(state, bounds, failed)
+  const failureOf = (error: unknown, path: string): Failure => errorResponse(error, path, state)
+  const serving = servingOf(state, bounds, failureOf)
   const receiving = state.bytes && { ...state.bytes, kernel: state.kernel, slots: uploadSlots(), requestMs: bounds.requestMs }
   const live = createLive({ ...state, failing: serving.failing, isStopping: () => state.stopping })
-  const bridges = bridgesOf(state, live.hub, failed, receiving)
+  const bridges = bridgesOf(state, live.hub, failureOf, receiving)
   const giveDocument = documentGiver(state.unsent)
   const router = createRouter(
     [
@@ -146,7 +146,11 @@ export function createHttp(options: HttpOptions): HttpServer {
     ],
     state.otherwise,
   )
-  const listener = listenerOf(state, { router, bridges, send: createSender(state.headers, state.unsent, failed), failed }, bounds)
+  const listener = listenerOf(
+    state,
+    { router, bridges, send: createSender(state.headers, state.unsent, failureOf), failed: failureOf },
+    bounds,
+  )
   const isSocket = (request: IncomingMessage): boolean => isSocketRequest(request) || bridges.isSocket(request)
   const server = createNodeServer({ ...state, tls: state.tls, bounds, isSocket, listener })
   live.attach(server)
@@ -167,13 +171,13 @@ export function createHttp(options: HttpOptions): HttpServer {
 
 function servingOf(state: State, { stuckMs }: HttpBounds, failed: Pipeline['failed']): Serving {
   const { kernel, guard, authenticate } = state
-  const failing =
+  const failureReplier =
     (path: string) =>
     (error: unknown): Failed<Reply> => {
       const failure = failed(error, path)
       return { code: failure.code, answer: replyOf(failure) }
     }
-  return { kernel, guard, authenticate, failing, meter: (name, changes) => meterOf(name, changes, state), stuckMs }
+  return { kernel, guard, authenticate, failing: failureReplier, meter: (name, changes) => meterOf(name, changes, state), stuckMs }
 }
 
 function bridgesOf(state: State, hub: Hub, failed: Pipeline['failed'], receiving: Receiving | undefined): Bridges {

@@ -100,10 +100,10 @@ export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>):
     connection.inputOver = true
     work(connection)
   })
-  const gone = (): void => close(connection)
-  output.on('error', gone).on('close', gone)
+  const closeNow = (): void => close(connection)
+  output.on('error', closeNow).on('close', closeNow)
   // Where input and output are two streams, the first is gone as soon as it has ended, and its calls still want their answers.
-  if (input !== (output as unknown)) input.on('error', gone).on('close', () => connection.inputOver || gone())
+  if (input !== (output as unknown)) input.on('error', closeNow).on('close', () => connection.inputOver || closeNow())
   return connection
 }
 
@@ -190,13 +190,13 @@ function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): 
   connection.underWay += batch.length
   let chars = 0
   // The first answers wait for the last one: all of them are kept meanwhile.
-  const kept = (answer: string | null): string | null => {
+  const holdAnswer = (answer: string | null): string | null => {
     chars += answer?.length ?? 0
     hold(connection, answer?.length ?? 0)
     return answer
   }
   const answering = batch.map(
-    (message) => new Promise<string | null>((done) => connection.own.answer(message, (answer) => done(kept(answer)))),
+    (message) => new Promise<string | null>((done) => connection.own.answer(message, (answer) => done(holdAnswer(answer)))),
   )
   void Promise.all(answering).then((all) => {
     const lines = all.filter((answer) => answer !== null)

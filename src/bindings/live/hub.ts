@@ -122,13 +122,13 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     const { topic } = room
     const permission = permissions.take(`${who} ${topic.key}`, admission)
     const giveBack = open.enter(actor)
-    const left = (member: Subscriber): void => {
+    const onLeave = (member: Subscriber): void => {
       giveBack()
       permission.members.delete(member)
       rooms.leave(room, member)
     }
-    const paid = (rows: number, bytes: number): void => kernel.charge(admission.actor, unitsOf(rows, bytes) - 1)
-    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, left, paid })
+    const charge = (rows: number, bytes: number): void => kernel.charge(admission.actor, unitsOf(rows, bytes) - 1)
+    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, onLeave: onLeave, charge: charge })
     room.members.add(member)
     permission.members.add(member)
     return { actor, cursor: member.cursor, close: () => member.end(null) }

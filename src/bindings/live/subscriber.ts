@@ -51,14 +51,24 @@ type Parts = {
   readonly bounds: SubscriberBounds
   endingOf(error: unknown): Ending
   /** So much was read from the store for it. */
-  paid(rows: number, bytes: number): void
+  charge(rows: number, bytes: number): void
   /** It is over; called once. */
-  left(subscriber: Subscriber): void
+  onLeave(subscriber: Subscriber): void
 }
 
 const PAGE = 64
 
-export function createSubscriber({ store, topic, permission, sink, place: start, bounds, endingOf, left, paid }: Parts): Subscriber {
+export function createSubscriber({
+  store,
+  topic,
+  permission,
+  sink,
+  place: start,
+  bounds,
+  endingOf,
+  onLeave: left,
+  charge: paid,
+}: Parts): Subscriber {
   let place = start
   let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
@@ -105,11 +115,11 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
       place = portion.place
       pump()
     }
-    let chosen = portion.chosen.get(sees)
-    if (!chosen) portion.chosen.set(sees, (chosen = visible(portion.entries, sees)))
-    if (!(chosen instanceof Promise)) return go(chosen)
+    let visibleEntries = portion.chosen.get(sees)
+    if (!visibleEntries) portion.chosen.set(sees, (visibleEntries = visible(portion.entries, sees)))
+    if (!(visibleEntries instanceof Promise)) return go(visibleEntries)
     choosing = true
-    chosen.then(
+    visibleEntries.then(
       (all) => {
         choosing = false
         if (mode === 'live') go(all)
@@ -199,8 +209,8 @@ function visible(
   sees: (fact: StoredFact) => boolean | Promise<boolean>,
 ): readonly Entry[] | Promise<readonly Entry[]> {
   const verdicts = entries.map(({ fact }) => sees(fact))
-  const chosen = (all: readonly boolean[]): readonly Entry[] => (all.every(Boolean) ? entries : entries.filter((_, i) => all[i]))
+  const select = (all: readonly boolean[]): readonly Entry[] => (all.every(Boolean) ? entries : entries.filter((_, i) => all[i]))
   return verdicts.every((verdict) => typeof verdict === 'boolean')
-    ? chosen(verdicts)
-    : Promise.all(verdicts.map((verdict) => Promise.resolve(verdict))).then(chosen)
+    ? select(verdicts)
+    : Promise.all(verdicts.map((verdict) => Promise.resolve(verdict))).then(select)
 }

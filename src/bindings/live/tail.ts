@@ -74,7 +74,7 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
     else setTimeout(() => void run(), rest)
   }
 
-  function heard(facts: readonly Sealed[]): void {
+  function onFacts(facts: readonly Sealed[]): void {
     const first = facts[0]!.position
     if (first > known + 1) want(known + 1, first - 1)
     if (!isAnyWatched()) {
@@ -93,7 +93,7 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
   }
   // Facts of another server are read from the database: not while nobody here watches any. A subscriber that comes reads for itself what was
   // passed over before it.
-  const unsubscribe = record.follow(heard, ({ position }) => {
+  const unsubscribe = record.follow(onFacts, ({ position }) => {
     if (isAnyWatched()) return true
     known = Math.max(known, position)
     return false

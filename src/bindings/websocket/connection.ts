@@ -89,7 +89,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
   }
 
   const silence = setTimeout(() => close(closings.unauthenticated, 'authenticate within a few seconds'), bounds.silentMs)
-  function heard(): void {
+  function onMessage(): void {
     clearTimeout(silence)
     if (first === null) options.known()
   }
@@ -119,7 +119,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
     const { id } = await found.caller()
     if (isOver) return
     identified = found
-    heard()
+    onMessage()
     say({ authenticated: id })
   }
 

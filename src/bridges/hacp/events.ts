@@ -43,12 +43,12 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
     for (const subscription of subscriptions.get(event.task_id) ?? []) tell(subscription, event)
   }
 
-  function heard(facts: readonly Sealed[]): void {
+  function onFacts(facts: readonly Sealed[]): void {
     if (subscriptions.size === 0) return
     for (const { at, fact } of facts) for (const event of eventsOf(fact.action, fact.images[0]?.value, at)) publish(event)
   }
 
-  const leave = tail.follow(heard, () => subscriptions.size > 0)
+  const leave = tail.follow(onFacts, () => subscriptions.size > 0)
   return {
     begin(task_id, connection) {
       // A connection hears of a task once, however often it asks.

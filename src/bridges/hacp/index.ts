@@ -158,7 +158,7 @@ function answer(message: unknown, caller: Caller, { methods, denials, log }: Mea
   const { method, params = {} } = message as { method: string; params?: object }
   const run = methods.get(method)
   if (!run) return say(id === null ? null : failures.failureLine(id, failures.noMethod(method)))
-  const refused = (error: unknown): void => {
+  const replyFailure = (error: unknown): void => {
     const failure = failures.failureOf(error) ?? failures.internal
     if (failure === failures.internal) log.error({ err: error, method }, 'a call failed')
     const reply = (): void => say(id === null ? null : failures.failureLine(id, failure))
@@ -168,18 +168,18 @@ function answer(message: unknown, caller: Caller, { methods, denials, log }: Mea
     else void noted.then(reply)
   }
   caller.order.add(changing.has(method), (applied) => {
-    const done = (result: unknown): void => {
+    const onResult = (result: unknown): void => {
       applied()
       say(id === null ? null : failures.resultLine(id, result))
     }
-    const failed = (error: unknown): void => {
+    const onError = (error: unknown): void => {
       applied()
-      refused(error)
+      replyFailure(error)
     }
     try {
-      run(caller, params, applied).then(done, failed)
+      run(caller, params, applied).then(onResult, onError)
     } catch (error) {
-      failed(error)
+      onError(error)
     }
   })
 }

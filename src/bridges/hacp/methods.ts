@@ -43,7 +43,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
       sessions.use(session_id, caller.actor.id, caller.connection)
       return run(caller, params, applied)
     }
-  const derived = (name: string, changes: boolean): Run =>
+  const operationCall = (name: string, changes: boolean): Run =>
     inSession((caller, params) => {
       if (changes) refuseUnaudited()
       return call(name, params, caller.actor)
@@ -97,11 +97,11 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
   return new Map<string, Run>([
     ['session.open', open],
     ['session.close', close],
-    ['tool.list', derived('tool.list', false)],
+    ['tool.list', operationCall('tool.list', false)],
     ['task.submit', submit],
-    ['task.get', derived('task.get', false)],
-    ['task.cancel', derived('task.cancel', true)],
-    ['task.history', derived('task.history', false)],
+    ['task.get', operationCall('task.get', false)],
+    ['task.cancel', operationCall('task.cancel', true)],
+    ['task.history', operationCall('task.history', false)],
     ['task.events', subscribe],
     ['task.events.subscribe', subscribe],
     ['attest.device', attest],

@@ -33,7 +33,7 @@ export async function artifactReply(kernel: Kernel, { method, url = '/', headers
     return say(404, 'NOT_FOUND', 'artifacts are at /hcp/v1/sessions/{session_id}/artifacts/{name}')
   if (method !== 'GET' && method !== 'HEAD')
     return say(405, 'METHOD_NOT_ALLOWED', `${method} is not possible here; use GET`, { allow: 'GET, HEAD' })
-  const name = decoded(encoded)
+  const name = decodeName(encoded)
   if (name === null) return say(400, 'INVALID_REQUEST', 'the name of the artifact is not encoded as it should be')
   const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
   const [until, ticket] = [searchParams.get('until'), searchParams.get('ticket')]
@@ -58,7 +58,7 @@ export async function artifactReply(kernel: Kernel, { method, url = '/', headers
 }
 type Fetched = { readonly type: string; readonly text: string | null; readonly blob: string | null }
 
-function decoded(name: string): string | null {
+function decodeName(name: string): string | null {
   try {
     const text = decodeURIComponent(name)
     return text.length > limits.nameCharsMax ? null : text

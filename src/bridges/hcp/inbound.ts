@@ -62,12 +62,12 @@ export function inbound({ id, kernel, clock, link, log: given }: InboundOptions)
         await clock.sleep(PAUSE_MS, stopping.signal)
         return 'requeue'
       }
-      return failed(arrived, message_id, error)
+      return recordFailure(arrived, message_id, error)
     }
   }
 
   /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
-  async function failed(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
+  async function recordFailure(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
     const message = error instanceof Error ? error.message : String(error)
     log.error(`${arrived.user_id} failed`, { message_id, error: message }, 'a message could not be taken')
     try {

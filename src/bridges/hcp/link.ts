@@ -144,13 +144,13 @@ export function connect(options: LinkOptions): Link {
   async function checkMade(): Promise<void> {
     const { exchanges, queues, bindings } = topologyOf(id)
     const remedy = `the operator makes it: countersign harness permissions ${id} --apply`
-    const made = async (name: string, look: () => Promise<unknown>): Promise<void> => {
+    const requireExisting = async (name: string, look: () => Promise<unknown>): Promise<void> => {
       await look().catch((error: unknown) => {
         throw isMissing(error) ? new Error(`there is no ${name} at the broker: ${remedy}`) : error
       })
     }
-    for (const { exchange } of exchanges) await made(exchange, () => connection.exchangeDeclare({ exchange, passive: true }))
-    for (const queue of queues) await made(queue, () => connection.queueDeclare({ queue, passive: true }))
+    for (const { exchange } of exchanges) await requireExisting(exchange, () => connection.exchangeDeclare({ exchange, passive: true }))
+    for (const queue of queues) await requireExisting(queue, () => connection.queueDeclare({ queue, passive: true }))
     for (const { exchange, queue, routingKey } of bindings)
       if (exchange !== DEAD && !(await isRouted(exchange, routingKey.replace('#', 'probe'))))
         throw new Error(`${queue} is not bound to ${exchange}: ${remedy}`)

@@ -10,7 +10,7 @@ import { payloadInput } from '#protocols/execution/asking/payload.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /** Many clients write what they do not say as null; what must be said is refused as missing then. */
-const said = (body: Fields): Fields =>
+const withoutNulls = (body: Fields): Fields =>
   Object.values(body).includes(null)
     ? Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || name === 'result'))
     : body
@@ -28,17 +28,17 @@ const create = 'execution/request.create'
 const OURS = ['request_id', 'surface']
 
 /** The body without its unknown fields, and their names. A field that says who sends it stays: the kernel checks it. */
-export function understood(
+export function dropUnknownFields(
   kernel: Kernel,
   operation: string,
   raw: unknown,
 ): { readonly body: unknown; readonly ignored: readonly string[] } {
   if (!isObject(raw)) return { body: raw, ignored: [] }
-  let body = said(raw)
+  let body = withoutNulls(raw)
   const unknown = Array.from(unknownFields(inputOf(kernel, operation), body), ({ path }) => path)
   const { action, payload } = body
   if (operation === create && isObject(payload) && isAction(action))
-    for (const { path } of unknownFields(payloadInput(action), { payload: said(payload) })) unknown.push(path)
+    for (const { path } of unknownFields(payloadInput(action), { payload: withoutNulls(payload) })) unknown.push(path)
   const ignored = unknown.filter((path) => path.length > 1 || !isClaim(path[0]!))
   if (operation !== create && OURS.some((name) => Object.hasOwn(body, name)))
     body = Object.fromEntries(Object.entries(body).filter(([name]) => !OURS.includes(name)))

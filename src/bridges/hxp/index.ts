@@ -14,7 +14,7 @@ import { isProjectKey } from '#protocols/execution/access.ts'
 import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './responses.ts'
 import { visible } from '#protocols/execution/answering/shown-request.ts'
 import { harmless } from '#protocols/execution/asking/hostile-text.ts'
-import { ignoredIn, understood } from './ignored-fields.ts'
+import { ignoredIn, dropUnknownFields } from './ignored-fields.ts'
 import { isForeign } from './foreign-pages.ts'
 import { answerOf, type Route } from './route.ts'
 import { routesOf, type Found } from './routes.ts'
@@ -100,7 +100,7 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
       if (!isOfKind(who, actor)) throw wrongKind(who as 'agent' | 'human')
       if (bytes === undefined) return {}
       if (!isJson(request.headers['content-type'])) throw notJson()
-      const { body, ignored } = understood(kernel, operation, decode(bytes))
+      const { body, ignored } = dropUnknownFields(kernel, operation, decode(bytes))
       routed.ignored = ignored
       return body
     },

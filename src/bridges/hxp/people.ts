@@ -12,13 +12,13 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     changes: false,
     async run({ query, caller, actor }) {
       const input = { status: 'pending', ...pageIn(query, ['status', 'priority', 'action']) }
-      const paged = (limit: number, cursor: string | null): Promise<Page> =>
+      const fetchPage = (limit: number, cursor: string | null): Promise<Page> =>
         pageAfter(cursor === null ? offsetIn(query) : 0, { ...input, limit, ...(cursor === null ? {} : { cursor }) }, (one) =>
           kernel.call('execution/request.inbox', one, caller),
         )
       const shapes = ({ requests }: Page): object[] => (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
       const { limit } = input as { limit?: number }
-      const { page, requests } = limit === undefined ? await wholeOf(paged, shapes) : await pageOf(paged(limit, null), shapes)
+      const { page, requests } = limit === undefined ? await wholeOf(fetchPage, shapes) : await pageOf(fetchPage(limit, null), shapes)
       const { total, unresolved, next_cursor } = page
       return answerOf(200, { requests, total, unresolved, ...(next_cursor === null ? {} : { next_cursor }) })
     },

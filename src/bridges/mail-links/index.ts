@@ -31,7 +31,7 @@ export function mailLinks(): MakeBridge {
     path: PATH,
     answer(request, response) {
       request.resume()
-      void answered(host, request, response).catch((error: unknown) => {
+      void answerLink(host, request, response).catch((error: unknown) => {
         host.bug(error)
         response.destroy()
       })
@@ -42,7 +42,7 @@ export function mailLinks(): MakeBridge {
   })
 }
 
-async function answered(host: BridgeHost, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answerLink(host: BridgeHost, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://localhost')
   const purpose = purposes[url.pathname as keyof typeof purposes]
   const say = (status: number, text: string): void => {

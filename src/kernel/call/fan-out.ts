@@ -45,7 +45,7 @@ export async function callEach(
   const came: Came[] = []
   for (const [i, one] of each(asked).entries()) {
     const own = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
-    came.push(await kernel.call(one.call, one.input, caller, own).then(answered, refused))
+    came.push(await kernel.call(one.call, one.input, caller, own).then(outputOf, refusalOf))
   }
   return gather(asked, came)
 }
@@ -56,8 +56,8 @@ async function claim({ call, notary }: Parts, name: string, asked: unknown, acto
   await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: own })
 }
 
-const answered = (output: unknown): Came => ({ output })
-function refused(error: unknown): Came {
+const outputOf = (output: unknown): Came => ({ output })
+function refusalOf(error: unknown): Came {
   if (error instanceof Refusal) return { refusal: error }
   throw error
 }

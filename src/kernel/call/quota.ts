@@ -35,7 +35,7 @@ export const unitsOf = (rows: number, chars: number): number =>
   1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
 
 export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now, store }: QuotaOptions): Quota {
-  const metered = (what: string, perMinute: number | null, message: string): Paying => {
+  const meterOf = (what: string, perMinute: number | null, message: string): Paying => {
     if (perMinute === null) return () => undefined
     // One more is let through every so many seconds.
     const details = { retry_after: Math.ceil(60 / perMinute) }
@@ -49,8 +49,8 @@ export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMi
     const meter = createMeter(perMinute, now)
     return (agent) => (meter.take(agent) ? undefined : refuse())
   }
-  const change = metered('changes', changesPerMinute, 'change something')
-  const ask = metered('questions', asksPerMinute, 'ask people')
+  const change = meterOf('changes', changesPerMinute, 'change something')
+  const ask = meterOf('questions', asksPerMinute, 'ask people')
   const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
   const unpaid = (actor: string): Refusal =>
     new Refusal(

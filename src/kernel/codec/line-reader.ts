@@ -47,7 +47,7 @@ export function createLines(bytesMax: number): Lines {
   return {
     push(bytes) {
       const rest = chunk?.subarray(from)
-      chunk = rest?.length ? joined(rest, bytes) : bytes
+      chunk = rest?.length ? joinBytes(rest, bytes) : bytes
       from = 0
     },
     next() {
@@ -74,7 +74,7 @@ export function createLines(bytesMax: number): Lines {
   }
 }
 
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
+function joinBytes(a: Uint8Array, b: Uint8Array): Uint8Array {
   const both = new Uint8Array(a.length + b.length)
   both.set(a)
   both.set(b, a.length)

@@ -17,7 +17,7 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
     left -= text.length
     return left < 0 ? refuse(`${name} is longer than ${bounds.chars} characters of JSON`) : text
   }
-  function written(held: unknown, place: string): string {
+  function writeValue(held: unknown, place: string): string {
     if (held === null || typeof held === 'boolean') return spend(String(held))
     if (typeof held === 'string') return spend(held.length > left ? held : JSON.stringify(held))
     if (typeof held === 'number') return Number.isFinite(held) ? spend(String(held)) : refuse(`${place} is ${held}, which JSON cannot hold`)
@@ -25,28 +25,28 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
     if (open.has(held)) return refuse(`${place} contains itself`)
     if (open.size === bounds.depth) return refuse(`${place} is nested more than ${bounds.depth} deep`)
     open.add(held)
-    const text = Array.isArray(held) ? listed(held, place) : fielded(held, place)
+    const text = Array.isArray(held) ? writeList(held, place) : writeObject(held, place)
     open.delete(held)
     return text
   }
-  function listed(held: readonly unknown[], place: string): string {
+  function writeList(held: readonly unknown[], place: string): string {
     // Before its items are read: a list may claim to have any number of them.
     if (held.length > left) spend(' '.repeat(left + 1))
     const items: string[] = []
-    for (let i = 0; i < held.length; i++) items.push(written(held[i], `${place}[${i}]`))
+    for (let i = 0; i < held.length; i++) items.push(writeValue(held[i], `${place}[${i}]`))
     return `[${items.join(',')}]`
   }
-  function fielded(held: object, place: string): string {
+  function writeObject(held: object, place: string): string {
     const proto: unknown = Object.getPrototypeOf(held)
     if (proto !== null && proto !== Object.prototype)
       return refuse(`${place} is no plain object: return objects, lists, texts, numbers, booleans and null`)
     const fields = Object.keys(held).map(
-      (key) => `${spend(JSON.stringify(key))}:${written((held as Record<string, unknown>)[key], `${place}.${key.slice(0, 80)}`)}`,
+      (key) => `${spend(JSON.stringify(key))}:${writeValue((held as Record<string, unknown>)[key], `${place}.${key.slice(0, 80)}`)}`,
     )
     return `{${fields.join(',')}}`
   }
   try {
-    return written(value, name)
+    return writeValue(value, name)
   } catch (error) {
     throw error instanceof NotJson ? error : new NotJson(`${name} cannot be read: ${wordsOf(error)}`)
   }

@@ -24,7 +24,7 @@ export type Meter = {
 
 export function createMeter(perMinute: number, now: () => number): Meter {
   const buckets = new Map<string, Bucket>()
-  const left = (name: string, at: number): number => tokensIn(buckets.get(name), at, perMinute, perMinute, MINUTE_MS)
+  const tokensLeft = (name: string, at: number): number => tokensIn(buckets.get(name), at, perMinute, perMinute, MINUTE_MS)
 
   function keep(name: string, tokens: number, at: number): void {
     buckets.delete(name)
@@ -34,7 +34,7 @@ export function createMeter(perMinute: number, now: () => number): Meter {
   return {
     take(name) {
       const at = now()
-      const tokens = left(name, at)
+      const tokens = tokensLeft(name, at)
       const allowed = tokens >= 1
       keep(name, allowed ? tokens - 1 : tokens, at)
       return allowed
@@ -42,11 +42,11 @@ export function createMeter(perMinute: number, now: () => number): Meter {
     charge(name, tokens) {
       const at = now()
       // One answer may cost more than a minute brings, but no name owes more than a minute.
-      keep(name, Math.max(-perMinute, Math.min(perMinute, left(name, at) - tokens)), at)
+      keep(name, Math.max(-perMinute, Math.min(perMinute, tokensLeft(name, at) - tokens)), at)
     },
-    left: (name) => left(name, now()),
-    owes: (name) => left(name, now()) < 0,
-    seconds: (name) => Math.max(0, Math.ceil(((1 - left(name, now())) * 60) / perMinute)),
+    left: (name) => tokensLeft(name, now()),
+    owes: (name) => tokensLeft(name, now()) < 0,
+    seconds: (name) => Math.max(0, Math.ceil(((1 - tokensLeft(name, now())) * 60) / perMinute)),
   }
 }
 

@@ -22,23 +22,23 @@ type Builders = Pick<
 
 /** Marks a field that may be missing. Not enumerable: it is no part of the schema that others see. */
 const OPTIONAL = '~optional'
-const typed = (type: string) => (options?: object) => ({ type, ...options })
+const builderOf = (type: string) => (options?: object) => ({ type, ...options })
 
 const built = {
   Array: (items: TSchema, options?: object) => ({ type: 'array', items, ...options }),
-  Boolean: typed('boolean'),
+  Boolean: builderOf('boolean'),
   Enum: (words: readonly string[], options?: object) => ({ enum: words, ...options }),
-  Integer: typed('integer'),
+  Integer: builderOf('integer'),
   Literal: (value: string | number | boolean, options?: object) => ({ type: typeof value, const: value, ...options }),
-  Null: typed('null'),
-  Number: typed('number'),
+  Null: builderOf('null'),
+  Number: builderOf('number'),
   Object(properties: Readonly<Record<string, object>>, options?: object) {
     const required = Object.keys(properties).filter((name) => !Object.hasOwn(properties[name]!, OPTIONAL))
     return { type: 'object', ...(required.length > 0 ? { required } : {}), properties, ...options }
   },
   Optional: (schema: object) => Object.defineProperty({ ...schema }, OPTIONAL, { value: true }),
   Record: (_key: TSchema, value: TSchema, options?: object) => ({ type: 'object', patternProperties: { '^.*$': value }, ...options }),
-  String: typed('string'),
+  String: builderOf('string'),
   Union: (anyOf: readonly TSchema[], options?: object) => ({ anyOf, ...options }),
   Unknown: (options?: object) => ({ ...options }),
 }

@@ -91,20 +91,20 @@ const kinds = new Map<string, AnyDoc>()
 
 export function doc<S extends TSchema>(kind: string, schema: S, options: DocOptions<S>): Doc<S> {
   if (kinds.has(kind)) throw new Error(`there are two document kinds ${kind}`)
-  const nothing = (): null => null
+  const noValue = (): null => null
   const made: Doc<S> = {
     kind,
     noun: options.noun ?? kind.slice(kind.indexOf('.') + 1),
     schema,
     indexes: options.indexes ?? {},
     scopeOf: options.scopeOf,
-    taskOf: options.taskOf ?? nothing,
-    rootOf: options.rootOf ?? options.taskOf ?? nothing,
+    taskOf: options.taskOf ?? noValue,
+    rootOf: options.rootOf ?? options.taskOf ?? noValue,
     visibleTo: options.visibleTo ?? (() => true),
     reaches: options.reaches ?? (() => false),
-    within: options.within ?? nothing,
-    wakes: options.wakes ?? nothing,
-    due: options.due === undefined ? nothing : (value) => firstOf(options.due!(value)),
+    within: options.within ?? noValue,
+    wakes: options.wakes ?? noValue,
+    due: options.due === undefined ? noValue : (value) => firstOf(options.due!(value)),
     text: options.text ?? null,
     forAgents: options.forAgents ?? ((value) => value),
   }

@@ -85,7 +85,7 @@ function weigh(pattern: string): { parts: number; isNested: boolean } {
   const sequence = (): Piece => {
     let sum = NOTHING
     while (at < pattern.length && pattern[at] !== '|' && pattern[at] !== ')') {
-      const next = repeated(atom())
+      const next = parseRepeat(atom())
       const mayBeLoop = (sum.mayBeLoop && next.mayBeEmpty) || (sum.mayBeEmpty && next.mayBeLoop)
       sum = { parts: sum.parts + next.parts, mayBeEmpty: sum.mayBeEmpty && next.mayBeEmpty, mayBeLoop }
     }
@@ -103,7 +103,7 @@ function weigh(pattern: string): { parts: number; isNested: boolean } {
     if (pattern[at] === ')') at++
     return { ...inside, parts: inside.parts + 1 }
   }
-  const repeated = (piece: Piece): Piece => {
+  const parseRepeat = (piece: Piece): Piece => {
     const times = take(TOKENS.times)
     if (!times) return piece
     const [text, least, comma, most] = times

@@ -115,7 +115,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       const rows = await backend.read(missing)
       const faults = await seals.faultsIn(rows)
       for (const [n, key] of missing.entries()) {
-        const entry = rows[n] && checked(key, rows[n], faults?.get(rows[n]) ?? null)
+        const entry = rows[n] && checkRow(key, rows[n], faults?.get(rows[n]) ?? null)
         if (underWay.get(key) === ticket) {
           if (entry) cache.set(key, entry, costOf(entry.size))
           else cache.setAbsent(key)
@@ -137,7 +137,7 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     isSuspect = false
   }
 
-  function checked(key: Key, row: AtRest, fault: string | null): Cached {
+  function checkRow(key: Key, row: AtRest, fault: string | null): Cached {
     const found = soundOr(row, key, tag)
     const sound = typeof found === 'string' || fault === null ? found : `its fact differs: ${fault}`
     if (typeof sound === 'string') {

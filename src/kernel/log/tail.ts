@@ -30,7 +30,7 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
   let running = false
   let stopped = false
 
-  function told(facts: readonly Sealed[]): void {
+  function notifyFollowers(facts: readonly Sealed[]): void {
     for (const follower of followers.keys()) {
       try {
         follower(facts)
@@ -57,7 +57,7 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
     const own = running ? null : store.lately(known)
     if (own) {
       known = Math.max(known, own.at(-1)?.position ?? 0)
-      told(own)
+      notifyFollowers(own)
     }
     if (known < wanted && !running) void run()
   }
@@ -71,7 +71,7 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
         const page = await store.facts({ by: 'position' }, { after: known, limit: PAGE })
         // The last ones may be left out, because they differ from the record.
         known = page.length < PAGE ? Math.max(until, page.at(-1)?.position ?? 0) : page.at(-1)!.position
-        if (page.length > 0) told(page.map(sealedOf))
+        if (page.length > 0) notifyFollowers(page.map(sealedOf))
       }
     } catch (error) {
       // It is still wanted: the next hint or look tries again.

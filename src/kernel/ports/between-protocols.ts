@@ -7,16 +7,16 @@ import type { Tasks } from './tasks.ts'
 
 export type Ports = { readonly names: Names; readonly requests: Requests; readonly runs: Runs; readonly tasks: Tasks }
 
-const nothing = (): Promise<null> => Promise.resolve(null)
+const resolveNull = (): Promise<null> => Promise.resolve(null)
 const absent = (): never => {
   throw new Error('no protocol of this kernel has tasks')
 }
 /** Without the protocol that fills a port in, there is nothing behind it. */
 const none: Ports = {
-  names: { named: nothing, projects: () => Promise.resolve([]) },
-  requests: { request: nothing, cases: () => Promise.resolve([]), answer: nothing },
-  runs: { run: nothing, work: nothing, card: nothing, running: () => Promise.resolve(0), attempt: nothing },
-  tasks: { task: nothing, seenTask: absent, checkpoint: nothing, amendments: () => Promise.resolve([]) },
+  names: { named: resolveNull, projects: () => Promise.resolve([]) },
+  requests: { request: resolveNull, cases: () => Promise.resolve([]), answer: resolveNull },
+  runs: { run: resolveNull, work: resolveNull, card: resolveNull, running: () => Promise.resolve(0), attempt: resolveNull },
+  tasks: { task: resolveNull, seenTask: absent, checkpoint: resolveNull, amendments: () => Promise.resolve([]) },
 }
 
 export const portsOf = (protocols: readonly { readonly ports?: Partial<Ports> }[]): Ports =>

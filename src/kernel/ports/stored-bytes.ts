@@ -36,7 +36,7 @@ export async function readSums(read: Read, holdings: readonly (Omit<Holding, 'si
 }
 
 /** The sums after bytes go from one account to another; null: they were not stored before, or are not any more. */
-function moved(sums: Sums, from: Holding | null, to: Holding | null): Map<string, number> {
+function sumsAfter(sums: Sums, from: Holding | null, to: Holding | null): Map<string, number> {
   const next = new Map<string, number>()
   const add = (of: Holding | null, sign: 1 | -1): void => {
     if (of === null) return
@@ -48,7 +48,7 @@ function moved(sums: Sums, from: Holding | null, to: Holding | null): Map<string
 }
 
 export const moveBytes = (sums: Sums, from: Holding | null, to: Holding | null): Change[] =>
-  [...moved(sums, from, to)]
+  [...sumsAfter(sums, from, to)]
     // Bytes that an earlier version has stored were never counted.
     .map(([id, bytes]) => ({ id, bytes: Math.max(0, bytes) }))
     .filter(({ id, bytes }) => bytes !== (sums.get(id) ?? 0))
@@ -60,7 +60,7 @@ type Announcing = { readonly size?: number }
 /** Which quota has no room for the bytes, in words; null: all have. */
 function problemOf({ sums, stored, holder }: Storing, input: Announcing, { received, terms }: Context): string | null {
   const size = received?.size ?? input.size ?? 1
-  const next = moved(sums, stored, { ...holder, size })
+  const next = sumsAfter(sums, stored, { ...holder, size })
   const quotas = terms.byteQuotas ?? usualByteQuotas
   for (const [kind, id] of idsOf(holder)) {
     const [max, before] = [quotas[kind], sums.get(id) ?? 0]

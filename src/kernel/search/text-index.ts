@@ -82,7 +82,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
     if (sleep) void catchUp(kind, one).catch(() => kept.delete(kind.kind))
     return false
   }
-  function begun(kind: AnyDoc): Kept {
+  function beginIndex(kind: AnyDoc): Kept {
     const found = kept.get(kind.kind)
     if (found !== undefined) return found
     const place = prefixOf(kind, kind.text!.index, [])
@@ -105,7 +105,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
       }
     },
     async holding(kind, words, textOf, rows) {
-      const one = begun(kind)
+      const one = beginIndex(kind)
       const turn = one.turn.then(() => isCurrent(kind, one))
       one.turn = turn.catch(() => kept.delete(kind.kind))
       if (!(await turn)) return null

@@ -123,11 +123,11 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       if (held) yield held
       held = chunk
     }
-    if (`sha256:${hash.digest('hex')}` !== checksum) await damaged(checksum)
+    if (`sha256:${hash.digest('hex')}` !== checksum) await refuseDamaged(checksum)
     if (held) yield held
   }
 
-  async function damaged(checksum: Checksum): Promise<never> {
+  async function refuseDamaged(checksum: Checksum): Promise<never> {
     await setAside(pool, checksum)
     throw new Damaged(checksum, 'its bytes are not those of its name; they were set aside')
   }
@@ -138,7 +138,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       const entry = await find(checksum)
       if (!entry) return null
       if (!range) return whole(entry, checksum)
-      if (!(await isWhole(entry, checksum))) await damaged(checksum)
+      if (!(await isWhole(entry, checksum))) await refuseDamaged(checksum)
       return read(entry, range.first, range.last)
     },
     size: async (checksum) => (await find(checksum))?.size ?? null,

@@ -73,7 +73,7 @@ export function createFeed(start: number): Feed {
       heard += news.length
       // Rows are kept for some minutes: a server that missed more forgets everything.
       if (news.length < last - since) return { position, keys: 'all', wakes: 'all' }
-      return joined(
+      return joinHints(
         position,
         news.map(({ hint }) => JSON.parse(hint!) as Hint),
       )
@@ -88,7 +88,7 @@ export function createFeed(start: number): Feed {
   }
 }
 
-function joined(position: number, hints: readonly Hint[]): Hint {
+function joinHints(position: number, hints: readonly Hint[]): Hint {
   const keys = new Set<Key>()
   const wakes = new Set<string>()
   let isAll = false

@@ -53,7 +53,7 @@ export function createHints({ node, known, last, listens = true, ...way }: HintO
     resting.unref()
   }
 
-  function told({ channel, payload = '' }: Notification): void {
+  function onNotification({ channel, payload = '' }: Notification): void {
     if (channel !== CHANNEL) return
     const [n, by] = payload.split(' ')
     if (by !== node && Number(n) > known()) rung()
@@ -63,7 +63,7 @@ export function createHints({ node, known, last, listens = true, ...way }: HintO
     ...way,
     async opened(client) {
       isHeard = await hears(client, node)
-      client.on('notification', told)
+      client.on('notification', onNotification)
       client.on('end', () => (isHeard = false))
       client.on('error', () => (isHeard = false))
       // Whatever came before it could listen.
@@ -108,10 +108,10 @@ export function createHints({ node, known, last, listens = true, ...way }: HintO
 async function hears(client: Client, node: string): Promise<boolean> {
   const probe = `probe ${node}`
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const heard = ({ payload }: Notification): void => {
+  const onProbe = ({ payload }: Notification): void => {
     if (payload === probe) resolve(true)
   }
-  client.on('notification', heard)
+  client.on('notification', onProbe)
   const late = setTimeout(() => resolve(false), PROBE_MS)
   try {
     await client.query(`LISTEN ${CHANNEL}`)
@@ -121,6 +121,6 @@ async function hears(client: Client, node: string): Promise<boolean> {
     return false
   } finally {
     clearTimeout(late)
-    client.off('notification', heard)
+    client.off('notification', onProbe)
   }
 }

@@ -47,12 +47,12 @@ export function createLink({ url, name, queryMs, settings = {}, opened, warned }
       keepAlive: true,
       types,
     })
-    const gone = (): void => {
+    const forgetClient = (): void => {
       if (mine === current) current = null
     }
     const mine = current
-    client.on('error', gone)
-    client.on('end', gone)
+    client.on('error', forgetClient)
+    client.on('end', forgetClient)
     client.on('notice', ({ severity, code, message }) => {
       if (severity === 'WARNING') warned?.(code ?? '', message ?? '')
     })

@@ -25,13 +25,13 @@ function inFew(parts: readonly Part[]): Statement[] {
   const isBefore = ({ table }: Part, i: number): boolean => parts.some((later, k) => k > i && later.table === table)
   const first = parts.filter(isBefore)
   const last = parts.filter((part) => !first.includes(part))
-  return [...first.map((part) => joined([part])), ...(last.length > 0 ? [joined(last)] : [])]
+  return [...first.map((part) => joinParts([part])), ...(last.length > 0 ? [joinParts(last)] : [])]
 }
 
 /** By the name of the statement, which is also the one that it is prepared under. */
 const joinedTexts = new Map<string, string>()
 
-function joined(parts: readonly Part[]): Statement {
+function joinParts(parts: readonly Part[]): Statement {
   const name = `w ${parts.map((part) => part.name).join(' ')}`
   let text = joinedTexts.get(name)
   if (text === undefined) joinedTexts.set(name, (text = textOf(parts)))

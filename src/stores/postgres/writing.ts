@@ -65,7 +65,7 @@ export type Writing = {
   warned(code: string): void
 }
 
-const failing = (failure: WriteFailure['failure'], message: string): Error & WriteFailure =>
+const writeFailure = (failure: WriteFailure['failure'], message: string): Error & WriteFailure =>
   Object.assign(new Error(message), { failure, message })
 
 export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
@@ -142,12 +142,12 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
       ask(client, 'commit', 'COMMIT'),
     ])
     group.isSent = true
-    settled(await within(Promise.allSettled(sending), time.now() + COMMIT_MS))
+    checkCommit(await within(Promise.allSettled(sending), time.now() + COMMIT_MS))
     feed.reached(group.n)
   }
 
   /** COMMIT of a transaction that failed is answered, too: as ROLLBACK. */
-  function settled(all: PromiseSettledResult<QueryResult<Row>>[]): void {
+  function checkCommit(all: PromiseSettledResult<QueryResult<Row>>[]): void {
     const commit = all.at(-1)!
     const failed = all.find((one) => one.status === 'rejected')
     if (commit.status === 'rejected') throw isLost(commit.reason) ? commit.reason : (failed?.reason ?? commit.reason)
@@ -178,7 +178,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
       } catch (error) {
         link.drop()
         if (time.now() > until)
-          throw failing('unknown', `the connection to the database was lost while it committed (${(error as Error).message})`)
+          throw writeFailure('unknown', `the connection to the database was lost while it committed (${(error as Error).message})`)
         await sleep(pauseAfter(attempt))
       }
     }
@@ -209,7 +209,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
 function failureFor(error: unknown): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const refusal = unavailableFor(error)
-  if (refusal) return failing('full', refusal.message.replace(/: nothing was changed$/, ''))
+  if (refusal) return writeFailure('full', refusal.message.replace(/: nothing was changed$/, ''))
   const foreign = foreignRow(error)
   if (foreign !== null) return Object.assign(new Damaged('record', foreign), { failure: 'refused' } as const)
   return Object.assign(error as Error, { failure: 'refused' } as const)

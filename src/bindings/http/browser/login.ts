@@ -97,7 +97,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
   }
 
   /** The cookie of a session that was opened; the one before it in this browser ends. */
-  async function begun(request: IncomingMessage, { session, expiresAt }: Opened): Promise<string> {
+  async function sessionCookie(request: IncomingMessage, { session, expiresAt }: Opened): Promise<string> {
     const before = guard.sessionOf(request.headers)
     if (before !== undefined) await logins.close(before)
     return cookie(session, Math.max(0, Math.floor((Date.parse(expiresAt) - now()) / 1_000)))
@@ -111,7 +111,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
 
   async function open(request: IncomingMessage, { token, next }: Link, remember: boolean): Promise<Reply> {
     try {
-      return home(await begun(request, await logins.open(token, deviceOf(request, remember))), next)
+      return home(await sessionCookie(request, await logins.open(token, deviceOf(request, remember))), next)
     } catch (error) {
       if (!isBadLink(error)) throw error
       return page(401, badLinkPage())
@@ -159,7 +159,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     if (!logins.openByKey) throw new Refusal('NOT_FOUND', 'this server opens no sessions by key')
     const { request } = exchange
     const opened = await logins.openByKey(key.trim(), deviceOf(request, remember || (await isRemembered(request))), person)
-    const headers = { 'set-cookie': await begun(request, opened) }
+    const headers = { 'set-cookie': await sessionCookie(request, opened) }
     return { status: 200, headers, body: JSON.stringify({ expires_at: opened.expiresAt }) }
   }
 

@@ -118,19 +118,19 @@ export const badLinkPage = (): string =>
   )
 
 export type Named = { readonly id: string; readonly name: string }
-const called = ({ id, name }: Named): Html => html`<strong>${name}</strong> (<code>${id}</code>)`
+const nameAndId = ({ id, name }: Named): Html => html`<strong>${name}</strong> (<code>${id}</code>)`
 
 /** Asks before a link signs a browser in; `other`: the person whose session in this browser would end. */
 export const signInPage = (person: Named, other: Named | null): string =>
   page(
     `Sign in as ${person.name}?`,
-    html`<p>This link signs you in as ${called(person)}.</p>
+    html`<p>This link signs you in as ${nameAndId(person)}.</p>
       ${
         other === null
           ? html``
           : html`<p>
-              This browser is signed in as ${called(other)}. If you continue, that session ends, and pages that are open for ${other.name}
-              stop working.
+              This browser is signed in as ${nameAndId(other)}. If you continue, that session ends, and pages that are open for
+              ${other.name} stop working.
             </p>`
       }
       <form method="post">

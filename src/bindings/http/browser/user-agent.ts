@@ -25,8 +25,8 @@ const USER_AGENT_CHARS_MAX = 500
 /** Such as `Firefox on Android`: words of ours alone, whatever the header says. */
 export function browserOf(userAgent: string | undefined): string {
   const text = (userAgent ?? '').slice(0, USER_AGENT_CHARS_MAX)
-  const found = (known: typeof browsers): string | undefined => known.find(([pattern]) => pattern.test(text))?.[1]
-  const [browser = 'Unknown browser', system] = [found(browsers), found(systems)]
+  const firstMatch = (known: typeof browsers): string | undefined => known.find(([pattern]) => pattern.test(text))?.[1]
+  const [browser = 'Unknown browser', system] = [firstMatch(browsers), firstMatch(systems)]
   return system === undefined ? browser : `${browser} on ${system}`
 }
 

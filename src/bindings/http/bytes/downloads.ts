@@ -57,13 +57,13 @@ async function replyWith(
   const range = rangeIn(headers, size, etag)
   if (range === 'outside')
     throw new TransportRefusal(416, 'INVALID_REQUEST', `there are ${size} bytes`, { 'content-range': `bytes */${size}` })
-  if (response.destroyed) throw gone()
+  if (response.destroyed) throw clientGoneRefusal()
   // Before a byte is read: reading and hashing are what is bounded.
   if (method !== 'HEAD' && !isDataUri(uri)) response.once('close', slots.enter(actor.id))
   const body = method === 'HEAD' ? null : await bodyOf(kernel, blobs, uri, range)
   if (response.destroyed) {
     if (body instanceof Readable) body.destroy()
-    throw gone()
+    throw clientGoneRefusal()
   }
   const length = range ? range.last - range.first + 1 : size
   if (body !== null) kernel.charge(actor, Math.floor(length / limits.readUnitBytes))
@@ -84,19 +84,19 @@ async function replyWith(
 }
 
 /** An answer that is never sent; it ends the work. Not UNAVAILABLE, which says that the store cannot write. */
-const gone = (): Refusal => new Refusal('BUSY', 'the client closed its connection before the bytes were read')
+const clientGoneRefusal = (): Refusal => new Refusal('BUSY', 'the client closed its connection before the bytes were read')
 
 async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Buffer | Readable> {
   if (isDataUri(uri)) {
     const bytes = bytesIn(uri, 'INTERNAL', 'uri')
     return range ? bytes.subarray(range.first, range.last + 1) : bytes
   }
-  const noted = (error: unknown): never => {
+  const reportDamage = (error: unknown): never => {
     if (error instanceof Damaged) store.report({ what: error.key, how: error.what })
     throw error
   }
-  const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined).catch(noted)
-  if (!stream) return noted(new Damaged(uri, 'its bytes are not in the blob store, but a document refers to them'))
+  const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined).catch(reportDamage)
+  if (!stream) return reportDamage(new Damaged(uri, 'its bytes are not in the blob store, but a document refers to them'))
   const body = stream instanceof Readable ? stream : Readable.from(stream)
   // The reader sees the answer break off: it has begun, and no status can be sent any more.
   return body.on('error', (error: unknown) => error instanceof Damaged && store.report({ what: error.key, how: error.what }))

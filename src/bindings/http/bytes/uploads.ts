@@ -59,7 +59,7 @@ export async function receiveBytes(
   try {
     takesItsTime(raw)
     if (raw.headers.expect !== undefined) response.writeContinue()
-    const held = await blobs.put(paced(raw, requestMs), announced, bytesMax)
+    const held = await blobs.put(chunksOf(raw, requestMs), announced, bytesMax)
     return await refer(held, (received) => kernel.call(operation, input, caller, { ...options, received }))
   } catch (error) {
     // The rest of the body is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
@@ -103,7 +103,7 @@ const wakers = ['end', 'error', 'close'] as const
 const AHEAD_BYTES = 512 * 1024
 
 /** The body, as long as it keeps coming. The time that we take to write is not the sender's. */
-async function* paced(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8Array> {
+async function* chunksOf(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8Array> {
   const came: Buffer[] = []
   let ahead = 0
   let wake = (): void => undefined

@@ -30,7 +30,7 @@ type Parts = {
   readonly unsent: Unsent
   /** The receipt of a request that has ended: asked once for all who hear of it. */
   receiptOf(id: string): Promise<SignedReceipt>
-  left(): void
+  onLeave(): void
 }
 
 /** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
@@ -47,7 +47,11 @@ const closings = {
 
 const LOST = 'you have no access to this request any more'
 
-export function createConnection(ws: WebSocket, socket: Duplex, { listening, actor, bounds, unsent, receiptOf, left }: Parts): Connection {
+export function createConnection(
+  ws: WebSocket,
+  socket: Duplex,
+  { listening, actor, bounds, unsent, receiptOf, onLeave: left }: Parts,
+): Connection {
   const meter = createMeter(bounds.framesPerMinute, () => performance.now())
   const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
   /** The version of the request that was told; null: nothing was told yet. */

@@ -103,11 +103,11 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
       if (again) sendRaw(socket, host.headersFor(request), again)
       else
         server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
-          const left = (): void => {
+          const onLeave = (): void => {
             if (opened) connections.delete(opened)
             leave()
           }
-          opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, left })
+          opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, onLeave: onLeave })
           connections.add(opened)
         })
       return opened ?? deaf

@@ -21,7 +21,7 @@ const TICKET_CHARS_MAX = 8_000
 export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'countersign/1 socket tickets', 32))
 
-  function opened(ticket: string): Opened | null {
+  function openTicket(ticket: string): Opened | null {
     if (ticket.length > TICKET_CHARS_MAX) return null
     const bytes = Buffer.from(ticket, 'base64url')
     try {
@@ -55,7 +55,7 @@ export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets
       return Buffer.concat([iv, text, cipher.getAuthTag()]).toString('base64url')
     },
     async redeem(ticket, request_id) {
-      const sealed = opened(ticket)
+      const sealed = openTicket(ticket)
       // It may be one of the other kind.
       if (!sealed) return null
       const isGood = sealed.until > kernel.now() && sealed.request_id === request_id && (await isFirstUse(sealed))

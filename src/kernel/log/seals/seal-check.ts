@@ -79,10 +79,10 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
   function faults(facts: readonly SealedFact[]): (string | null)[] | Promise<(string | null)[]> {
     const found = facts.map(knownFault)
     const unknown = facts.filter((_, i) => found[i] === undefined)
-    return unknown.length === 0 ? (found as (string | null)[]) : asked(facts, unknown)
+    return unknown.length === 0 ? (found as (string | null)[]) : checkUnknown(facts, unknown)
   }
 
-  async function asked(facts: readonly SealedFact[], unknown: readonly SealedFact[]): Promise<(string | null)[]> {
+  async function checkUnknown(facts: readonly SealedFact[], unknown: readonly SealedFact[]): Promise<(string | null)[]> {
     const seals = await backend.sealsAt([...new Set(unknown.map(({ position }) => position))])
     const changed = new Set<Seal>()
     for (const seal of seals) {
