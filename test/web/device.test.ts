@@ -10,7 +10,7 @@ before(async () => {
   stage = await openStage()
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 test('insight draws what was answered, each plot with its numbers as a table', async () => {
   for (const [i, result] of ['approved', 'approved', 'rejected'].entries()) {

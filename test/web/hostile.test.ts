@@ -15,7 +15,7 @@ before(async () => {
   stage = await openStage()
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 const deep = (levels: number): object => (levels === 0 ? { end: 'here' } : { [`level${levels}`]: deep(levels - 1) })
 const markup = '<img src=x onerror="document.title=1"><script>document.title="taken"</script>'

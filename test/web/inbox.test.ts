@@ -13,7 +13,7 @@ before(async () => {
   week = await busyWeek(stage)
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 const stateOf = async (id: string): Promise<string> =>
   (await stage.call('maya', 'execution/request.get', { request_id: id })).request.status
@@ -216,7 +216,9 @@ describe('deciding', () => {
     const page = await stage.open('maya', `/inbox/${asked.id}`)
     const field = page.getByRole('textbox', { name: 'Confirmation phrase' })
     const isFocused = (): Promise<boolean> => page.evaluate<boolean>("document.activeElement?.ariaLabel === 'Confirmation phrase'")
+    const hints = (): Promise<string[]> => page.locator('footer[aria-label=Decide] .kbd:visible').allTextContents()
     await page.getByRole('button', { name: 'Reject' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    assert.deepEqual(await hints(), ['A'])
     // Every key that would do something with another item, and Enter after it: none of them does.
     for (const key of ['r', 'd', 'e', 'q', 's', 'm', 'c', 'p', '1']) {
       await page.keyboard.press(key)
@@ -231,6 +233,7 @@ describe('deciding', () => {
     assert.equal(await isFocused(), true)
     await page.locator('[data-announce=assertive]').getByText('Type production to confirm').waitFor()
     for (const key of 'production') await page.keyboard.press(key)
+    assert.ok((await hints()).includes('R'), 'keys act again')
     await page.keyboard.press('Enter')
     await decided(page)
     const { receipt } = await stage.call('maya', 'execution/request.get', { request_id: asked.id })

@@ -10,7 +10,7 @@ before(async () => {
   stage = await openStage()
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 const provide = (payload: object): Promise<any> => stage.ask('deployer', {}, { action: 'PROVIDE', payload })
 const receiptOf = async (request_id: string): Promise<any> => (await stage.call('maya', 'execution/request.get', { request_id })).receipt

@@ -10,7 +10,7 @@ before(async () => {
   stage = await openStage()
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 const inline = (text: string): object => ({ kind: 'inline', uri: `data:text/plain;base64,${Buffer.from(text).toString('base64')}` })
 const v1 =

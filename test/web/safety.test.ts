@@ -18,7 +18,7 @@ before(async () => {
   week = await busyWeek(stage)
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 /** Barriers that keep people out, as axe finds them (WCAG 2.2, A and AA). */

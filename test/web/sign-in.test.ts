@@ -10,7 +10,7 @@ before(async () => {
   stage = await openStage()
 })
 after(() => stage?.close())
-afterEach(() => assert.deepEqual(stage.amiss(), []))
+afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
 test('another person signs in with the same browser: the link asks first, the open page says so at once and decides nothing', async () => {
   const { id } = await stage.ask('robin', { item: 'Rotate the key' }, { risk: 'R1' })

@@ -157,7 +157,7 @@ export function Confirm({ item, phrase, typed, isAsking, children, setTyped, ent
     else sayWhy()
   }
   return (
-    <div className={`confirm ${item.risk}`}>
+    <div className={`confirm ${item.risk}`} data-asking={isAsking || undefined}>
       <span className="grow">
         <strong>{riskSentence(item.risk)}.</strong> Type <code data-testid="confirm-phrase">{phrase}</code> to confirm.{' '}
         <Signs item={item} />

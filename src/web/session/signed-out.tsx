@@ -84,67 +84,59 @@ function Ways({ isProof }: { readonly isProof: boolean }) {
   )
 }
 
-function ByMail() {
-  const [address, setAddress] = useState('')
+type WayProps = {
+  readonly label: string
+  readonly button: string
+  readonly input: { readonly type: 'email' | 'password'; readonly autoComplete: string; readonly placeholder: string }
+  /** Shown once the value was sent. */
+  readonly sent?: string
+  send(value: string): Promise<unknown>
+  done?(): void
+}
+/** One way to sign in: a field and its button. */
+function Way({ label, button, input, sent, send, done }: WayProps) {
+  const [value, setValue] = useState('')
   const id = useId()
-  const ask = useMutation({ mutationFn: () => postSignIn('mail', { address: address.trim(), next: location.pathname }) })
+  const way = useMutation({ mutationFn: () => send(value.trim()), onSuccess: () => done?.() })
   const submit = (event: FormEvent): void => {
     event.preventDefault()
-    if (address.trim() !== '' && !ask.isPending) ask.mutate()
+    if (value.trim() !== '' && !way.isPending) way.mutate()
   }
   return (
     <form className="way" onSubmit={submit}>
-      <label htmlFor={id}>E-mail me a link</label>
+      <label htmlFor={id}>{label}</label>
       <div className="row">
-        <input
-          id={id}
-          className="text grow"
-          type="email"
-          autoComplete="email"
-          placeholder="you@example.com"
-          value={address}
-          onChange={(event) => setAddress(event.target.value)}
-        />
-        <button type="submit" className="btn primary" aria-disabled={address.trim() === '' || undefined}>
-          Send link
+        <input id={id} className="text grow" {...input} value={value} onChange={(event) => setValue(event.target.value)} />
+        <button type="submit" className="btn primary" aria-disabled={value.trim() === '' || undefined}>
+          {button}
         </button>
       </div>
-      {ask.isSuccess && (
+      {way.isSuccess && sent !== undefined && (
         <p className="note" role="status">
-          If this is a confirmed address, a link is on its way. It works once, within 15 minutes.
+          {sent}
         </p>
       )}
-      <Refused error={ask.error} />
+      <Refused error={way.error} />
     </form>
   )
 }
 
-function ByKey({ remember }: { readonly remember: boolean }) {
-  const [key, setKey] = useState('')
-  const id = useId()
-  const open = useMutation({ mutationFn: () => postSignIn('key', { key: key.trim(), remember }), onSuccess: () => session.entered() })
-  const submit = (event: FormEvent): void => {
-    event.preventDefault()
-    if (key.trim() !== '' && !open.isPending) open.mutate()
-  }
-  return (
-    <form className="way" onSubmit={submit}>
-      <label htmlFor={id}>Your key</label>
-      <div className="row">
-        <input
-          id={id}
-          className="text grow"
-          type="password"
-          autoComplete="current-password"
-          placeholder="cs_…"
-          value={key}
-          onChange={(event) => setKey(event.target.value)}
-        />
-        <button type="submit" className="btn primary" aria-disabled={key.trim() === '' || undefined}>
-          Sign in
-        </button>
-      </div>
-      <Refused error={open.error} />
-    </form>
-  )
-}
+const ByMail = () => (
+  <Way
+    label="E-mail me a link"
+    button="Send link"
+    input={{ type: 'email', autoComplete: 'email', placeholder: 'you@example.com' }}
+    sent="If this is a confirmed address, a link is on its way. It works once, within 15 minutes."
+    send={(address) => postSignIn('mail', { address, next: location.pathname })}
+  />
+)
+
+const ByKey = ({ remember }: { readonly remember: boolean }) => (
+  <Way
+    label="Your key"
+    button="Sign in"
+    input={{ type: 'password', autoComplete: 'current-password', placeholder: 'cs_…' }}
+    send={(key) => postSignIn('key', { key, remember })}
+    done={() => session.entered()}
+  />
+)

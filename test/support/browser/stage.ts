@@ -27,6 +27,8 @@ export type Stage = {
   restart(): Promise<void>
   /** Events that must not have happened on any page. */
   amiss(): string[]
+  /** Closes the pages of a test, which would all follow the next one, and returns what must not have happened on them. */
+  tidy(): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -62,6 +64,10 @@ export async function openStage(kind: 'shell' | 'whole' = 'shell'): Promise<Stag
   const link = async (person: Person, next?: string): Promise<string> => {
     const { token } = await call('admin', 'identity/login.issue', { user_id: `user_${person}` })
     return `${url}/login?token=${token}${next === undefined ? '' : `&next=${encodeURIComponent(next)}`}`
+  }
+
+  const leave = async (): Promise<void> => {
+    await Promise.all(contexts.splice(0).map((context) => context.close().catch(() => undefined)))
   }
 
   function watch(page: Page): void {
@@ -103,8 +109,12 @@ export async function openStage(kind: 'shell' | 'whole' = 'shell'): Promise<Stag
       caller = createCaller(port)
     },
     amiss: () => amiss.splice(0),
+    async tidy() {
+      await leave()
+      return amiss.splice(0)
+    },
     async close() {
-      await Promise.all(contexts.map((context) => context.close().catch(() => undefined)))
+      await leave()
       await browser.close()
       caller.close()
       await server.end('SIGTERM')
