@@ -235,13 +235,13 @@ export async function answerIn(keyring: Keyring, asked: AskedRequest, { request,
 }
 
 async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: AnswerReceipt, given: unknown): Promise<boolean> {
-  const judged = async (isFresh: boolean): Promise<ReceiptVerdict | null> => {
+  const verifyWith = async (isFresh: boolean): Promise<ReceiptVerdict | null> => {
     const jwks = given ?? (await keyring.keys(isFresh))
     if (jwks === null) return null
     return verifyReceipt(receipt, { jwks, request: asked, requestDigest: digestOf, audience: asked.agent_id })
   }
-  let verdict = await judged(false)
-  if (verdict?.ok === false && verdict.reason === 'unknown_key' && given === undefined) verdict = await judged(true)
+  let verdict = await verifyWith(false)
+  if (verdict?.ok === false && verdict.reason === 'unknown_key' && given === undefined) verdict = await verifyWith(true)
   if (verdict?.ok === false) throw new ReceiptDoubted(verdict, receipt)
   return verdict !== null
 }

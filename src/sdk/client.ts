@@ -74,11 +74,11 @@ export function createClient(options: ClientOptions): Client {
     close: transport.close,
     hxp: createHxp(transport),
   }
-  return named((protocol) =>
+  return lazyProperties((protocol) =>
     Object.hasOwn(own, protocol)
       ? own[protocol]
-      : named((noun) =>
-          named(
+      : lazyProperties((noun) =>
+          lazyProperties(
             (verb) =>
               (input: object = {}, more?: CallOptions) =>
                 transport.call(`${protocol}/${noun}.${verb}`, input, more),
@@ -93,7 +93,7 @@ function carrier<T>(carries: T | undefined): T {
 }
 
 /** An object that has whatever it is asked for, made once. */
-function named(make: (name: string) => unknown): object {
+function lazyProperties(make: (name: string) => unknown): object {
   const made = new Map<string, unknown>()
   return new Proxy(Object.create(null) as object, {
     get(_, name) {

@@ -150,7 +150,7 @@ export function createHxp(transport: Transport): Hxp {
     },
     async approve(item, { details = {}, details_schema, reject_requires_reason, scope, ...more } = {}) {
       const payload = { item, details, ...given({ details_schema, reject_requires_reason, scope }) }
-      return approved((await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>)
+      return requireApproved((await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>)
     },
     async provide(prompt, { input_type = 'text' as never, placeholder, validation, sensitive, ...more } = {}) {
       const payload = { prompt, input_type, ...given({ placeholder, validation, sensitive }) }
@@ -170,7 +170,7 @@ export function createHxp(transport: Transport): Hxp {
 }
 
 /** Anything but a yes is a no, and ends here. */
-function approved(answer: Answer<'approved' | 'rejected'>): Answer<'approved'> {
+function requireApproved(answer: Answer<'approved' | 'rejected'>): Answer<'approved'> {
   if (answer.result !== 'approved') throw new NotApproved(answer.reason, answer as Answer<'rejected'>)
   return answer as Answer<'approved'>
 }

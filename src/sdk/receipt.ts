@@ -28,14 +28,14 @@ export type VerifyOptions = {
  */
 export async function verifyReceipt(receipt: unknown, options: VerifyOptions): Promise<Verdict> {
   try {
-    return await verified(receipt, options)
+    return await verdictOf(receipt, options)
   } catch {
     // A value that cannot be written as JSON: nested without end, or not from JSON at all.
     return doubt('not_a_receipt', 'it cannot be read')
   }
 }
 
-async function verified(given: unknown, options: VerifyOptions): Promise<Verdict> {
+async function verdictOf(given: unknown, options: VerifyOptions): Promise<Verdict> {
   const read = typeof given === 'string' ? readIn(given) : { value: given }
   if ('reason' in read) return read
   const receipt = receiptIn(read.value)
@@ -46,7 +46,7 @@ async function verified(given: unknown, options: VerifyOptions): Promise<Verdict
   if (key === null) return doubt('unknown_key', 'it is signed with a key that is not among those given')
   const subtle = (globalThis.crypto as Crypto | undefined)?.subtle
   if (subtle === undefined) return doubt('unsupported', 'signatures cannot be checked here: a browser offers that to https pages only')
-  const isGood = await checked(subtle, key, jws)
+  const isGood = await checkSignature(subtle, key, jws)
   if (isGood === null) return doubt('unsupported', 'Ed25519 signatures cannot be checked here, or the key is none')
   if (!isGood) return doubt('bad_signature', 'the signature is not one of that key over this text')
   const claims = claimsOf(jws)
@@ -94,7 +94,7 @@ function keyIn(jwks: unknown, kid: string): Key | null {
 }
 
 /** null: there is no answer to be had here. */
-async function checked(subtle: Crypto['subtle'], { x }: Key, { signed, signature }: Jws): Promise<boolean | null> {
+async function checkSignature(subtle: Crypto['subtle'], { x }: Key, { signed, signature }: Jws): Promise<boolean | null> {
   try {
     const key = await subtle.importKey('jwk', { kty: 'OKP', crv: 'Ed25519', x }, { name: 'Ed25519' }, false, ['verify'])
     return await subtle.verify({ name: 'Ed25519' }, key, signature, new TextEncoder().encode(signed))

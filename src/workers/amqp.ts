@@ -75,7 +75,7 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
       try {
         const envelope = await envelopeIn(outgoing, notary)
         await before
-        await sent(outgoing, envelope, as, go)
+        await publishMessage(outgoing, envelope, as, go)
       } finally {
         go()
         if (turns.get(lane) === gone) turns.delete(lane)
@@ -83,7 +83,7 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
     },
   }
 
-  async function sent(outgoing: Outgoing, envelope: Envelope, as: Caller, go: () => void): Promise<void> {
+  async function publishMessage(outgoing: Outgoing, envelope: Envelope, as: Caller, go: () => void): Promise<void> {
     const replied = envelope.payload['in_reply_to']
     const parcel: Parcel = {
       exchange: outgoing.exchange,

@@ -40,7 +40,11 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
     }
   }
 
-  async function recorded(port: string, conclude: (outcome: Value | null) => Promise<unknown>, outcome: Value | null): Promise<unknown> {
+  async function recordOutcome(
+    port: string,
+    conclude: (outcome: Value | null) => Promise<unknown>,
+    outcome: Value | null,
+  ): Promise<unknown> {
     let known = outcome
     for (let attempt = 1; ; attempt++) {
       try {
@@ -62,7 +66,7 @@ export function createEffects(ports: Readonly<Record<string, Port>>, clock: Cloc
 
   return {
     perform(port, request, conclude) {
-      const work = act(port, request).then((outcome) => recorded(port, conclude, outcome))
+      const work = act(port, request).then((outcome) => recordOutcome(port, conclude, outcome))
       const quiet = work.catch(() => undefined)
       underWay.add(quiet)
       void quiet.finally(() => underWay.delete(quiet))

@@ -104,7 +104,7 @@ export const leasesOfNone = (node: string): Leases => ({ ...leasesAlone(node), d
 export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Leases> {
   if (!kernel.store.isShared) return leasesAlone(options.node)
   const kept = options.monotonic()
-  const { epoch, taken } = await begun(kernel, options, clock, log)
+  const { epoch, taken } = await beginNode(kernel, options, clock, log)
   const self: Membership = {
     ...options,
     kernel,
@@ -288,7 +288,7 @@ async function keepLeases(self: Membership): Promise<void> {
 type Begun = { readonly epoch: number; readonly taken: string[] }
 
 /** A name that is taken is given once its lease does not move any more: its server was killed. One that moves is alive, and keeps it. */
-async function begun(kernel: Kernel, { node, names, monotonic }: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Begun> {
+async function beginNode(kernel: Kernel, { node, names, monotonic }: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Begun> {
   const begin = (still?: { epoch: number; term: number }): Promise<Begun | null> =>
     (kernel.call('kernel/lease.begin', { node, names, ...(still ? { still } : {}) }, SYSTEM) as Promise<Begun>).catch((error: unknown) => {
       if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') return null

@@ -47,7 +47,7 @@ export function runLoop(options: LoopOptions): Loop {
     waker.abort('woken')
   }
 
-  async function turned(): Promise<number> {
+  async function takeTurn(): Promise<number> {
     if (!duty.holds()) {
       state = 'standby'
       return SLEEP_MS_MAX
@@ -76,7 +76,7 @@ export function runLoop(options: LoopOptions): Loop {
     await sleep(firstMs)
     while (!signal.aborted) {
       woken = false
-      const ms = await turned()
+      const ms = await takeTurn()
       // A time that is known is kept, however often a commit wakes it before; one that is over already is no reason not to rest.
       const rest = ms > 0 ? Math.min(restMs, ms) : restMs
       if (rest > 0) await clock.sleep(rest, signal)

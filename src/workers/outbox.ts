@@ -83,9 +83,9 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     if (failed !== -1)
       log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
     const outcomes = spoken.map((result, i) => outcomeOf(deliveries[i]!, result))
-    return { settled: Promise.all(outcomes.map(settled)), isWell: failed === -1 }
+    return { settled: Promise.all(outcomes.map(settleDelivery)), isWell: failed === -1 }
   }
-  async function settled(outcome: Outcome): Promise<void> {
+  async function settleDelivery(outcome: Outcome): Promise<void> {
     const key = keyOf(Delivery, outcome.id)
     leaving.add(key)
     try {
@@ -109,14 +109,14 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     const first = keyOf(Delivery, `${channel.name}/${lane}/`)
     const open = new Set<Promise<unknown>>()
     let [after, isWhole, unsettled] = [first, false, 0]
-    const recorded = async (): Promise<void> => void (await Promise.all(open))
+    const allRecorded = async (): Promise<void> => void (await Promise.all(open))
     while (isOnDuty()) {
       if (unsettled >= channel.window) await Promise.race(open)
       const room = channel.window - unsettled
       const heard = news.get(lane)!.splice(0).toSorted()
       // Put in again under its old key while it was sent: it is another one.
       if (heard.some((key) => key <= after)) {
-        await recorded()
+        await allRecorded()
         ;[after, isWhole] = [first, false]
         continue
       }
@@ -129,7 +129,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
         )
       if (keys.length === 0) {
         isWhole = true
-        if (open.size > 0) await Promise.race([recorded(), new Promise<void>((ring) => bells.set(lane, ring))])
+        if (open.size > 0) await Promise.race([allRecorded(), new Promise<void>((ring) => bells.set(lane, ring))])
         if (open.size === 0 && news.get(lane)!.length === 0) return
         continue
       }
@@ -138,7 +138,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       const later = rows.findIndex(({ due }) => due > now)
       const ready = later === -1 ? rows : rows.slice(0, later)
       if (ready.length === 0) {
-        await recorded()
+        await allRecorded()
         if (isWhole) {
           // Taken back, perhaps: only the store knows.
           ;[after, isWhole] = [first, false]
@@ -160,7 +160,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       after = keyOf(Delivery, ready.at(-1)!.id)
       if (!sent.isWell) break
     }
-    await recorded()
+    await allRecorded()
   }
 
   /** As far as they can be read one after the other. */

@@ -15,10 +15,10 @@ const EVERY_MS = 5 * SLEEP_MS_MAX
 export function createPresence(now: () => number, known: ReadonlyMap<string, number> = new Map()) {
   const seen = new Map(known)
   const listening = new Map<string, number>()
-  const heard = (agent_id: string): void => void seen.set(agent_id, now())
+  const noteSeen = (agent_id: string): void => void seen.set(agent_id, now())
   const lastSeen = (agent_id: string): number | null => (listening.has(agent_id) ? now() : (seen.get(agent_id) ?? null))
   const presence: Presence = {
-    heard,
+    heard: noteSeen,
     lastSeen,
     listens(agent_id) {
       listening.set(agent_id, (listening.get(agent_id) ?? 0) + 1)
@@ -26,7 +26,7 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
       return () => {
         if (isOver) return
         isOver = true
-        heard(agent_id)
+        noteSeen(agent_id)
         const left = listening.get(agent_id)! - 1
         if (left === 0) listening.delete(agent_id)
         else listening.set(agent_id, left)
@@ -34,11 +34,11 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
     },
   }
   const all = (): ReadonlyMap<string, number> => {
-    for (const agent_id of listening.keys()) heard(agent_id)
+    for (const agent_id of listening.keys()) noteSeen(agent_id)
     return seen
   }
-  const connected = (): number => [...all().values()].filter((at) => now() - at <= limits.connectedMs).length
-  return { presence, all, connected }
+  const countConnected = (): number => [...all().values()].filter((at) => now() - at <= limits.connectedMs).length
+  return { presence, all, connected: countConnected }
 }
 
 export type KeptPresence = {

@@ -128,7 +128,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
       rooms.leave(room, member)
     }
     const charge = (rows: number, bytes: number): void => kernel.charge(admission.actor, unitsOf(rows, bytes) - 1)
-    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, onLeave: onLeave, charge: charge })
+    const member = createSubscriber({ store, topic, permission, sink, place, bounds, endingOf, onLeave, charge })
     room.members.add(member)
     permission.members.add(member)
     return { actor, cursor: member.cursor, close: () => member.end(null) }

@@ -58,17 +58,7 @@ type Parts = {
 
 const PAGE = 64
 
-export function createSubscriber({
-  store,
-  topic,
-  permission,
-  sink,
-  place: start,
-  bounds,
-  endingOf,
-  onLeave: left,
-  charge: paid,
-}: Parts): Subscriber {
+export function createSubscriber({ store, topic, permission, sink, place: start, bounds, endingOf, onLeave, charge }: Parts): Subscriber {
   let place = start
   let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
@@ -142,7 +132,7 @@ export function createSubscriber({
         next = topic.end()
         const page = await store.facts(topic.of, { after: place, limit: PAGE })
         const { entries, last } = await choose(page)
-        paid(page.length, sizeOf(entries))
+        charge(page.length, sizeOf(entries))
         if (hasEnded()) return
         if (entries.length > 0) await new Promise<void>((taken) => hand(portionOf(entries), taken))
         if (last !== null) place = Math.max(place, placeIn(topic.of, last))
@@ -184,7 +174,7 @@ export function createSubscriber({
     if (mode === 'ended') return
     mode = 'ended'
     if (ending !== null) sink.end(ending, topic.cursorAt(place))
-    left(subscriber)
+    onLeave(subscriber)
   }
 
   const subscriber: Subscriber = {

@@ -108,7 +108,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
       return made
     })
     try {
-      return await answered(job, question.kind, await known, raised !== null, proof)
+      return await answerOf(job, question.kind, await known, raised !== null, proof)
     } catch (error) {
       throw (await refusalOf(job, job.waitsFor)) ?? error
     } finally {
@@ -199,7 +199,7 @@ function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 't
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answered(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
+async function answerOf(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
   if (typeof made === 'string') {
     const resolution = await answerTo(job, made, isNew, proof)
     return resolution && ofCheckpoint(made, resolution, kind)

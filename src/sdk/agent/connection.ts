@@ -13,7 +13,7 @@ export type Connection = {
 export function createConnection(agent_id: string, client: Client, where: string, log: (line: string) => void): Connection {
   let isAway = false
 
-  async function watched<T>(call: () => Promise<T>): Promise<T> {
+  async function watchCall<T>(call: () => Promise<T>): Promise<T> {
     try {
       return await call()
     } catch (error) {
@@ -28,7 +28,7 @@ export function createConnection(agent_id: string, client: Client, where: string
 
   return {
     async open(signal) {
-      const { id } = await persistently(signal, () => watched(() => client.identity.me.get({}, { signal })))
+      const { id } = await persistently(signal, () => watchCall(() => client.identity.me.get({}, { signal })))
       if (id !== agent_id) {
         const message = `this key is ${id}'s, not ${agent_id}'s`
         throw new CountersignError({ code: 'UNAUTHORIZED', status: 403, message, retryable: false })
@@ -42,7 +42,7 @@ export function createConnection(agent_id: string, client: Client, where: string
         isAway = false
         log(`${agent_id} is connected to ${where} again`)
       }
-      return watched(call)
+      return watchCall(call)
     },
   }
 }

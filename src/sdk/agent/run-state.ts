@@ -143,7 +143,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
   /** A refusal that only says that the run is paused, or was taken away: the first is waited out, the second ends the handler. */
   async function isPassing(error: unknown): Promise<boolean> {
     if (isRefusal(error, 'CONFLICT') && error.details['reason'] === undefined) {
-      if (!(await isHeld())) await lost()
+      if (!(await isHeld())) await onRunLost()
       return !over.signal.aborted
     }
     if (!isRefusal(error, 'INVALID_TRANSITION', 'PRECONDITION_FAILED')) return false
@@ -162,7 +162,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     else end(reason === 'handed_off' ? 'handed_off' : 'cancelled', error)
   }
 
-  async function lost(): Promise<void> {
+  async function onRunLost(): Promise<void> {
     // It may be this process that took it again, and the answer is still on its way.
     const before = attempt
     await Promise.race([news(), pause(LOOK_MS, over.signal)])
@@ -223,7 +223,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     isDelivered: false,
     receive,
     end,
-    lost,
+    lost: onRunLost,
     confirm,
     news,
     untilFree,

@@ -76,7 +76,7 @@ export function serve<I extends object = Record<string, unknown>>(
   }
   const unhear = signals ? hear(stop) : () => undefined
 
-  async function served(): Promise<void> {
+  async function serveRuns(): Promise<void> {
     try {
       if (!(await isOpen())) return
       if (typeof agent !== 'string') await register(client, agent, desk.stopping)
@@ -101,7 +101,7 @@ export function serve<I extends object = Record<string, unknown>>(
     }
   }
   let isAsked = false
-  const done = served()
+  const done = serveRuns()
   // The line above says why: a stack trace of ours would not help.
   done.catch(() => undefined)
   return {
@@ -134,11 +134,11 @@ async function register(client: Client, card: Card, stopping: AbortSignal): Prom
 function hear(stop: () => Promise<void>): () => void {
   const { process } = globalThis
   const names = ['SIGTERM', 'SIGINT'] as const
-  const heard = (name: NodeJS.Signals): void => {
+  const onSignal = (name: NodeJS.Signals): void => {
     unhear()
     void stop().finally(() => process.kill(process.pid, name))
   }
-  const unhear = (): void => names.forEach((name) => process.off(name, heard))
-  names.forEach((name) => process.on(name, heard))
+  const unhear = (): void => names.forEach((name) => process.off(name, onSignal))
+  names.forEach((name) => process.on(name, onSignal))
   return unhear
 }

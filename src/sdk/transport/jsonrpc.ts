@@ -23,7 +23,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
   const open = new Set<Connection>()
   let closed = false
 
-  async function opened(): Promise<Connection> {
+  async function openConnection(): Promise<Connection> {
     if (closed) throw closedError()
     const connection = await connectTo(path, (gone) => open.delete(gone))
     open.add(connection)
@@ -37,7 +37,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
   }
 
   function sharedConnection(): Promise<Connection> {
-    shared ??= opened().then(
+    shared ??= openConnection().then(
       (connection) => {
         connection.onGone(() => (shared = null))
         return connection
@@ -52,7 +52,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
 
   const streamOf = (operation: string, input: object): Connect =>
     async function* (after, signal, moved) {
-      const connection = await opened()
+      const connection = await openConnection()
       const leave = (): void => connection.close()
       signal.addEventListener('abort', leave)
       try {

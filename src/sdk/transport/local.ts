@@ -11,7 +11,8 @@ const copy = (value: unknown): unknown => (value === undefined ? null : (JSON.pa
 /** Calls as `caller`: an actor, or how to find out who it is, which is asked anew with every call. */
 export function localTransport(kernel: Kernel, caller: Caller): Transport {
   const closing = new AbortController()
-  const ended = (signal: AbortSignal | undefined): AbortSignal => (signal ? AbortSignal.any([signal, closing.signal]) : closing.signal)
+  const untilClosed = (signal: AbortSignal | undefined): AbortSignal =>
+    signal ? AbortSignal.any([signal, closing.signal]) : closing.signal
 
   function failureOf(error: unknown): unknown {
     if (!(error instanceof Refusal)) return error
@@ -28,7 +29,7 @@ export function localTransport(kernel: Kernel, caller: Caller): Transport {
       const { of } = await kernel.admit(operation, input, caller)
       const place = after === null ? null : after === 'latest' ? await lastPlace(kernel.store, of) : Number(after)
       onOpen?.()
-      for await (const { place: at, item } of kernel.follow(operation, input, caller, { after: place, signal: ended(signal) }))
+      for await (const { place: at, item } of kernel.follow(operation, input, caller, { after: place, signal: untilClosed(signal) }))
         yield { cursor: String(at), item: copy(item) }
     } catch (error) {
       throw failureOf(error)
@@ -40,7 +41,7 @@ export function localTransport(kernel: Kernel, caller: Caller): Transport {
       withRetries(usualRetry, signal, async () => {
         if (closing.signal.aborted) throw closedError()
         try {
-          return copy(await kernel.call(operation, copy(input), caller, { key: idempotencyKey ?? undefined, signal: ended(signal) }))
+          return copy(await kernel.call(operation, copy(input), caller, { key: idempotencyKey ?? undefined, signal: untilClosed(signal) }))
         } catch (error) {
           throw failureOf(error)
         }

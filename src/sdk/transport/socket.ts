@@ -123,7 +123,7 @@ export function socketStreams(base: string, ticket: () => Promise<string>): Sock
   let shared: Shared[] = []
   let isClosed = false
   let failed = 0
-  async function opened(gone: () => void): Promise<Line> {
+  async function openTicketLine(gone: () => void): Promise<Line> {
     const one = await ticket()
     failed++
     const line = await openLine(address, one, gone)
@@ -131,11 +131,11 @@ export function socketStreams(base: string, ticket: () => Promise<string>): Sock
     return line
   }
   function open(): Shared {
-    const made: Shared = { line: opened(gone), carried: 0 }
-    function gone(): void {
+    const made: Shared = { line: openTicketLine(forgetLine), carried: 0 }
+    function forgetLine(): void {
       shared = shared.filter((one) => one !== made)
     }
-    made.line.catch(gone)
+    made.line.catch(forgetLine)
     shared = [...shared, made]
     return made
   }

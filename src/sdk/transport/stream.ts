@@ -31,7 +31,7 @@ export async function* resumeStream(
     const gone = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal
     let isOpen = false
     let openedAt = 0
-    const moved = (place: string | null): void => {
+    const moveTo = (place: string | null): void => {
       cursor = place ?? cursor
       if (!isOpen) onOpen?.()
       if (!isOpen) openedAt = Date.now()
@@ -39,8 +39,8 @@ export async function* resumeStream(
       connected = true
     }
     try {
-      for await (const followed of connect(cursor, gone, moved)) {
-        moved(followed.cursor)
+      for await (const followed of connect(cursor, gone, moveTo)) {
+        moveTo(followed.cursor)
         failures = 0
         yield followed
       }
@@ -80,12 +80,12 @@ async function* connection(
     timeoutMs: SILENCE_MS,
   })
   let watch = setTimeout(() => silent.abort(), SILENCE_MS)
-  const heard = (): void => {
+  const resetSilence = (): void => {
     clearTimeout(watch)
     watch = setTimeout(() => silent.abort(), SILENCE_MS)
   }
   try {
-    for await (const { id, type, data } of eventsIn(answer, heard)) {
+    for await (const { id, type, data } of eventsIn(answer, resetSilence)) {
       if (data === null) {
         if (id !== null) moved(id)
         continue

@@ -25,7 +25,7 @@ export async function uploadBytes(
     onProgress?.(0, bytes.size)
     const Xhr = xhrHere()
     if (onProgress && Xhr) return sendByXhr(new Xhr(), http, path, headers, bytes, signal, onProgress)
-    const body = onProgress ? counted(bytes, onProgress) : bytes
+    const body = onProgress ? countedStream(bytes, onProgress) : bytes
     return jsonIn(await http.request(path, { method: 'PUT', headers, body, signal, timeoutMs: null }))
   })
 }
@@ -33,7 +33,7 @@ export async function uploadBytes(
 const PIECE_BYTES = 64 * 1024
 
 /** In pieces that are asked for as the network takes them: what was asked for is what has gone. */
-function counted(bytes: Blob, onProgress: Progress): ReadableStream {
+function countedStream(bytes: Blob, onProgress: Progress): ReadableStream {
   let done = 0
   return new ReadableStream<Uint8Array>(
     {

@@ -35,12 +35,20 @@ export function rotateRing({ current, retired }: KeyRing, now: string): KeyRing 
 
 /** The public keys, for everybody: the newest first. */
 export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly object[] } {
-  const shown = (kid: string, { kty, crv, x }: PublicJwk, dates: object) => ({ kty, crv, x, kid, use: 'sig', alg: 'EdDSA', ...dates })
+  const publicKeyView = (kid: string, { kty, crv, x }: PublicJwk, dates: object) => ({
+    kty,
+    crv,
+    x,
+    kid,
+    use: 'sig',
+    alg: 'EdDSA',
+    ...dates,
+  })
   return {
     keys: [
-      shown(current.kid, current.jwk, { 'countersign:from': current.created_at }),
+      publicKeyView(current.kid, current.jwk, { 'countersign:from': current.created_at }),
       ...retired.map(({ kid, jwk, created_at, retired_at }) =>
-        shown(kid, jwk, { 'countersign:from': created_at, 'countersign:until': retired_at }),
+        publicKeyView(kid, jwk, { 'countersign:from': created_at, 'countersign:until': retired_at }),
       ),
     ],
   }

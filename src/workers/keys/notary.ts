@@ -25,9 +25,9 @@ const BLOCK = 64
  */
 export function taggerOf(serverKey: Uint8Array): (text: string) => string {
   const key = derivedFrom(serverKey, 'tag').toString('base64url')
-  const padded = (pad: number): string =>
+  const padKey = (pad: number): string =>
     String.fromCharCode(...Array.from({ length: BLOCK }, (_, i) => (i < key.length ? key.charCodeAt(i) : 0) ^ pad))
-  const [inner, outer] = [padded(0x36), padded(0x5c)]
+  const [inner, outer] = [padKey(0x36), padKey(0x5c)]
   return (text) => hash('sha256', outer + hash('sha256', inner + text, 'base64url'), 'base64url')
 }
 
@@ -38,7 +38,7 @@ let made: Made[] = []
  * On the threads of the runtime: a signature costs the main thread a quarter of what it costs when it waits for it. Those that are ready in
  * one turn of the loop are handed out together, and what is answered with them leaves together.
  */
-const signed = (text: string, key: KeyObject): Promise<Buffer> =>
+const signText = (text: string, key: KeyObject): Promise<Buffer> =>
   new Promise((done, failed) =>
     sign(null, Buffer.from(text), key, (error, bytes) => {
       if (made.push(() => (error ? failed(error) : done(bytes))) === 1) setImmediate(handOut)
@@ -64,16 +64,16 @@ const base64url = (text: string): string => Buffer.from(text).toString('base64ur
 /** `ring` is asked every time: it may be another one after a rotation. */
 export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer = (): string => 'countersign'): Notary {
   if (serverKey.length !== SERVER_KEY_BYTES) throw new RangeError(`a server key has ${SERVER_KEY_BYTES} bytes`)
-  const derived = (purpose: string): Buffer => derivedFrom(serverKey, purpose)
-  const evidenceSecret = derived('evidence').toString('base64url')
-  const [pseudonyms, commitments, seals] = [derived('pseudonym'), derived('commitment'), derived('seal')]
+  const deriveKey = (purpose: string): Buffer => derivedFrom(serverKey, purpose)
+  const evidenceSecret = deriveKey('evidence').toString('base64url')
+  const [pseudonyms, commitments, seals] = [deriveKey('pseudonym'), deriveKey('commitment'), deriveKey('seal')]
   const signatures = createCache<Promise<string>>(SIGNATURES_BYTES_MAX)
   const signer = signerIn(ring)
 
   async function signatureOver(text: string, key: KeyObject): Promise<string> {
     const known = signatures.get(text)
     if (known !== undefined) return known
-    const signature = signed(text, key).then((bytes) => bytes.toString('base64url'))
+    const signature = signText(text, key).then((bytes) => bytes.toString('base64url'))
     signatures.set(text, signature, text.length + ENTRY_BYTES)
     signature.catch(() => signatures.delete(text))
     return signature
@@ -103,7 +103,7 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer 
     async grant(claims) {
       const { tokenHeader, key } = signer()
       const text = `${tokenHeader}.${base64url(canonical(claims))}`
-      return `${text}.${(await signed(text, key)).toString('base64url')}`
+      return `${text}.${(await signText(text, key)).toString('base64url')}`
     },
     async granted(jws) {
       const { current, retired } = ring()

@@ -126,7 +126,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     })
   }
 
-  async function told(what: Body, tries: number, as: Caller): Promise<void | typeof UNANSWERED> {
+  async function sendNotice(what: Body, tries: number, as: Caller): Promise<void | typeof UNANSWERED> {
     const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, as)
     const { target, order } = what
     const { data, until, why, is_held, kind, state, place, along, gone } = (await call('compose', what)) as Composed
@@ -163,9 +163,9 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     async send({ body, attempt: tries }: Delivery, as) {
       const what = body as Body
       // A webhook gets each by itself, several at a time.
-      if (!(await isGathering(what))) return told(what, tries, as)
+      if (!(await isGathering(what))) return sendNotice(what, tries, as)
       const before = turns.get(what.target)
-      const turn = (before ?? Promise.resolve()).catch(() => undefined).then(() => told(what, tries, as))
+      const turn = (before ?? Promise.resolve()).catch(() => undefined).then(() => sendNotice(what, tries, as))
       turns.set(what.target, turn)
       try {
         return await turn

@@ -27,7 +27,7 @@ export function digestOf(items: readonly Item[]): object {
  * Text of an agent in a mail: mail programs turn addresses into links, and the reader trusts the sender. https://a.example becomes
  * https[:]//a[.]example, which no program follows.
  */
-const unlinked = (text: string): string =>
+const defuseLinks = (text: string): string =>
   text.replaceAll('://', '[:]//').replaceAll(/(?<=[\p{L}\p{N}])[.\u3002\uFF0E\uFF61](?=[\p{L}\p{N}-]*\p{L})/gu, '[.]')
 
 const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000] as const
@@ -42,8 +42,8 @@ function timeLeft({ expires_at, overdue }: Item, nowMs: number): string | null {
   return ms === null ? null : spanOf(ms)
 }
 
-const nameIn = ({ name, requester }: Item): string => unlinked(name ?? requester ?? 'An agent')
-const titleIn = ({ title }: Item): string => unlinked(title ?? 'a question')
+const nameIn = ({ name, requester }: Item): string => defuseLinks(name ?? requester ?? 'An agent')
+const titleIn = ({ title }: Item): string => defuseLinks(title ?? 'a question')
 /** [R3, 29 min] Roll back payments-api */
 function headFor(item: Item, nowMs: number): string {
   const marks = [item.risk, timeLeft(item, nowMs)].filter(Boolean).join(', ')

@@ -92,19 +92,19 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     if (!isOpen(request)) return []
     const { id, assigned_to, project_id } = request
     const inboxes = inboxesOf(request)
-    const planned = (people: Iterable<string>): Planned[] =>
+    const noticesFor = (people: Iterable<string>): Planned[] =>
       [...people].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
     // A person who gives it to another one tells that one; the others have it before them already.
     const given = event === 'assigned' ? assigned_to : null
-    if (given === null && inboxes.includes(poolOf(project_id))) return planned(watched)
+    if (given === null && inboxes.includes(poolOf(project_id))) return noticesFor(watched)
     const people = given === null ? inboxes : [given]
-    return planned(new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread]))
+    return noticesFor(new Set([...people, ...people.flatMap((who) => [...(standIns.get(who) ?? [])]), ...unread]))
   }
 
-  const heard = ({ position, fact }: Sealed): void =>
+  const onFact = ({ position, fact }: Sealed): void =>
     look(position, fact.action, () => fact.images.find(({ key }) => key === fact.subject)!.value)
 
-  function stored({ position, line, images }: StoredFact): void {
+  function onStoredFact({ position, line, images }: StoredFact): void {
     const { action, subject } = JSON.parse(line) as { action: string; subject: string }
     const text = images.find(({ key }) => key === subject)?.text ?? null
     // No notice is made of an erased fact.
@@ -118,7 +118,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     if (!duty.holds()) hasBegun = isLive = false
     // A planner that cannot keep up reads later from the store: its queue stays bounded.
     else if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
-    else for (const one of facts) heard(one)
+    else for (const one of facts) onFact(one)
     if (!isLive || waiting.length > 0 || unread.size > 0) loop.wake()
   }
 
@@ -142,7 +142,7 @@ export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     while (!loop.signal.aborted) {
       const position = await store.position()
       const page = await store.facts({ by: 'position' }, { after: seen, limit: PAGE })
-      for (const one of page) stored(one)
+      for (const one of page) onStoredFact(one)
       // The last ones may be left out, because they differ from the record.
       if (page.length < PAGE) seen = Math.max(seen, position)
       await flush()

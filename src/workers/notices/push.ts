@@ -8,18 +8,18 @@ const RECORD_BYTES = 4_096
 /** The largest text of one record, besides its header, tag and the mark of its end. */
 export const PUSH_BYTES_MAX = RECORD_BYTES - 16 - 4 - 1 - 65 - 16 - 1
 
-const derived = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buffer =>
+const deriveKey = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buffer =>
   Buffer.from(hkdfSync('sha256', key, salt, info, length))
-const named = (name: string): Buffer => Buffer.from(`Content-Encoding: ${name}\0`)
+const encodingInfo = (name: string): Buffer => Buffer.from(`Content-Encoding: ${name}\0`)
 
 /** One record of `aes128gcm` (RFC 8188). `own` and `salt` are given by the test vectors alone. */
 export function encryptPush(text: string, { p256dh, auth }: Subscription, own = ephemeral(), salt: Buffer = randomBytes(16)): Buffer {
   const theirs = bytes(p256dh)
   const public_ = own.getPublicKey()
   const info = Buffer.concat([Buffer.from('WebPush: info\0'), theirs, public_])
-  const secret = derived(own.computeSecret(theirs), bytes(auth), info, 32)
-  const key = derived(secret, salt, named('aes128gcm'), 16)
-  const nonce = derived(secret, salt, named('nonce'), 12)
+  const secret = deriveKey(own.computeSecret(theirs), bytes(auth), info, 32)
+  const key = deriveKey(secret, salt, encodingInfo('aes128gcm'), 16)
+  const nonce = deriveKey(secret, salt, encodingInfo('nonce'), 12)
   const cipher = createCipheriv('aes-128-gcm', key, nonce)
   const header = Buffer.alloc(21)
   salt.copy(header)

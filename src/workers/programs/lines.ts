@@ -38,7 +38,7 @@ export const inlinePayload = (text: string): Fields => ({
   kind: 'inline',
   uri: `data:text/plain;charset=utf-8;base64,${Buffer.from(text).toString('base64')}`,
 })
-const committed = ({ text, artifact_type, payload, ...rest }: Fields): Fields => ({
+const commitInput = ({ text, artifact_type, payload, ...rest }: Fields): Fields => ({
   ...rest,
   ...(artifact_type === undefined ? {} : { type: artifact_type }),
   payload: typeof text === 'string' ? inlinePayload(text) : payload,
@@ -61,7 +61,7 @@ const rules: Readonly<Record<string, Rule>> = {
     needsTask: true,
     effect: 'none',
     operation: 'collaboration/artifact.commit',
-    input: (fields, item) => ({ ...committed(fields), ...ofTask(item) }),
+    input: (fields, item) => ({ ...commitInput(fields), ...ofTask(item) }),
   },
   delegate: {
     needsTask: false,
@@ -94,7 +94,7 @@ export const lineTypes = Object.keys(rules)
 const wrong = (message: string): Said => ({ kind: 'wrong', message })
 
 /** The meaning of a child's line for its run. */
-export function understood(line: Uint8Array, item: Item): Said {
+export function parseLine(line: Uint8Array, item: Item): Said {
   let fields: unknown
   try {
     fields = decode(line)

@@ -167,14 +167,14 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     waker.abort('woken')
     waker = new AbortController()
   }
-  async function served(): Promise<void> {
+  async function serveRuns(): Promise<void> {
     await over.promise
     stopping.abort()
     enough.abort()
     await Promise.all([asking.anything, asking.held])
   }
   pump()
-  const running = Promise.all([served(), keep()])
+  const running = Promise.all([serveRuns(), keep()])
   return {
     ring,
     ended: running.then(() => undefined),

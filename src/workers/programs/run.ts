@@ -4,7 +4,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
-import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, understood, type Item, type Said } from './lines.ts'
+import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type Item, type Said } from './lines.ts'
 import { AGENT_VARIABLE } from './marker.ts'
 import { createLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'
@@ -45,7 +45,7 @@ class Gone extends Error {
   readonly code = 'GONE'
 }
 /** An act on a task is the same whichever attempt does it. */
-const repeated = (operation: string, { attempt, ...input }: Call['input']): object =>
+const repeatableInput = (operation: string, { attempt, ...input }: Call['input']): object =>
   operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
 
@@ -74,7 +74,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   async function nextResume(): Promise<Message> {
     const found = resumes.shift()
     if (found) return found
-    if (isGone) throw leaving()
+    if (isGone) throw leaveRun()
     limit.pause()
     // It is unknown when a person answers: after a while the child makes room and is started anew with the answer.
     const patience = setTimeout(() => conclude('waits'), plan.waitMs)
@@ -88,13 +88,13 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
       limit.goOn()
     }
   }
-  function leaving(): Gone {
+  function leaveRun(): Gone {
     outcome ??= { kind: 'waits' }
     return new Gone('the child has ended')
   }
-  function gone(): void {
+  function onChildGone(): void {
     isGone = true
-    waiter?.leave(leaving())
+    waiter?.leave(leaveRun())
   }
 
   async function stateNow(): Promise<string> {
@@ -116,7 +116,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     for (;;) {
       const before = resumed
       try {
-        const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(repeated(operation, input))).slice(0, 16)}`
+        const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(repeatableInput(operation, input))).slice(0, 16)}`
         return (await port.call(operation, input, { key })) as Record<string, unknown>
       } catch (error) {
         const { code, message } = failureIn(error)
@@ -172,7 +172,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   }
 
   /** A child that is started anew delegates the same once. */
-  async function answered(said: Call): Promise<void> {
+  async function answerCall(said: Call): Promise<void> {
     const memo = { run_id: item.run.id, key: `${said.type}/${(counts.get(said.type) ?? 0) + 1}` }
     const isKept = said.operation === 'delegation/agent.delegate'
     const known = isKept ? ((await port.call('delegation/memo.get', memo)) as { found: boolean; value: Record<string, unknown> }) : null
@@ -189,11 +189,11 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
 
   async function hear(line: Uint8Array): Promise<void> {
     if (outcome) return
-    const said = understood(line, item)
+    const said = parseLine(line, item)
     if (said.kind === 'wrong') return child?.write(errorLine('line', 'INVALID_REQUEST', said.message))
     try {
       if (said.effect === 'asks') return await ask(said)
-      if (said.effect === 'answers') return await answered(said)
+      if (said.effect === 'answers') return await answerCall(said)
       const answer = await perform(said)
       if (said.type === 'progress') note(wordsIn(said.input['message'] ?? `${wordsIn(said.input['percent'])} %`))
       const isDelivered = said.type === 'commit' && (answer?.['task'] as { state?: string } | undefined)?.state === 'review_ready'
@@ -231,7 +231,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     return outcome ?? { kind: 'over' }
   }
 
-  function concluded({ code, fault, stderr }: ChildEnd, isFatal: boolean): Outcome {
+  function outcomeOf({ code, fault, stderr }: ChildEnd, isFatal: boolean): Outcome {
     if (outcome) return outcome
     const message = fault ?? (code === 0 ? 'the command ended without saying complete or fail' : `the command ended with code ${code}`)
     const last = stderr === '' ? '' : `. Its last output: ${stderr.slice(-1_000)}`
@@ -255,7 +255,9 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     const command = { ...plan, argv: argv as [string, ...string[]], env: { ...plan.env, [AGENT_VARIABLE]: item.run.agent_id } }
     child = startChild(
       command,
-      plan.profile.output.kind === 'lines' ? { kind: 'lines', hear, gone } : { kind: 'text', hear: (text) => (printed = text) },
+      plan.profile.output.kind === 'lines'
+        ? { kind: 'lines', hear, gone: onChildGone }
+        : { kind: 'text', hear: (text) => (printed = text) },
     )
     if (isLines) child.write(runLine(item) + steersOf(item.messages))
     else if (plan.profile.input === 'stdin') child.write(prompt)
@@ -263,7 +265,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
     const end = await child.ended
     limit.pause()
     const isGood = end.code === 0 && end.fault === null && plan.profile.output.kind !== 'lines'
-    return isGood && !outcome ? deliver(printed) : concluded(end, end.isFatal)
+    return isGood && !outcome ? deliver(printed) : outcomeOf(end, end.isFatal)
   }
 
   return {

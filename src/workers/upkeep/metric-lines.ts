@@ -1,9 +1,9 @@
 // Lines of the Prometheus text format, for the figures of workers.
 
-const quoted = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escapeLabel = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 export const labelsOf = (labels: Readonly<Record<string, string>>): string =>
   `{${Object.entries(labels)
-    .map(([name, text]) => `${name}="${quoted(text)}"`)
+    .map(([name, text]) => `${name}="${escapeLabel(text)}"`)
     .join(',')}}`
 
 const head = (name: string, type: string, help: string): string[] => [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]

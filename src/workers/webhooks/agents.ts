@@ -60,7 +60,7 @@ export function signedHeaders({ secret, before, before_until }: Secrets, id: str
   }
 }
 
-function signed(item: Item, signing: Signing, nowMs: number) {
+function signRequest(item: Item, signing: Signing, nowMs: number) {
   const [message] = item.messages
   const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
   return { headers: signedHeaders(signing, idOf(item), body, nowMs), body }
@@ -88,7 +88,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     if (disabled || !projects.includes(item.run.project_id))
       return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
     if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
-    const { headers, body } = signed(item, signing.value as Signing, kernel.now())
+    const { headers, body } = signRequest(item, signing.value as Signing, kernel.now())
     return (options.post ?? post)((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
   }
 

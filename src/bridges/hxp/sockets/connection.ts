@@ -50,7 +50,7 @@ const LOST = 'you have no access to this request any more'
 export function createConnection(
   ws: WebSocket,
   socket: Duplex,
-  { listening, actor, bounds, unsent, receiptOf, onLeave: left }: Parts,
+  { listening, actor, bounds, unsent, receiptOf, onLeave }: Parts,
 ): Connection {
   const meter = createMeter(bounds.framesPerMinute, () => performance.now())
   const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
@@ -117,7 +117,7 @@ export function createConnection(
   ws.on('close', () => {
     isOver = true
     clearTimeout(linger)
-    left()
+    onLeave()
   })
 
   return {

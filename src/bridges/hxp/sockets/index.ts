@@ -107,7 +107,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
             if (opened) connections.delete(opened)
             leave()
           }
-          opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, onLeave: onLeave })
+          opened = createConnection(ws, socket, { listening, actor, bounds, unsent: host.unsent, receiptOf, onLeave })
           connections.add(opened)
         })
       return opened ?? deaf
