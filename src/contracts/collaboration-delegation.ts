@@ -1,11 +1,13 @@
 // Contracts between a task and its runs: the inter-layer tables of HACP 0.1.0 and AAP 0.1.0, row for row, each in the batch of its cause.
 import { recode } from '#kernel/declare/errors.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
+import { runIn } from '#kernel/declare/run-fence.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
-import { Checkpoint, Task, type ArtifactVersion, type LedgerEntry } from '#protocols/collaboration/schema.ts'
+import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import { Card, Run, Work } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
+import { contractsBetween, onEach, type EventOf, type SubjectOf } from './contract.ts'
 
 /** States in which a task is worked on. */
 const atWork = (task: Task): boolean => ['assigned', 'in_progress', 'blocked'].includes(task.state)
@@ -39,18 +41,11 @@ const inCodesOfTasks = recode(
   'aap_code',
 )
 
-const down = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
-  name: `collaboration-delegation/${name}`,
-  on: `collaboration/${on}`,
-  call: `delegation/${call}`,
-  as: 'system',
-  refused: inCodesOfTasks,
-  input,
-})
+const down = contractsBetween({ from: 'collaboration', to: 'delegation', refused: inCodesOfTasks })
 
 /** The DelegateRequest for the executor of the task: TaskID becomes the correlation id. */
 async function requestFor(read: Read, task: Task, more: { parent_run?: string | null; continues?: string | null; context?: object }) {
-  if (!(await isAgent(read, task.executor))) return null
+  if (task.executor === null || !(await isAgent(read, task.executor))) return null
   return {
     to_agent: task.executor,
     task_id: task.id,
@@ -72,20 +67,19 @@ async function requestAgain(read: Read, task: Task, context?: object) {
   return requestFor(read, task, { continues: last?.id ?? null, parent_run: waits ? parent.id : null, ...(context ? { context } : {}) })
 }
 
-const onAssigned = down('assign-delegates', 'task.assigned', 'agent.delegate', async ({ subject }, read) => {
-  const task = subject as Task
+const onAssigned = down('assign-delegates', 'task.assigned', 'agent.delegate', async ({ subject: task }, read) => {
   // A part that an agent passed on hangs below the run of that agent.
   const parent = task.depth > 0 && task.parent_task !== null ? await currentOf(read, task.parent_task) : null
   return requestFor(read, task, { parent_run: parent?.id ?? null })
 })
 
 const onStarted = down('start-starts', 'task.started', 'run.start', async ({ subject }, read) => {
-  const run = await currentOf(read, (subject as Task).id)
+  const run = await currentOf(read, subject.id)
   return run?.state === 'running' && run.started_at === null ? { run_id: run.id } : null
 })
 
 const onRaised = down('raise-blocks', 'task.checkpoint.raised', 'agent.block', async ({ subject }, read) => {
-  const { id, task_id, kind, succeeds } = subject as Checkpoint
+  const { id, task_id, kind, succeeds } = subject
   const run = await currentOf(read, task_id)
   if (run === null) return null
   const blocking = { run_id: run.id, reason: kind, checkpoint_id: id }
@@ -94,16 +88,15 @@ const onRaised = down('raise-blocks', 'task.checkpoint.raised', 'agent.block', a
 })
 
 type Resolved = { readonly checkpoint: Checkpoint; readonly task: Task; readonly run: Run | null }
-async function resolvedBy(subject: unknown, read: Read): Promise<Resolved> {
-  const checkpoint = subject as Checkpoint
+async function resolvedBy(checkpoint: Checkpoint, read: Read): Promise<Resolved> {
   return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
 }
 /** The message that a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
-async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null): Promise<object> {
+async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null) {
   const { id, resolution, supersedes, succeeds } = checkpoint
   const before = supersedes?.checkpoint_id ?? (isOfSystem(checkpoint) ? succeeds : null)
   const superseded = before === null ? null : await openCheckpoint(read, before, agent_id)
-  return { checkpoint_id: id, resolution, ...(superseded === null ? {} : { superseded }) }
+  return { checkpoint_id: id, resolution: resolution!, ...(superseded === null ? {} : { superseded }) }
 }
 async function openCheckpoint(read: Read, checkpoint_id: string, agent_id: string | null): Promise<string | null> {
   const checkpoint = await read.raw(Checkpoint, checkpoint_id)
@@ -116,7 +109,7 @@ const onResolved: Contract[] = [
   down('reassign-hands-off', 'task.checkpoint.resolved', 'agent.handoff', async ({ subject }, read) => {
     const { checkpoint, task, run } = await resolvedBy(subject, read)
     const goesElsewhere = run?.state === 'blocked' && atWork(task) && task.executor !== run.agent_id
-    return goesElsewhere ? { run_id: run.id, to_agent: task.executor, context: await resolutionOf(read, checkpoint, run.agent_id) } : null
+    return goesElsewhere ? { run_id: run.id, to_agent: task.executor!, context: await resolutionOf(read, checkpoint, run.agent_id) } : null
   }),
   down('resolve-resumes', 'task.checkpoint.resolved', 'agent.resume', async ({ subject }, read) => {
     const { checkpoint, task, run } = await resolvedBy(subject, read)
@@ -140,8 +133,7 @@ async function endingOf(read: Read, task_id: string): Promise<string | null> {
   return work?.current_run ?? work?.root_run ?? null
 }
 
-const onDelegated = down('delegate-delegates', 'ownership.delegated', 'agent.delegate', async ({ subject, detail }, read) => {
-  const task = subject as Task
+const onDelegated = down('delegate-delegates', 'ownership.delegated', 'agent.delegate', async ({ subject: task, detail }, read) => {
   const run = await currentOf(read, task.id)
   // A part of it has a task of its own, and a run through that; one that was delegated directly is there already.
   if (detail?.['child'] !== undefined || run?.agent_id === task.executor) return null
@@ -149,24 +141,20 @@ const onDelegated = down('delegate-delegates', 'ownership.delegated', 'agent.del
 })
 
 const onTransferred: Contract[] = [
-  down('transfer-hands-off', 'ownership.transferred', 'agent.handoff', async ({ subject }, read) => {
-    const task = subject as Task
+  down('transfer-hands-off', 'ownership.transferred', 'agent.handoff', async ({ subject: task }, read) => {
     const run = await currentOf(read, task.id)
     if (run === null || run.agent_id === task.executor || !(await isAgent(read, task.executor))) return null
-    return { run_id: run.id, to_agent: task.executor }
+    return { run_id: run.id, to_agent: task.executor! }
   }),
-  down('transfer-to-a-person-ends', 'ownership.transferred', 'agent.cancel', async ({ subject }, read) => {
-    const task = subject as Task
+  down('transfer-to-a-person-ends', 'ownership.transferred', 'agent.cancel', async ({ subject: task }, read) => {
     const run = (await isAgent(read, task.executor)) ? null : await endingOf(read, task.id)
     return run ? { run_id: run, to_person: true } : null
   }),
-  down('transfer-delegates', 'ownership.transferred', 'agent.delegate', async ({ subject }, read) => {
-    const task = subject as Task
+  down('transfer-delegates', 'ownership.transferred', 'agent.delegate', async ({ subject: task }, read) => {
     return atWork(task) && (await currentOf(read, task.id)) === null ? requestAgain(read, task) : null
   }),
   // A question that the task waits for, its new run waits for as well.
-  down('transfer-blocks', 'ownership.transferred', 'agent.block', async ({ subject }, read) => {
-    const task = subject as Task
+  down('transfer-blocks', 'ownership.transferred', 'agent.block', async ({ subject: task }, read) => {
     const run = task.state === 'blocked' && task.pending_checkpoint !== null ? await currentOf(read, task.id) : null
     const checkpoint = run?.state === 'running' ? await read.raw(Checkpoint, task.pending_checkpoint!) : null
     return run && checkpoint ? { run_id: run.id, reason: checkpoint.kind, checkpoint_id: checkpoint.id } : null
@@ -174,49 +162,51 @@ const onTransferred: Contract[] = [
 ]
 
 /** An act of a process on a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
-async function attemptCheckInput(read: Read, detail: Value | null, task_id: string, agent_id: string): Promise<object | null> {
-  const { run_id, attempt } = (detail ?? {}) as { run_id?: string; attempt?: number }
-  if ((run_id === undefined && attempt === undefined) || !(await isAgent(read, agent_id))) return null
-  return { task_id, agent_id, ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) }
+async function attemptCheckInput(read: Read, detail: Value | null, task_id: string, agent_id: string) {
+  const run = runIn(detail)
+  return Object.keys(run).length === 0 || !(await isAgent(read, agent_id)) ? null : { task_id, agent_id, ...run }
 }
 const onDone: Contract[] = [
   down('stale-raise-is-refused', 'task.checkpoint.raised', 'run.fence', ({ subject, detail }, read) => {
-    const { task_id, raised_by } = subject as Checkpoint
+    const { task_id, raised_by } = subject
     return attemptCheckInput(read, detail, task_id, raised_by)
   }),
   down('stale-delivery-is-refused', 'artifact.committed', 'run.fence', ({ subject, detail }, read) => {
-    const { provenance } = subject as ArtifactVersion
+    const { provenance } = subject
     return attemptCheckInput(read, detail, provenance.produced_by, provenance.actor)
   }),
   down('stale-write-is-refused', 'ledger.written', 'run.fence', ({ subject, detail }, read) => {
-    const { by, actor } = subject as LedgerEntry
+    const { by, actor } = subject
     return attemptCheckInput(read, detail, by, actor)
   }),
 ]
 
 /** A run whose begin was not reported begins with the first act of its agent on the task; on an assigned task that is task.start. */
-const begins = (on: string, of: (subject: never, actor: string) => { readonly task_id: string; readonly by: string }): Contract =>
+const begins = <E extends EventOf<'collaboration'>>(
+  on: E,
+  actOf: (subject: SubjectOf<'collaboration', E>, actor: string) => { readonly task_id: string; readonly by: string },
+): Contract =>
   down(`${on}-begins`, on, 'run.start', async ({ subject, actor }, read) => {
-    const { task_id, by } = of(subject as never, actor)
+    const { task_id, by } = actOf(subject, actor)
     const run = await currentOf(read, task_id)
     if (run === null || run.agent_id !== by || run.state !== 'running' || run.started_at !== null) return null
     return (await read.raw(Task, task_id))?.state === 'assigned' ? null : { run_id: run.id }
   })
 const onFirstAct: Contract[] = [
-  begins('task.checkpoint.raised', ({ task_id, raised_by }: Checkpoint) => ({ task_id, by: raised_by })),
-  begins('artifact.committed', ({ provenance }: ArtifactVersion) => ({ task_id: provenance.produced_by, by: provenance.actor })),
-  begins('artifact.uploaded', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
-  begins('artifact.referenced', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
+  begins('task.checkpoint.raised', ({ task_id, raised_by }) => ({ task_id, by: raised_by })),
+  begins('artifact.committed', ({ provenance }) => ({ task_id: provenance.produced_by, by: provenance.actor })),
+  begins('artifact.uploaded', ({ task_id }, by) => ({ task_id, by })),
+  begins('artifact.referenced', ({ task_id }, by) => ({ task_id, by })),
   // An entry of the organisation stands in a chain of its own, where no run begins.
-  begins('ledger.written', ({ by, actor, scope }: LedgerEntry) => ({ task_id: by, by: scope === 'org' ? '' : actor })),
-  begins('grant.used', ({ task_id }: { task_id: string }, by) => ({ task_id, by })),
-  begins('ownership.delegated', ({ id }: Task, by) => ({ task_id: id, by })),
+  begins('ledger.written', ({ by, actor, scope }) => ({ task_id: by, by: scope === 'org' ? '' : actor })),
+  begins('grant.used', ({ task_id }, by) => ({ task_id, by })),
+  begins('ownership.delegated', ({ id }, by) => ({ task_id: id, by })),
 ]
 
 /** Delivered by its executor, or by a person who had taken it over; a run whose delegate has failed waits for nothing then. */
-const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
+const onDelivered = onEach(['artifact.committed', 'artifact.edited'], (on) =>
   down(`${on}-completes`, on, 'run.complete', async ({ subject }, read) => {
-    const { artifact_id, version, provenance } = subject as ArtifactVersion
+    const { artifact_id, version, provenance } = subject
     const task = await read(Task, provenance.produced_by)
     const run = task.state === 'review_ready' ? await endingOf(read, task.id) : null
     return run ? { run_id: run, result: { artifact_id, version } } : null
@@ -224,14 +214,7 @@ const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
 )
 
 const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate', async ({ subject }, read) => {
-  const { task_id, id, verdict, requested_changes, artifact_id, artifact_version } = subject as {
-    task_id: string
-    id: string
-    verdict: string
-    requested_changes: string[]
-    artifact_id: string
-    artifact_version: string
-  }
+  const { task_id, id, verdict, requested_changes, artifact_id, artifact_version } = subject
   const task = await read(Task, task_id)
   if (task.state !== 'in_progress' || (await currentOf(read, task_id)) !== null) return null
   if (!(await takesWork(read, task.executor!, task.project_id))) return null
@@ -239,35 +222,37 @@ const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate'
 })
 
 /** Work that was sent back to an agent that cannot take it: its people are asked, in the batch of the review. */
-const onReviewedForNobody: Contract = {
-  name: 'collaboration-delegation/rework-without-an-agent-escalates',
-  on: 'collaboration/review.submitted',
-  call: 'collaboration/checkpoint.escalate',
-  as: 'system',
-  async input({ subject }, read) {
-    const task = await read(Task, (subject as { task_id: string }).task_id)
+const escalates = contractsBetween({ from: 'collaboration', to: 'collaboration', label: 'collaboration-delegation' })
+const onReviewedForNobody = escalates(
+  'rework-without-an-agent-escalates',
+  'review.submitted',
+  'checkpoint.escalate',
+  async ({ subject }, read) => {
+    const task = await read(Task, subject.task_id)
     if (task.state !== 'in_progress' || (await currentOf(read, task.id)) !== null || !(await isAgent(read, task.executor))) return null
     const name = (await read.ports.names.named(read, task.executor!))?.name ?? task.executor!
     return { task_id: task.id, prompt: `${name} cannot take the task back: it is switched off, has left the project, or takes no new work` }
   },
-}
+)
 
-const onCancelled = down('cancel-cancels', 'task.cancelled', 'agent.cancel', async ({ subject }, read) => {
-  const task = subject as Task
+const onCancelled = down('cancel-cancels', 'task.cancelled', 'agent.cancel', async ({ subject: task }, read) => {
   const run = await endingOf(read, task.id)
   return run ? { run_id: run, ...(task.outcome_reason === null ? {} : { why: task.outcome_reason }) } : null
 })
 
 const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ subject }, read) => {
-  const { id, task_id, text, intent } = subject as { id: string; task_id: string; text: string; intent: string }
+  const { id, task_id, text, intent } = subject
   const run = await currentOf(read, task_id)
   return run ? { run_id: run.id, text, intent, amendment_id: id } : null
 })
 
 /** The run that a part was passed on from is told how the part has ended; a parent that ends with it needs no word. */
-const tells = (on: string, endedBy: (subject: never, read: Read) => Promise<Task | null>): Contract =>
+const tells = <E extends EventOf<'collaboration'>>(
+  on: E,
+  endedBy: (subject: SubjectOf<'collaboration', E>, read: Read) => Task | Promise<Task | null>,
+): Contract =>
   down(`${on}-tells-the-parent`, on, 'agent.steer', async ({ subject }, read) => {
-    const task = await endedBy(subject as never, read)
+    const task = await endedBy(subject, read)
     const parent = task?.parent_task ? await read.raw(Task, task.parent_task) : null
     const run = parent !== null && atWork(parent) ? await currentOf(read, parent.id) : null
     if (task === null || run === null) return null
@@ -276,10 +261,10 @@ const tells = (on: string, endedBy: (subject: never, read: Read) => Promise<Task
     return { run_id: run.id, text, intent: 'child_ended', ended: { task_id: task.id, outcome } }
   })
 const onEnded: Contract[] = [
-  tells('task.completed', (task: Task) => Promise.resolve(task)),
-  tells('task.cancelled', (task: Task) => Promise.resolve(task)),
+  tells('task.completed', (task) => task),
+  tells('task.cancelled', (task) => task),
   // An approval completes the task, which tells by itself; a rejecting review is an end of its own.
-  tells('review.submitted', async ({ task_id }: { task_id: string }, read) => {
+  tells('review.submitted', async ({ task_id }, read) => {
     const task = await read(Task, task_id)
     return task.state === 'rejected' ? task : null
   }),

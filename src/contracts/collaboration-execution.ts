@@ -6,29 +6,27 @@ import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
-import { Checkpoint, Task, type ArtifactVersion, type Review } from '#protocols/collaboration/schema.ts'
+import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import { actionOf } from '#protocols/execution/actions/index.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
+import { contractsBetween, onEach, textIn, type Terms } from './contract.ts'
 import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-words.ts'
 
-const to = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
-  name: `collaboration-execution/${name}`,
-  on: `collaboration/${on}`,
-  call: `execution/${call}`,
-  as: 'system',
-  input,
-})
+const to = contractsBetween({ from: 'collaboration', to: 'execution' })
 
 // --- It begins to wait ---------------------------------------------------------------------------------------------------------
+
+const askedBy = (kind: string | undefined): Pick<Request, 'asked_by'> =>
+  kind === 'agent' ? {} : { asked_by: kind === 'system' ? 'system' : 'person' }
 
 /** The fields that every item of a task has. */
 async function itemFor(read: Read, task: Task, requester: string) {
   const kind = requester === SYSTEM_ID ? 'system' : (await read.subject(requester))?.kind
   return {
     requester,
-    ...(kind === 'agent' ? {} : { asked_by: kind === 'system' ? 'system' : 'person' }),
+    ...askedBy(kind),
     project_id: task.project_id,
     task_id: task.id,
     root_task_id: task.root_task_id,
@@ -37,22 +35,20 @@ async function itemFor(read: Read, task: Task, requester: string) {
 }
 
 const onRaised: Contract[] = [
-  to('checkpoint-waits', 'task.checkpoint.raised', 'request.mirror', async ({ subject }, read) => {
-    const checkpoint = subject as Checkpoint
+  to('checkpoint-waits', 'task.checkpoint.raised', 'request.mirror', async ({ subject: checkpoint }, read) => {
     // A request stands behind it: that is the item.
     if (checkpoint.request_id !== undefined) return null
     const item = await itemFor(read, await read(Task, checkpoint.task_id), checkpoint.raised_by)
     return { request_id: mirroredItemId(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint) }
   }),
   to('successor-keeps-its-request', 'task.checkpoint.raised', 'request.bind', ({ subject }) => {
-    const { id, request_id, succeeds, prompt } = subject as Checkpoint
-    return Promise.resolve(request_id === undefined || succeeds === null ? null : { request_id, checkpoint_id: id, notice: prompt })
+    const { id, request_id, succeeds, prompt } = subject
+    return request_id === undefined || succeeds === null ? null : { request_id, checkpoint_id: id, notice: prompt }
   }),
 ]
 
-const onDelivered = ['artifact.committed', 'artifact.edited'].map((on) =>
-  to(`${on}-waits`, on, 'request.mirror', async ({ subject }, read) => {
-    const version = subject as ArtifactVersion
+const onDelivered = onEach(['artifact.committed', 'artifact.edited'], (on) =>
+  to(`${on}-waits`, on, 'request.mirror', async ({ subject: version }, read) => {
     const task = await read(Task, version.provenance.produced_by)
     if (task.state !== 'review_ready') return null
     return { ...(await itemFor(read, task, version.provenance.actor)), ...reviewAs(version, task) }
@@ -75,8 +71,7 @@ async function itemsOf(read: Read, task: Task): Promise<{ item: Request | null; 
   return { item: await read.raw(Request, checkpoint.request_id ?? mirroredItemId(checkpoint.id)), turn: checkpoint.routed_to }
 }
 
-async function follows({ subject }: ContractFact, read: Read) {
-  const task = subject as Task
+async function follows({ subject: task }: ContractFact<Task>, read: Read) {
   const { item, turn } = await itemsOf(read, task)
   if (item === null || !isOpen(item)) return null
   const judges = [...new Set(judgesOf(task))]
@@ -84,12 +79,12 @@ async function follows({ subject }: ContractFact, read: Read) {
   return isSame ? null : { request_id: item.id, assigned_to: turn }
 }
 
-const onPeople = ['task.reviewer_added', 'task.reviewer_removed', 'ownership.transferred'].map((on) =>
+const onPeople = onEach(['task.reviewer_added', 'task.reviewer_removed', 'ownership.transferred'], (on) =>
   to(`${on}-reroutes`, on, 'request.reroute', follows),
 )
 
 const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.reroute', async ({ subject }, read) => {
-  const item = await read.raw(Request, mirroredItemId((subject as Checkpoint).id))
+  const item = await read.raw(Request, mirroredItemId(subject.id))
   return item === null || !isOpen(item) ? null : { request_id: item.id, overdue: true }
 })
 
@@ -101,7 +96,10 @@ async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Req
   return item !== null && isOpen(item) ? item : null
 }
 /** Nobody answers what they have not seen, from whichever side. */
-const shownAs = ({ detail }: ContractFact) => (typeof detail?.['digest'] === 'string' ? { digest: detail['digest'] } : {})
+function shownAs({ detail }: ContractFact): { digest?: string } {
+  const digest = textIn(detail, 'digest')
+  return digest === undefined ? {} : { digest }
+}
 const message = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
 /** A person, or a policy that somebody had set beforehand. */
@@ -113,41 +111,47 @@ function decidedBy({ actor, basis, via }: ContractFact, by: string, where: strin
 /** A person who answers at the checkpoint is refused in its codes. */
 const inCodesOfTasks = recode({ EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }, 'hxp_code')
 
-const closes = to('answer-closes', 'task.checkpoint.resolved', 'request.close', async (fact, read) => {
-  const checkpoint = fact.subject as Checkpoint
-  const item = await openItem(read, checkpoint)
-  if (item === null) return null
-  // In records of earlier versions a question of the system may stand before the agent's request, which it does not answer.
-  if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
-    return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
-  const { by, comment, action } = checkpoint.resolution!
-  const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint'), ...shownAs(fact) }
-  if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
-  // A person delivered instead of answering: nothing was approved.
-  if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
-  // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
-  if (action === 'reject' && actionOf(item).isVerdict !== true)
-    return { ...decided, status: 'cancelled', reason: 'rejected', ...message(comment) }
-  return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...message(reasonOf(checkpoint.resolution!)) }
-})
-
 /** An answer at the item has ended it already: there is nothing to look for. */
-const onResolved: Contract = { ...closes, when: ({ cause }) => !cause?.startsWith('execution/'), refused: inCodesOfTasks }
+const atTheCheckpoint: Terms<Checkpoint> = { when: ({ cause }) => !cause?.startsWith('execution/'), refused: inCodesOfTasks }
 
-const onDeclined: Contract = {
-  ...to('decline-closes', 'task.checkpoint.declined', 'request.close', async (fact, read) => {
-    const checkpoint = fact.subject as Checkpoint
+const onResolved = to(
+  'answer-closes',
+  'task.checkpoint.resolved',
+  'request.close',
+  async (fact, read) => {
+    const checkpoint = fact.subject
     const item = await openItem(read, checkpoint)
-    const { by, reason } = checkpoint.declined!.at(-1)!
-    const decided = { status: 'declined', reason, ...decidedBy(fact, by, 'declined at the checkpoint'), ...shownAs(fact) }
-    return item && { request_id: item.id, ...decided }
-  }),
-  when: ({ cause }) => !cause?.startsWith('execution/'),
-  refused: inCodesOfTasks,
-}
+    if (item === null) return null
+    // In records of earlier versions a question of the system may stand before the agent's request, which it does not answer.
+    if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
+      return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
+    const { by, comment, action } = checkpoint.resolution!
+    const decided = { request_id: item.id, ...decidedBy(fact, by, 'answered at the checkpoint'), ...shownAs(fact) }
+    if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
+    // A person delivered instead of answering: nothing was approved.
+    if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
+    // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
+    if (action === 'reject' && actionOf(item).isVerdict !== true)
+      return { ...decided, status: 'cancelled', reason: 'rejected', ...message(comment) }
+    return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...message(reasonOf(checkpoint.resolution!)) }
+  },
+  atTheCheckpoint,
+)
 
-const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject, basis, detail }, read) => {
-  const checkpoint = subject as Checkpoint
+const onDeclined = to(
+  'decline-closes',
+  'task.checkpoint.declined',
+  'request.close',
+  async (fact, read) => {
+    const item = await openItem(read, fact.subject)
+    const { by, reason } = fact.subject.declined!.at(-1)!
+    const decided = { reason, ...decidedBy(fact, by, 'declined at the checkpoint'), ...shownAs(fact) }
+    return item && { request_id: item.id, status: 'declined', ...decided }
+  },
+  atTheCheckpoint,
+)
+
+const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close', async ({ subject: checkpoint, basis, detail }, read) => {
   const item = await openItem(read, checkpoint)
   if (item === null) return null
   const task = await read(Task, checkpoint.task_id)
@@ -160,7 +164,7 @@ const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close'
 })
 
 const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', async (fact, read) => {
-  const { task_id, reviewer, verdict, requested_changes, comments } = fact.subject as Review
+  const { task_id, reviewer, verdict, requested_changes, comments } = fact.subject
   const item = await reviewOf(read, task_id)
   if (item === null) return null
   const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')

@@ -1,24 +1,20 @@
 // Contracts within collaboration: consequences that the system draws, in the same batch as their cause.
 import type { Contract } from '#kernel/declare/operation.ts'
+import { contractsBetween } from './contract.ts'
 
-export const collaborationContracts: Contract[] = [
-  {
-    // HACP 0.1.0, Task State Machine: accepted -> completed, "Automatic completion".
-    name: 'collaboration/accepted-completes',
-    on: 'collaboration/review.submitted',
-    call: 'collaboration/task.complete',
-    as: 'system',
-    input: ({ subject }) =>
-      Promise.resolve(subject.verdict === 'approved' && subject.kind === 'deliverable' ? { task_id: subject.task_id } : null),
-  },
-  {
-    name: 'collaboration/expiry-cancels',
-    on: 'collaboration/task.checkpoint.expired',
-    call: 'collaboration/task.cancel',
-    as: 'system',
-    basis: () => ({ kind: 'policy', id: 'on_expiry/fail' }),
-    // The same event also stands under a cancelled task; there nothing is left to do.
-    input: ({ subject, detail }) =>
-      Promise.resolve(detail?.['on_expiry'] === 'fail' ? { task_id: subject.task_id, reason: 'checkpoint_expired' } : null),
-  },
+const within = contractsBetween({ from: 'collaboration', to: 'collaboration', label: 'collaboration' })
+
+export const collaborationContracts: readonly Contract[] = [
+  // HACP 0.1.0, Task State Machine: accepted -> completed, "Automatic completion".
+  within('accepted-completes', 'review.submitted', 'task.complete', ({ subject: { verdict, kind, task_id } }) =>
+    verdict === 'approved' && kind === 'deliverable' ? { task_id } : null,
+  ),
+  // A cancelled task leaves the same event, and needs no other consequence.
+  within(
+    'expiry-cancels',
+    'task.checkpoint.expired',
+    'task.cancel',
+    ({ subject: { task_id }, detail }) => (detail?.['on_expiry'] === 'fail' ? { task_id, reason: 'checkpoint_expired' } : null),
+    { basis: () => ({ kind: 'policy', id: 'on_expiry/fail' }) },
+  ),
 ]

@@ -2,56 +2,62 @@
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
+import { isObject } from '#kernel/codec/strict-json.ts'
+import type { Value } from '#kernel/log/store.ts'
 import { Card, Endpoint, Mailbox, Request, type Run } from '#protocols/delegation/schema.ts'
 import { Session } from '#protocols/harness/schema.ts'
 import { isAtWork } from '#protocols/harness/states.ts'
+import { contractsBetween, textIn, type Terms } from './contract.ts'
 
-const up = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
-  name: `delegation-harness/${name}`,
-  on: `delegation/${on}`,
-  call: `harness/${call}`,
-  as: 'system',
-  input,
-})
-const ofSession: Contract['when'] = ({ subject }) => (subject as Run).session_id !== undefined
+const up = contractsBetween({ from: 'delegation', to: 'harness' })
+const ofSession: Terms<Run> = { when: ({ subject }) => subject.session_id !== undefined }
 
 async function sessionOf(read: Read, { session_id }: Run): Promise<Session | null> {
   return session_id === undefined ? null : read.raw(Session, session_id)
 }
 
-const binds: Contract = {
-  ...up('run-is-bound', 'run.delegated', 'harness.bind', ({ subject }) => {
-    const { session_id, id } = subject as Run
-    return Promise.resolve({ session_id, run_id: id })
-  }),
-  when: ofSession,
-}
+const binds = up(
+  'run-is-bound',
+  'run.delegated',
+  'harness.bind',
+  ({ subject }) => {
+    const { session_id, id } = subject
+    return { session_id: session_id!, run_id: id }
+  },
+  ofSession,
+)
 
-const progresses: Contract = {
-  ...up('progress-is-told', 'run.progress', 'harness.report', async ({ subject }, read) => {
-    const run = subject as Run
+const progresses = up(
+  'progress-is-told',
+  'run.progress',
+  'harness.report',
+  async ({ subject: run }, read) => {
     const session = await sessionOf(read, run)
     if (session === null || !isAtWork(session.state) || session.run_id !== run.id) return null
     const { message, percent } = run.progress!
     const data = { stage: 'working', ...(percent === null ? {} : { percent }), ...(message === null ? {} : { message }) }
     return { session_id: session.id, event_type: 'progress', data }
-  }),
-  when: ofSession,
-}
+  },
+  ofSession,
+)
 
-const completes: Contract = {
-  ...up('run-completes-the-session', 'run.completed', 'harness.complete', async ({ subject }, read) => {
-    const run = subject as Run
+const completes = up(
+  'run-completes-the-session',
+  'run.completed',
+  'harness.complete',
+  async ({ subject: run }, read) => {
     const session = await sessionOf(read, run)
     const isOpen = session !== null && session.run_id === run.id && (isAtWork(session.state) || session.state === 'ABORTING')
     return isOpen ? { session_id: session.id, outputs: run.result ?? {} } : null
-  }),
-  when: ofSession,
-}
+  },
+  ofSession,
+)
 
-const fails: Contract = {
-  ...up('run-fails-the-session', 'run.failed', 'harness.fail', async ({ subject }, read) => {
-    const run = subject as Run
+const fails = up(
+  'run-fails-the-session',
+  'run.failed',
+  'harness.fail',
+  async ({ subject: run }, read) => {
     const session = await sessionOf(read, run)
     if (session === null || session.run_id !== run.id || !isAtWork(session.state) || run.reason === 'handed_off') return null
     const isGone = run.reason === 'cancelled' || run.reason === 'unreachable' || run.reason === 'refused'
@@ -60,55 +66,61 @@ const fails: Contract = {
       error_code: isGone ? 'resource_unavailable' : 'execution_error',
       error_message: cutTo(run.error ?? run.reason ?? 'the run has failed', limits.textCharsMax),
     }
-  }),
-  when: ofSession,
-}
+  },
+  ofSession,
+)
 
 /** The agent has put its work down: the abort need not wait for its time (C37). */
-const putsDown: Contract = {
-  ...up('put-down-ends-the-abort', 'run.put_down', 'harness.settle', async ({ subject }, read) => {
-    const session = await sessionOf(read, subject as Run)
+const putsDown = up(
+  'put-down-ends-the-abort',
+  'run.put_down',
+  'harness.settle',
+  async ({ subject }, read) => {
+    const session = await sessionOf(read, subject)
     return session?.state === 'ABORTING' ? { session_id: session.id, reason: 'put_down' } : null
-  }),
-  when: ofSession,
-}
+  },
+  ofSession,
+)
 /** No process has ever taken it, so there is none that could put it down. */
-const neverTaken: Contract = {
-  ...up('never-taken-ends-the-abort', 'run.failed', 'harness.settle', async ({ subject }, read) => {
-    const run = subject as Run
+const neverTaken = up(
+  'never-taken-ends-the-abort',
+  'run.failed',
+  'harness.settle',
+  async ({ subject: run }, read) => {
     const session = await sessionOf(read, run)
     const isUntouched = run.reason === 'cancelled' && run.started_at === null && session?.state === 'ABORTING' && session.run_id === run.id
     return isUntouched && (await isUntaken(read, run)) ? { session_id: session.id, reason: 'not_begun' } : null
-  }),
-  when: ofSession,
-}
+  },
+  ofSession,
+)
 const isUntaken = async (read: Read, { id }: Run): Promise<boolean> => (await read.raw(Mailbox, id)) === null
 
 // --- Runs of agents that are other harnesses ---------------------------------------------------------------------------------
 
 const HCP = 'hcp:'
+const isIntent = (name: string): boolean => name === 'goal' || name === 'intent'
 /** The capability that was asked for, or the first that its card names; the spec of a task is its input. */
-const submits = up('run-is-submitted', 'run.delegated', 'harness.submit', async ({ subject }, read) => {
-  const run = subject as Run
+const submits = up('run-is-submitted', 'run.delegated', 'harness.submit', async ({ subject: run }, read) => {
   const card = await read.raw(Card, run.agent_id)
   if (card?.reach !== 'hcp') return null
   const endpoint = (await read.raw(Endpoint, run.agent_id))?.endpoint ?? ''
   const { input } = (await read.raw(Request, run.id))!
-  const { goal, intent, ...rest } = input as { goal?: string; intent?: string }
+  const fields: Value = { ...input }
+  const intent = textIn(fields, 'goal') ?? textIn(fields, 'intent')
+  const rest = Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isIntent(name) || typeof value !== 'string'))
   return {
     callee_id: endpoint.slice(HCP.length),
     capability: run.capability?.capability_id ?? card.capabilities[0]?.capability_id ?? 'default',
     ...(run.capability === null ? {} : { capability_version: `^${run.capability.version}` }),
-    intent: goal ?? intent ?? 'Do what the inputs say.',
-    inputs: run.task_id === null ? ((rest as { inputs?: object }).inputs ?? rest) : { ...rest },
+    intent: intent ?? 'Do what the inputs say.',
+    inputs: run.task_id === null && isObject(rest['inputs']) ? rest['inputs'] : rest,
     project_id: run.project_id,
     run_id: run.id,
     ...(run.task_id === null ? {} : { task_id: run.task_id }),
   }
 })
 
-const aborts = up('cancelled-aborts', 'run.failed', 'harness.abort', async ({ subject }, read) => {
-  const run = subject as Run
+const aborts = up('cancelled-aborts', 'run.failed', 'harness.abort', async ({ subject: run }, read) => {
   if (run.reason !== 'cancelled' && run.reason !== 'handed_off') return null
   const [listed] = await read.list(Session, 'run', [[run.id]], { limit: 1 })
   const session = listed ? await read.raw(Session, listed.id) : null

@@ -5,12 +5,15 @@ import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
-import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { runIn } from '#kernel/declare/run-fence.ts'
+import { parse } from '#kernel/declare/schema.ts'
+import { Checkpoint, Task, Verdict } from '#protocols/collaboration/schema.ts'
 import { actionOf, actions } from '#protocols/execution/actions/index.ts'
 import { isSecret } from '#protocols/execution/actions/provide.ts'
 import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
+import { contractsBetween, onEach, type Terms } from './contract.ts'
 
 /** A person who answers in the inbox is refused in its codes. */
 const inCodesOfRequests = recode(
@@ -24,46 +27,50 @@ const inCodesOfRequests = recode(
   'hacp_code',
 )
 
-const to = (name: string, on: string, call: string, as: Contract['as'], input: Contract['input']): Contract => ({
-  name: `execution-collaboration/${name}`,
-  on: `execution/${on}`,
-  call: `collaboration/${call}`,
-  as,
-  // Most requests have no task behind them.
-  when: ({ subject }) => (subject as Request).task_id !== undefined,
-  input,
-})
-const answerContract = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
-  ...to(name, on, call, 'actor', input),
-  refused: inCodesOfRequests,
-})
+const to = contractsBetween({ from: 'execution', to: 'collaboration' })
+/** Most requests have no task behind them. */
+const ofTask: Terms<Request> = { when: ({ subject }) => subject.task_id !== undefined }
+const asCaller: Terms<Request> = { ...ofTask, as: 'actor' }
+const answerTerms: Terms<Request> = { ...asCaller, refused: inCodesOfRequests }
 
 // --- Asking within a task ------------------------------------------------------------------------------------------------------
 
 /** An option is called by its own words; HXP gives a risk to the whole request (Z2). */
-const risks = { R1: 'low', R2: 'low', R3: 'medium', R4: 'high', R5: 'high' } as const
-const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1') =>
+const risks: Record<NonNullable<Request['risk']>, Checkpoint['options'][number]['risk']> = {
+  R1: 'low',
+  R2: 'low',
+  R3: 'medium',
+  R4: 'high',
+  R5: 'high',
+}
+const optionsIn = (labels: readonly string[], risk: Request['risk'] = 'R1'): Checkpoint['options'] =>
   labels.map((label) => ({ id: label, label, risk: risks[risk] }))
 
-const asks = to('request-raises', 'request.created', 'checkpoint.ask', 'system', ({ subject, detail }) => {
-  const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject as Request
-  // A question that came from a checkpoint is asked already; one that a grant has answered is not asked.
-  if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return Promise.resolve(null)
-  const found = actions[action]
-  const labels = found.checkpoint === 'choice' ? found.options(payload) : null
-  return Promise.resolve({
-    task_id,
-    checkpoint_id,
-    request_id: id,
-    raised_by: requester,
-    kind: found.checkpoint,
-    prompt: found.question(payload),
-    ...(labels === null ? {} : { options: optionsIn(labels.map(String), request.risk) }),
-    takes_default: fallback === 'default',
-    // A process that another one has taken over from asks nothing any more.
-    ...(detail as { run_id?: string; attempt?: number } | null),
-  })
-})
+const asks = to(
+  'request-raises',
+  'request.created',
+  'checkpoint.ask',
+  ({ subject, detail }) => {
+    const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject
+    // A question that came from a checkpoint is asked already; one that a grant has answered is not asked.
+    if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return null
+    const found = actions[action]
+    const labels = found.checkpoint === 'choice' ? found.options(payload) : null
+    return {
+      task_id,
+      checkpoint_id,
+      request_id: id,
+      raised_by: requester,
+      kind: found.checkpoint,
+      prompt: found.question(payload),
+      ...(labels === null ? {} : { options: optionsIn(labels.map(String), request.risk) }),
+      takes_default: fallback === 'default',
+      // A process that another one has taken over from asks nothing any more.
+      ...runIn(detail),
+    }
+  },
+  ofTask,
+)
 
 // --- Answering -----------------------------------------------------------------------------------------------------------------
 
@@ -76,53 +83,70 @@ async function waitingFor(read: Read, { checkpoint_id }: Request, { actor }: Con
   return checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint : null
 }
 
-const resolves = answerContract('answer-resolves', 'request.completed', 'checkpoint.resolve', async (fact, read) => {
-  const request = fact.subject as Request
-  const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
-  if (checkpoint === null) return null
-  const { result, reason } = request.receipt!
-  const said = { checkpoint_id: checkpoint.id, ...comment(reason) }
-  if (actionOf(request).isVerdict === true) return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
-  if (checkpoint.options.length > 0) return { ...said, action: 'choose', choice: optionId(request, result) }
-  return { ...said, action: 'provide', input: result }
-})
+const resolves = to(
+  'answer-resolves',
+  'request.completed',
+  'checkpoint.resolve',
+  async (fact, read) => {
+    const request = fact.subject
+    const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
+    if (checkpoint === null) return null
+    const { result, reason } = request.receipt!
+    const said = { checkpoint_id: checkpoint.id, ...comment(reason) }
+    if (actionOf(request).isVerdict === true) return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
+    if (checkpoint.options.length > 0) return { ...said, action: 'choose', choice: optionId(request, result) }
+    return { ...said, action: 'provide', ...(typeof result === 'string' ? { input: result } : {}) }
+  },
+  answerTerms,
+)
 
 /** H7: a checkpoint that a person declines goes to the next one. */
-const declines: Contract = {
-  ...to('decline-escalates', 'request.declined', 'checkpoint.decline', 'actor', async (fact, read) => {
-    const request = fact.subject as Request
+const declines = to(
+  'decline-escalates',
+  'request.declined',
+  'checkpoint.decline',
+  async (fact, read) => {
+    const request = fact.subject
     const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
     return checkpoint && { checkpoint_id: checkpoint.id, reason: wordsOf(request) }
-  }),
-  refused: recode({ CHECKPOINT_EXPIRED: 'EXPIRED', INVALID_SPEC: 'INVALID_REQUEST' }, 'hacp_code'),
-}
+  },
+  { ...asCaller, refused: recode({ CHECKPOINT_EXPIRED: 'EXPIRED', INVALID_SPEC: 'INVALID_REQUEST' }, 'hacp_code') },
+)
 /** The person's own, without the mark of what they did. */
 const wordsOf = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
 
-const reviews = answerContract('answer-reviews', 'request.completed', 'review.submit', async ({ subject, actor }, read) => {
-  const { kind, task_id, artifact, receipt } = subject as Request
-  if (kind !== 'review' || task_id === undefined || artifact === undefined) return null
-  const task = await read.raw(Task, task_id)
-  if (actor === SYSTEM_ID && task?.state !== 'review_ready') return null
-  const { result: verdict, reason } = receipt!
-  const wantsChanges = verdict === 'changes_requested'
-  // In the words of the inbox, which knows no list of changes.
-  if (wantsChanges && reason === undefined)
-    throw new Refusal('INVALID_RESULT', 'reason is required: it says what to change', { field: 'reason' })
-  return {
-    task_id,
-    artifact_id: artifact.artifact_id,
-    artifact_version: artifact.version,
-    verdict,
-    ...(wantsChanges ? { requested_changes: [reason] } : {}),
-    ...(!wantsChanges && reason !== undefined
-      ? { comments: [{ severity: verdict === 'rejected' ? 'blocker' : 'minor', body: reason }] }
-      : {}),
-  }
-})
+const reviews = to(
+  'answer-reviews',
+  'request.completed',
+  'review.submit',
+  async ({ subject, actor }, read) => {
+    const { kind, task_id, artifact, receipt } = subject
+    if (kind !== 'review' || task_id === undefined || artifact === undefined) return null
+    const task = await read.raw(Task, task_id)
+    if (actor === SYSTEM_ID && task?.state !== 'review_ready') return null
+    const { reason } = receipt!
+    const verdict = parse(Verdict, receipt!.result)
+    const reviewed = { task_id, artifact_id: artifact.artifact_id, artifact_version: artifact.version, verdict }
+    if (verdict === 'changes_requested') {
+      // In the words of the inbox, which knows no list of changes.
+      if (reason === undefined) throw new Refusal('INVALID_RESULT', 'reason is required: it says what to change', { field: 'reason' })
+      return { ...reviewed, requested_changes: [reason] }
+    }
+    return reason === undefined
+      ? reviewed
+      : { ...reviewed, comments: [{ severity: verdict === 'rejected' ? 'blocker' : 'minor', body: reason }] }
+  },
+  answerTerms,
+)
 
+type Settlement = {
+  readonly action: 'approve' | 'choose' | 'provide'
+  readonly choice?: string
+  readonly input?: string
+  readonly comment?: string
+}
 /** A "rejected" is an answer, and the task goes on with it (H6); so is that nobody answered. Nothing of it approves. */
-function answerOf({ id, action, payload, receipt, status: stands }: Request, { options }: Checkpoint): object {
+function answerOf({ id, action, payload, receipt, status: stands }: Request, { options }: Checkpoint): Settlement {
   const { status, result, reason } = receipt!
   const unanswered = stands === 'declined' ? reason! : `${status}: ${reason ?? 'nobody answered'}`
   if (status !== 'completed') return { action: 'provide', input: cutTo(unanswered, limits.textCharsMax) }
@@ -130,7 +154,10 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
   const { checkpoint } = actions[action]
   if (checkpoint === 'approval')
     return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }
-  if (checkpoint === 'choice') return { action: 'choose', choice: options.find(({ label }) => label === result)?.id, ...said }
+  if (checkpoint === 'choice') {
+    const chosen = options.find(({ label }) => label === result)
+    return { action: 'choose', ...(chosen === undefined ? {} : { choice: chosen.id }), ...said }
+  }
   const text = typeof result === 'string' ? result : canonical(result)
   // A secret, and what is too long to pass on, is told to the agent that asked, with the receipt.
   return {
@@ -140,19 +167,30 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
   }
 }
 
-const answers = ['request.completed', 'request.failed', 'request.cancelled', 'request.declined'].map((on) =>
-  answerContract(`${on}-answers`, on, 'checkpoint.settle', async (fact, read) => {
-    const request = fact.subject as Request
-    const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
-    return checkpoint && { checkpoint_id: checkpoint.id, ...answerOf(request, checkpoint) }
-  }),
+const answers = onEach(['request.completed', 'request.failed', 'request.cancelled', 'request.declined'], (on) =>
+  to(
+    `${on}-answers`,
+    on,
+    'checkpoint.settle',
+    async (fact, read) => {
+      const request = fact.subject
+      const checkpoint = request.kind === 'request' ? await waitingFor(read, request, fact) : null
+      return checkpoint && { checkpoint_id: checkpoint.id, ...answerOf(request, checkpoint) }
+    },
+    answerTerms,
+  ),
 )
 
 /** An answer by a grant uses it, in the same batch. */
-const uses = to('answer-uses-grant', 'request.completed', 'grant.use', 'actor', ({ subject }) => {
-  const { task_id, receipt, payload } = subject as Request
-  const { scope } = payload as { scope?: string }
-  return Promise.resolve(receipt!.basis.kind === 'grant' && task_id !== undefined ? { task_id, scope } : null)
-})
+const uses = to(
+  'answer-uses-grant',
+  'request.completed',
+  'grant.use',
+  ({ subject: { task_id, receipt, payload } }) => {
+    const scope = 'scope' in payload ? payload.scope : undefined
+    return receipt!.basis.kind === 'grant' && task_id !== undefined && scope !== undefined ? { task_id, scope } : null
+  },
+  asCaller,
+)
 
 export const executionToCollaboration: readonly Contract[] = [asks, resolves, declines, reviews, ...answers, uses]

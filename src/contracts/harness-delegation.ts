@@ -1,48 +1,46 @@
 // Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends takes its run
 // along, and what is declared stands on the agent's card.
 import { isObject } from '#kernel/codec/strict-json.ts'
+import type { Value } from '#kernel/log/store.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import { Run } from '#protocols/delegation/schema.ts'
 import { isActive } from '#protocols/delegation/states.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { limits } from '#kernel/limits.ts'
-import { Session, Snapshot, Task, type Capability, type Event } from '#protocols/harness/schema.ts'
+import { Session, Snapshot, Task } from '#protocols/harness/schema.ts'
+import { contractsBetween, onEach, textIn } from './contract.ts'
 
-const down = (name: string, on: string, call: string, input: Contract['input']): Contract => ({
-  name: `harness-delegation/${name}`,
-  on: `harness/${on}`,
-  call: `delegation/${call}`,
-  as: 'system',
-  input,
-})
+const down = contractsBetween({ from: 'harness', to: 'delegation' })
 
 /** Public: the rules of the callee's own side stay with it. */
 const declares = down('declaration-stands-on-the-card', 'capability.declared', 'card.declare', ({ subject, detail }) => {
-  const { id, agent_id, capability } = subject as Capability
+  const { id, agent_id, capability } = subject
   const { input_schema: _, output_schema: __, ...declaration } = capability
-  const from = (detail as { from_agent?: string } | null)?.from_agent
+  const from = textIn(detail, 'from_agent')
   const left = from === undefined ? [] : [{ agent_id: from, name: id, declaration: null }]
-  return Promise.resolve([...left, { agent_id, name: id, declaration }])
+  return [...left, { agent_id, name: id, declaration }]
 })
 const withdraws = down('withdrawn-leaves-the-card', 'capability.withdrawn', 'card.declare', ({ subject }) => {
-  const { id, agent_id } = subject as Capability
-  return Promise.resolve({ agent_id, name: id, declaration: null })
+  const { id, agent_id } = subject
+  return { agent_id, name: id, declaration: null }
 })
 
 /** The session's task as the agent gets it; what is confidential goes along under its seals. */
 const starts = down('started-delegates', 'session.started', 'agent.delegate', async ({ subject }, read) => {
-  const { id, session_id, agent_id, project_id, state } = subject as Session
+  const { id, session_id, agent_id, project_id, state } = subject
   if (state !== 'RUNNING') return null
   const { submission, sealed, declaration } = (await read.raw(Task, id))!
-  const { intent, inputs, constraints, expected_output, context, snapshot } = submission as Record<string, unknown>
-  const resumed = snapshot as { session_id: string; checkpoint_id: string } | undefined
-  const kept = resumed && (await read.raw(Snapshot, `${resumed.session_id}/${resumed.checkpoint_id}`))
+  const fields: Value = { ...submission }
+  const { intent, inputs, constraints, expected_output, context, snapshot } = fields
+  const kept = isObject(snapshot)
+    ? await read.raw(Snapshot, `${String(snapshot['session_id'])}/${String(snapshot['checkpoint_id'])}`)
+    : null
   const seals = { ...sealed, ...(kept?.sealed ? { 'snapshot.state': kept.sealed } : {}) }
   const given = { intent, inputs, constraints, expected_output, context }
   return {
-    to_agent: agent_id,
+    to_agent: agent_id!,
     project_id,
-    session_id,
+    session_id: session_id!,
     delegable: false,
     input: {
       session_id,
@@ -60,16 +58,15 @@ async function activeRun(read: Read, { run_id, role }: Session): Promise<string 
   return run !== null && isActive(run.state) ? run.id : null
 }
 
-const cancels = ['session.aborting', 'session.failed', 'session.aborted'].map((on) =>
-  down(`${on}-cancels`, on, 'agent.cancel', async ({ subject }, read) => {
-    const session = subject as Session
+const cancels = onEach(['session.aborting', 'session.failed', 'session.aborted'], (on) =>
+  down(`${on}-cancels`, on, 'agent.cancel', async ({ subject: session }, read) => {
     const run_id = await activeRun(read, session)
     return run_id === null ? null : { run_id, why: session.abort_reason ?? session.reason ?? 'the session has ended' }
   }),
 )
 
 const completes = down('completed-completes', 'session.completed', 'run.complete', async ({ subject }, read) => {
-  const run_id = await activeRun(read, subject as Session)
+  const run_id = await activeRun(read, subject)
   return run_id === null ? null : { run_id }
 })
 
@@ -83,13 +80,12 @@ async function runOf(read: Read, session: Session): Promise<Run | null> {
 }
 
 const begins = down('accepted-starts', 'session.accepted', 'run.start', async ({ subject }, read) => {
-  const run = await runOf(read, subject as Session)
+  const run = await runOf(read, subject)
   return run === null || run.started_at !== null ? null : { run_id: run.id }
 })
 
 /** Of a run with a task the deliverable is the end (harness-collaboration). Confidential outputs stay in the session. */
-const ends = down('completed-ends', 'session.completed', 'run.complete', async ({ subject }, read) => {
-  const session = subject as Session
+const ends = down('completed-ends', 'session.completed', 'run.complete', async ({ subject: session }, read) => {
   const run = await runOf(read, session)
   if (run === null || run.task_id !== null) return null
   const { outputs, sealed, id } = session
@@ -97,25 +93,28 @@ const ends = down('completed-ends', 'session.completed', 'run.complete', async (
 })
 
 /** How far the other harness is, for those who follow the run. */
-const progresses: Contract = {
-  ...down('progress-is-progress', 'session.event', 'run.progress', async ({ subject }, read) => {
-    const { session: id, data, sealed } = subject as Event
+const progresses = down(
+  'progress-is-progress',
+  'session.event',
+  'run.progress',
+  async ({ subject }, read) => {
+    const { session: id, data, sealed } = subject
     const session = await read.raw(Session, id)
     const run = session === null ? null : await runOf(read, session)
     // A report that the run would not take must not keep the message from being taken.
     if (run === null || run.started_at === null || run.state !== 'running' || (run.progress?.count ?? 0) >= limits.progressPerRunMax)
       return null
-    const { stage, message, percent } = (sealed === undefined ? data : {}) as { stage?: unknown; message?: unknown; percent?: unknown }
+    const fields = sealed === undefined && isObject(data) ? data : {}
+    const { stage, message, percent } = fields
     const text = [stage, message].filter((one) => typeof one === 'string' && one !== '').join(': ')
     const isPercent = typeof percent === 'number' && percent >= 0 && percent <= 100
     return { run_id: run.id, message: cutTo(text === '' ? 'working' : text, limits.textCharsMax), ...(isPercent ? { percent } : {}) }
-  }),
-  when: ({ detail }) => (detail as { event_type?: string } | null)?.event_type === 'progress',
-}
+  },
+  { when: ({ detail }) => detail?.['event_type'] === 'progress' },
+)
 
-const fails = ['session.rejected', 'session.failed', 'session.aborted'].map((on) =>
-  down(`${on}-fails`, on, 'run.fail', async ({ subject }, read) => {
-    const session = subject as Session
+const fails = onEach(['session.rejected', 'session.failed', 'session.aborted'], (on) =>
+  down(`${on}-fails`, on, 'run.fail', async ({ subject: session }, read) => {
     const run = await runOf(read, session)
     if (run === null) return null
     const { rejection, error } = session

@@ -1,72 +1,96 @@
-// Contracts between sessions that wait for people and their items in the inbox: asking, and ending what need not be asked any more.
+// Contracts between sessions that wait for people and their items in the inbox: asking, ending what need not be asked any more, and the answer.
 import type { Contract, Read } from '#kernel/declare/operation.ts'
+import type { Value } from '#kernel/log/store.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { approversOf } from '#protocols/harness/session/commands.ts'
-import { Task, type Session } from '#protocols/harness/schema.ts'
+import { Session, Task } from '#protocols/harness/schema.ts'
+import { contractsBetween, onEach, textIn, type Terms } from './contract.ts'
 
 const ITEM = 'hxp_'
 /** A session and its item have the same id but for its first part, so that each is found from the other by key. */
 const itemOf = ({ id }: Session): string => ITEM + id
 
-const asks: Contract = {
-  name: 'harness-execution/waiting-asks',
-  on: 'harness/session.waiting',
-  call: 'execution/request.mirror',
-  as: 'system',
-  async input({ subject }, read) {
-    const session = subject as Session
-    const { submission, sealed, declaration } = (await read.raw(Task, session.id))!
-    const { intent, inputs } = submission as { intent?: string; inputs?: object }
-    const approvers = await approversOf(read, declaration!)
-    const { caller_id, capability, risk_level, data_classification, project_id, deadline } = session
-    const message = sealed === null ? (intent ?? '') : `a task whose data is ${data_classification}`
-    return {
-      request_id: itemOf(session),
-      kind: 'approval',
-      action: 'APPROVE',
-      priority: risk_level === 'R5' ? 'critical' : 'high',
-      payload: {
-        item: cutTo(`${caller_id} asks for ${capability} (${risk_level}): ${message}`, limits.promptCharsMax),
-        details: {
-          session_id: session.id,
-          caller_id,
-          capability,
-          risk_level,
-          data_classification,
-          ...(sealed === null ? { intent, inputs } : {}),
-        },
+const to = contractsBetween({ from: 'harness', to: 'execution' })
+
+const asks = to('waiting-asks', 'session.waiting', 'request.mirror', async ({ subject: session }, read) => {
+  const { submission, sealed, declaration } = (await read.raw(Task, session.id))!
+  const fields: Value = { ...submission }
+  const [intent, inputs] = [textIn(fields, 'intent'), fields['inputs']]
+  const approvers = await approversOf(read, declaration!)
+  const { caller_id, capability, risk_level, data_classification, project_id, deadline } = session
+  const message = sealed === null ? (intent ?? '') : `a task whose data is ${data_classification}`
+  return {
+    request_id: itemOf(session),
+    kind: 'approval',
+    action: 'APPROVE',
+    priority: risk_level === 'R5' ? 'critical' : 'high',
+    payload: {
+      item: cutTo(`${caller_id} asks for ${capability} (${risk_level}): ${message}`, limits.promptCharsMax),
+      details: {
+        session_id: session.id,
+        caller_id,
+        capability,
+        risk_level,
+        data_classification,
+        ...(sealed === null ? { intent, inputs } : {}),
       },
-      requester: SYSTEM_ID,
-      agent_id: `hcp:${caller_id}`,
-      asked_by: 'system',
-      project_id,
-      session_id: session.id,
-      approvers,
-      ...(risk_level === 'R5' ? { quorum: { n: 2, of: approvers } } : {}),
-      owner: approvers[0],
-      timeout_seconds: 0,
-      expires_at: deadline,
-      fallback: 'pause',
-      risk: risk_level,
-    }
-  },
-}
+    },
+    requester: SYSTEM_ID,
+    agent_id: `hcp:${caller_id}`,
+    asked_by: 'system',
+    project_id,
+    session_id: session.id,
+    approvers,
+    ...(risk_level === 'R5' ? { quorum: { n: 2, of: approvers } } : {}),
+    owner: approvers[0]!,
+    timeout_seconds: 0,
+    expires_at: deadline,
+    fallback: 'pause',
+    risk: risk_level!,
+  }
+})
 
 /** A question that was decided elsewhere, taken back or timed out waits for nobody any more. */
-const closes = ['session.rejected', 'session.aborted', 'session.started'].map((on): Contract => ({
-  name: `harness-execution/${on}-closes`,
-  on: `harness/${on}`,
-  call: 'execution/request.close',
-  as: 'system',
-  async input({ subject, basis }, read: Read) {
-    const session = subject as Session
+const closes = onEach(['session.rejected', 'session.aborted', 'session.started'], (on) =>
+  to(`${on}-closes`, on, 'request.close', async ({ subject: session, basis }, read) => {
     const item = session.role === 'callee' ? await read.raw(Request, itemOf(session)) : null
     if (item === null || !isOpen(item)) return null
     return { request_id: item.id, status: 'cancelled', reason: session.reason ?? 'decided elsewhere', basis }
-  },
-}))
+  }),
+)
 
 export const harnessToExecution: readonly Contract[] = [asks, ...closes]
+
+// --- The answer ----------------------------------------------------------------------------------------------------------------
+
+async function waitingFor(read: Read, { session_id }: Request): Promise<Session | null> {
+  const session = session_id === undefined ? null : await read.raw(Session, session_id)
+  return session?.state === 'PENDING' && session.waiting_for === 'human' ? session : null
+}
+
+const back = contractsBetween({ from: 'execution', to: 'harness' })
+const ofSession: Terms<Request> = { when: ({ subject }) => subject.session_id !== undefined }
+
+/** Only people decide: what the system ended approves nothing. */
+const decides = onEach(['request.completed', 'request.failed', 'request.declined'], (on) =>
+  back(
+    `${on}-decides`,
+    on,
+    'harness.decide',
+    async ({ subject: request }, read) => {
+      const session = await waitingFor(read, request)
+      if (session === null) return null
+      const { receipt, votes = [] } = request
+      const isYes = receipt?.status === 'completed' && receipt.result === 'approved' && receipt.by !== SYSTEM_ID
+      const by = votes.length > 0 ? votes.filter(({ result }) => result === 'approved').map((vote) => vote.by) : [receipt!.by]
+      const reason = request.status === 'failed' ? 'too few of those who may approve it are there' : receipt?.reason
+      return { session_id: session.id, result: isYes ? 'approved' : 'rejected', by, ...(reason === undefined ? {} : { reason }) }
+    },
+    ofSession,
+  ),
+)
+
+export const executionToHarness: readonly Contract[] = decides

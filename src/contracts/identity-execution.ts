@@ -3,37 +3,25 @@
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { hasPeople } from '#protocols/execution/asking/recipients.ts'
 import { poolOf } from '#protocols/execution/schema.ts'
+import { contractsBetween, textIn, type SubjectOf } from './contract.ts'
 
-type Told = { readonly person?: string; readonly project_id?: string; readonly from?: string; readonly until?: string }
-type Member = {
-  readonly id: string
-  readonly kind: string
-  readonly disabled: boolean
-  readonly projects: { readonly project_id: string }[]
-}
+const to = contractsBetween({ from: 'identity', to: 'execution' })
+type Followed = 'user.updated' | 'project.joined' | 'project.left' | 'substitute.added' | 'substitute.removed'
+type Fact = ContractFact<SubjectOf<'identity', Followed>>
 
-const looksAgain = (
-  on: string,
-  whoseIn: (fact: ContractFact) => string | null,
-  timesIn: (detail: Told) => string[] = () => [],
-): Contract => ({
-  name: `identity-execution/${on}-looks-again`,
-  on: `identity/${on}`,
-  call: 'execution/recipient.note',
-  as: 'system',
-  async input(fact, read) {
+/** `whoseIn`: the person whose items are looked at again; `timesIn`: the times at which that is repeated. */
+const looksAgain = (on: Followed, whoseIn: (fact: Fact) => string | null, timesIn: (fact: Fact) => string[] = () => []): Contract =>
+  to(`${on}-looks-again`, on, 'recipient.note', async (fact, read) => {
     const person = whoseIn(fact)
-    const at = timesIn(fact.detail ?? {})
-    const pools = person === null ? [] : await emptyPools(read, lostIn(fact))
+    const at = timesIn(fact)
+    const pools = person === null ? [] : await emptyPools(read, lostIn(on, fact))
     return person === null ? null : [{ person, ...(at.length > 0 ? { at } : {}) }, ...pools.map((pool) => ({ person: pool }))]
-  },
-})
+  })
 
 /** The projects that have one person less with it. */
-function lostIn({ action, subject, detail }: ContractFact): string[] {
-  if (action === 'identity/project.left') return [(detail as Told).project_id!]
-  const { disabled, projects } = subject as Member
-  return action === 'identity/user.updated' && disabled ? projects.map(({ project_id }) => project_id) : []
+function lostIn(on: Followed, { subject, detail }: Fact): string[] {
+  if (on === 'project.left') return [textIn(detail, 'project_id')!]
+  return on === 'user.updated' && subject.disabled ? subject.projects.map(({ project_id }) => project_id) : []
 }
 /** The pools from which nobody is left to take anything. */
 async function emptyPools(read: Read, projects: readonly string[]): Promise<string[]> {
@@ -43,16 +31,14 @@ async function emptyPools(read: Read, projects: readonly string[]): Promise<stri
 }
 
 /** Agents answer nothing. */
-const themself = ({ subject }: ContractFact): string | null => {
-  const { id, kind } = subject as Member
-  return kind === 'human' ? id : null
-}
-const replacedPerson = ({ detail }: ContractFact): string | null => (detail as Told | null)?.person ?? null
+const themself = ({ subject: { id, kind } }: Fact): string | null => (kind === 'human' ? id : null)
+const replacedPerson = ({ detail }: Fact): string | null => textIn(detail, 'person') ?? null
+const span = ({ detail }: Fact): string[] => [textIn(detail, 'from'), textIn(detail, 'until')].filter((time) => time !== undefined)
 
 export const identityToExecution: readonly Contract[] = [
   looksAgain('user.updated', themself),
   looksAgain('project.joined', themself),
   looksAgain('project.left', themself),
-  looksAgain('substitute.added', replacedPerson, ({ from, until }) => [from, until].filter((time) => time !== undefined)),
+  looksAgain('substitute.added', replacedPerson, span),
   looksAgain('substitute.removed', replacedPerson),
 ]

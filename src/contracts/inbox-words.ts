@@ -3,15 +3,15 @@
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { ArtifactVersion, Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { choicesIn } from '#protocols/execution/mirror/ids.ts'
 import type { MirroredPayload, Request } from '#protocols/execution/schema.ts'
 
-type Asked = Pick<Request, 'kind' | 'action' | 'priority' | 'expires_at' | 'fallback' | 'timeout_seconds'> & {
+type Asked = Pick<
+  Request,
+  'kind' | 'action' | 'priority' | 'expires_at' | 'fallback' | 'timeout_seconds' | 'risk' | 'option_risks' | 'on_expiry' | 'artifact'
+> & {
   readonly assigned_to: string
   readonly payload: MirroredPayload
-  readonly risk?: Request['risk']
-  readonly option_risks?: Request['option_risks']
-  readonly on_expiry?: Request['on_expiry']
-  readonly artifact?: Request['artifact']
 }
 
 /** HXP's DECIDE takes from two to six options; what has more, or only one, is a selection (X25). */
@@ -24,11 +24,14 @@ function labelsOf(options: Checkpoint['options']): string[] {
   return isPlain ? labels : ids
 }
 
-const risks = { low: 'R1', medium: 'R3', high: 'R4' } as const
+const risks: Record<Checkpoint['options'][number]['risk'], NonNullable<Request['risk']>> = { low: 'R1', medium: 'R3', high: 'R4' }
 /** The greatest that anything in it carries (Z2); an agent that names none has said nothing about it. */
-function riskOf({ options, proposed_actions }: Checkpoint): { risk?: Request['risk'] } {
-  const all = [...options, ...proposed_actions].map(({ risk }) => risks[risk])
-  return all.length === 0 ? {} : { risk: all.toSorted().at(-1) }
+function riskOf({ options, proposed_actions }: Checkpoint): Pick<Request, 'risk'> {
+  const risk = [...options, ...proposed_actions]
+    .map((each) => risks[each.risk])
+    .toSorted()
+    .at(-1)
+  return risk === undefined ? {} : { risk }
 }
 
 /** The grounds of the question, and what the agent would go on with: the person sees it, and the receipt covers it. */
@@ -45,7 +48,7 @@ function detailsOf({ context, proposed_actions, state_shown, takeover, supersede
 function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Request['action']; payload: MirroredPayload } {
   const { prompt, options } = checkpoint
   const found = detailsOf(checkpoint)
-  const reason = checkpoint.context.find(({ kind }) => kind === 'text') as { text: string } | undefined
+  const reason = checkpoint.context.find((evidence) => evidence.kind === 'text')
   const context = reason ? { context: reason.text } : {}
   const details = { ...context, ...(Object.keys(found).length > 0 ? { details: found } : {}) }
   if (options.length > 0) {
@@ -60,7 +63,12 @@ function payloadOf(checkpoint: Checkpoint, asksForText: boolean): { action: Requ
   return { action: 'APPROVE', payload: { item: prompt, ...context, details: found } }
 }
 
-const fallbacks = { hold: 'pause', escalate: 'pause', fail: 'fail', default: 'default' } as const
+const fallbacks: Record<Checkpoint['on_expiry'], Request['fallback']> = {
+  hold: 'pause',
+  escalate: 'pause',
+  fail: 'fail',
+  default: 'default',
+}
 
 /** The item of a checkpoint; a question that goes to the next person is asked in the same form. */
 export function askedAs(checkpoint: Checkpoint): Asked {
@@ -83,7 +91,7 @@ export function askedAs(checkpoint: Checkpoint): Asked {
   }
 }
 
-const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], plan: ['approved', 'changes_requested'] } as const
+const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], plan: ['approved', 'changes_requested'] }
 
 /** The item of a version that is ready for review. Its bytes stay where they are. */
 export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, { ownership, spec }: Task): Asked {
@@ -126,15 +134,6 @@ export function reasonOf({ comment, approved_actions = [], denied_actions = [] }
 
 /** The words for an option that the person saw, by its id. */
 export function labelOf({ payload }: Request, id: string, options: Checkpoint['options'] = []): string {
-  const {
-    option_ids,
-    options: labels,
-    validation,
-  } = payload as {
-    option_ids?: string[]
-    options?: string[]
-    validation?: { allowed_values?: string[] }
-  }
-  const shown = labels ?? validation?.allowed_values
-  return shown?.[(option_ids ?? []).indexOf(id)] ?? options.find((option) => option.id === id)?.label ?? id
+  const { ids, labels } = choicesIn(payload)
+  return labels[ids.indexOf(id)]?.toString() ?? options.find((option) => option.id === id)?.label ?? id
 }

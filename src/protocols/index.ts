@@ -1,10 +1,16 @@
 // The protocols that this installation speaks: one folder and one line each.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import type { events as collaborationEvents } from './collaboration/events.ts'
 import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
+import type { events as delegationEvents } from './delegation/events.ts'
 import { delegation, type DelegationOperation } from './delegation/index.ts'
+import type { events as executionEvents } from './execution/events.ts'
 import { execution, type ExecutionOperation } from './execution/index.ts'
+import type { events as hardwareEvents } from './hardware/events.ts'
 import { hardware, type HardwareOperation } from './hardware/index.ts'
+import type { events as harnessEvents } from './harness/events.ts'
 import { harness, type HarnessOperation } from './harness/index.ts'
+import type { events as identityEvents } from './identity/events.ts'
 import { identity, type IdentityOperation } from './identity/index.ts'
 
 export const protocols: readonly Protocol[] = [identity, collaboration, delegation, execution, hardware, harness]
@@ -17,4 +23,14 @@ export type Operations = {
   readonly execution: ExecutionOperation
   readonly hardware: HardwareOperation
   readonly harness: HarnessOperation
+}
+
+/** The events of each, for contracts that follow them. */
+export type EventTables = {
+  readonly identity: typeof identityEvents
+  readonly collaboration: typeof collaborationEvents
+  readonly delegation: typeof delegationEvents
+  readonly execution: typeof executionEvents
+  readonly hardware: typeof hardwareEvents
+  readonly harness: typeof harnessEvents
 }

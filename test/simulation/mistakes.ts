@@ -110,8 +110,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-run-waits-after-a-person-delivered',
     'contracts/collaboration-delegation.ts',
-    "const onDelivered = ['artifact.committed', 'artifact.edited'].map(",
-    "const onDelivered = ['artifact.committed'].map(",
+    "const onDelivered = onEach(['artifact.committed', 'artifact.edited'], ",
+    "const onDelivered = onEach(['artifact.committed'], ",
   ),
   one(
     'a-transferred-task-begins-before-it-is-assigned',

@@ -363,5 +363,5 @@ export type ContractFact<V = unknown> = {
   /** The actor who made it, by what right, and how they had proven their identity. */
   readonly actor: string
   readonly basis: Basis
-  readonly via: Actor['via'] | null
+  readonly via: NonNullable<Actor['via']> | null
 }

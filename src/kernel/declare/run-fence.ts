@@ -9,6 +9,12 @@ export const ByRun = {
   attempt: t.Optional(t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt at the run; a stale one is refused' })),
 }
 
+/** The run that an act was recorded for. */
+export function runIn(detail: Value | null): { readonly run_id?: string; readonly attempt?: number } {
+  const { run_id, attempt } = detail ?? {}
+  return { ...(typeof run_id === 'string' ? { run_id } : {}), ...(typeof attempt === 'number' ? { attempt } : {}) }
+}
+
 export function byRun({ run_id, attempt }: { readonly run_id?: string; readonly attempt?: number }): { detail?: Value } {
   if (run_id === undefined && attempt === undefined) return {}
   return { detail: { ...(run_id === undefined ? {} : { run_id }), ...(attempt === undefined ? {} : { attempt }) } }

@@ -8,10 +8,12 @@ const [ITEM, CHECKPOINT] = ['hxp_', 'ckpt_'] as const
 export const mirroredItemId = (checkpoint_id: string): string => ITEM + checkpoint_id.slice(CHECKPOINT.length)
 export const checkpointOf = (request_id: string): string => CHECKPOINT + request_id.slice(ITEM.length)
 
-type Choices = { readonly options?: readonly string[]; readonly option_ids?: readonly string[] } & {
-  readonly validation?: { readonly allowed_values?: readonly (string | number)[] }
+/** The options of a question: as people read them, and the ids of those that have some, in the same order. */
+export function choicesIn(payload: Request['payload']): { readonly labels: readonly (string | number)[]; readonly ids: readonly string[] } {
+  const ids = 'option_ids' in payload ? payload.option_ids : undefined
+  const labels = 'options' in payload ? payload.options : 'validation' in payload ? payload.validation?.allowed_values : undefined
+  return { labels: labels ?? [], ids: ids ?? [] }
 }
-const labelsIn = ({ options, validation }: Choices): readonly unknown[] => options ?? validation?.allowed_values ?? []
 
 const forms = [shownText, (text: string): string => harmless(shownText(text))]
 
@@ -28,14 +30,13 @@ function looksLike(texts: readonly unknown[], result: unknown): number {
 /** The option that a person means, by its label or its id, as they are or as they were shown. */
 export function namedOption({ payload }: Pick<Request, 'payload'>, result: unknown): unknown {
   if (Array.isArray(result)) return result.map((one) => namedOption({ payload }, one))
-  const { option_ids = [], ...choices } = payload as Choices
-  const labels = labelsIn(choices)
+  const { labels, ids } = choicesIn(payload)
   if (typeof result !== 'string' || labels.includes(result)) return result
-  return labels[option_ids.indexOf(result)] ?? labels[looksLike(labels, result)] ?? labels[looksLike(option_ids, result)] ?? result
+  return labels[ids.indexOf(result)] ?? labels[looksLike(labels, result)] ?? labels[looksLike(ids, result)] ?? result
 }
 
 /** The id of an option, for the agent that asked, by its label. */
 export function optionId({ payload }: Pick<Request, 'payload'>, label: unknown): string {
-  const { option_ids, ...choices } = payload as Choices
-  return option_ids?.[labelsIn(choices).indexOf(label)] ?? String(label)
+  const { labels, ids } = choicesIn(payload)
+  return ids[labels.findIndex((each) => each === label)] ?? String(label)
 }
