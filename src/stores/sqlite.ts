@@ -306,7 +306,7 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
       writeRows(group)
       // As late as can be: what is committed to a deleted file is lost.
       const message = amiss()
-      if (message !== null) throw Object.assign(new Error(message), { failure: 'full', message } as const)
+      if (message !== null) throw Object.assign(new Error(message), { failure: 'full', explanation: message } as const)
       commit.run()
     } catch (error) {
       // After SQLITE_FULL there is no transaction any more.

@@ -260,7 +260,7 @@ test('a connection for bytes that ends in use fails what is on it, and nothing e
 
 test('columns arrive as they were given: quotes, nulls, empty ones, numbers beyond 32 bits', { skip: isPostgresOff }, async (t) => {
   const store = await open(t, await databaseFor(t))
-  const text = 'SELECT to_json($1::text[])::text AS words, to_json($2::bigint[])::text AS counted'
+  const text = 'SELECT to_json($1::text[])::text AS message, to_json($2::bigint[])::text AS counted'
   for (const [message, counted] of [
     [
       ['', '"a\\b"', '{x,y}', null, 'é 𝄞\n'],

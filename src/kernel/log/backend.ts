@@ -124,4 +124,4 @@ export type Backend = {
  * does not take one of the rows. `unknown`: the way to it was lost while it committed, and it could not be asked since. `fatal`: what is on
  * the disk is unknown for good, so the process ends.
  */
-export type WriteFailure = { readonly failure: 'full' | 'refused' | 'unknown' | 'fatal'; readonly message?: string }
+export type WriteFailure = { readonly failure: 'full' | 'refused' | 'unknown' | 'fatal'; readonly explanation?: string }

@@ -36,13 +36,14 @@ export type SequencerOptions = {
 const failureOf = (error: unknown): WriteFailure['failure'] | undefined => (error as Partial<WriteFailure>).failure
 
 function unavailable(error: unknown): Refusal {
-  const { failure, message } = error as Partial<WriteFailure>
+  const { failure, explanation } = error as Partial<WriteFailure>
   if (failure === 'unknown')
     return new StoreUnavailable(
-      message ?? 'the way to the database was lost while it wrote, and whether it did is not known yet: repeat the call with the same key',
+      explanation ??
+        'the way to the database was lost while it wrote, and whether it did is not known yet: repeat the call with the same key',
       { retry_after: 5, outcome: 'unknown' },
     )
-  return new StoreUnavailable(`${message ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
+  return new StoreUnavailable(`${explanation ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
     retry_after: 5,
   })
 }
@@ -366,8 +367,8 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
   }
   backend.watch?.(() => void fresh().catch(() => undefined))
   // Of those that wait nothing was sent: they need not wait until it is known what became of the group before them.
-  backend.heldUp?.((message) => {
-    for (const job of queue.splice(0)) job.no(unavailable({ message }))
+  backend.heldUp?.((explanation) => {
+    for (const job of queue.splice(0)) job.no(unavailable({ explanation }))
   })
 
   return {

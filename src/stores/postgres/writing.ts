@@ -66,7 +66,7 @@ export type Writing = {
 }
 
 const writeFailure = (failure: WriteFailure['failure'], message: string): Error & WriteFailure =>
-  Object.assign(new Error(message), { failure, message })
+  Object.assign(new Error(message), { failure, explanation: message })
 
 export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
   const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS, time = realTime } = options
