@@ -134,7 +134,7 @@ export function Claim({ item }: { readonly item: Item }) {
       <blockquote>
         <Said>{item.reason.text}</Said>
       </blockquote>
-      <p className="note">Its own message. Nobody has checked them.</p>
+      <p className="note">The agent wrote this. Nobody has checked it.</p>
     </section>
   )
 }
