@@ -8,6 +8,8 @@ import { Conflict } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { send, type Answer } from '../support/over-sockets/http-client.ts'
 import { assertError, httpWorld, JSON_HEADERS } from '../support/over-sockets/http-world.ts'
+import { createGate } from '../support/in-process/toy.ts'
+import { SOON_MS } from '../support/over-sockets/soon.ts'
 
 test('an operation is a POST that takes and gives JSON', async (t) => {
   const { call } = await httpWorld(t)
@@ -269,50 +271,49 @@ test('the description names every operation with its schemas, and no operation t
 })
 
 test('a stop finishes the call under way, closes idle and silent connections at once, and takes no new ones', async (t) => {
-  const gate = Promise.withResolvers<void>()
-  const { call, stop, port } = await httpWorld(t, { gate: gate.promise })
+  const gate = createGate()
+  const { call, stop, port } = await httpWorld(t, { gate, bounds: { stopMs: 2 * SOON_MS } })
   const silent = connect(port, '127.0.0.1')
   await once(silent, 'connect')
   const kept = new Agent({ keepAlive: true })
   t.after(() => kept.destroy())
   const waiting = call('note.wait', { id: 'one' }, { agent: kept })
-  await new Promise((done) => setTimeout(done, 50))
+  await gate.reached()
   let stopped = false
   const stopping = stop().then(() => (stopped = true))
   await new Promise((done) => setTimeout(done, 50))
   assertError(await call('note.write', { id: 'two' }), 503, 'UNAVAILABLE')
   assert.equal(stopped, false)
   const began = Date.now()
-  gate.resolve()
+  gate.open()
   assert.equal((await waiting).status, 200)
   await stopping
-  assert.ok(Date.now() - began < 1_000, 'nothing idle holds it')
+  assert.ok(Date.now() - began < SOON_MS, 'nothing idle holds it')
   silent.destroy()
 })
 
 test('a stop does not wait for ever for a call that does not end', async (t) => {
-  const { call, stop } = await httpWorld(t, { gate: new Promise(() => undefined), bounds: { stopMs: 200 } })
+  const gate = createGate()
+  const { call, stop } = await httpWorld(t, { gate, bounds: { stopMs: 200 } })
   const waiting = call('note.wait', { id: 'one' }).catch((error: unknown) => error)
-  await new Promise((done) => setTimeout(done, 50))
-  const began = Date.now()
+  await gate.reached()
   await stop()
-  assert.ok(Date.now() - began < 1_500)
   assert.ok((await waiting) instanceof Error)
 })
 
 test('a request that comes on an open connection during a stop is told to come back', async (t) => {
-  const gate = Promise.withResolvers<void>()
-  const { stop, port } = await httpWorld(t, { gate: gate.promise })
+  const gate = createGate()
+  const { stop, port } = await httpWorld(t, { gate })
   const socket = connect(port, '127.0.0.1')
   let text = ''
   socket.on('data', (chunk) => (text += String(chunk)))
   const head = 'host: localhost\r\nauthorization: Bearer key-alice\r\ncontent-type: application/json\r\n'
   socket.write(`POST /v1/toy/note.wait HTTP/1.1\r\n${head}content-length: 12\r\n\r\n{"id":"one"}`)
-  await new Promise((done) => setTimeout(done, 50))
+  await gate.reached()
   const stopping = stop()
   socket.write(`POST /v1/toy/note.write HTTP/1.1\r\n${head}content-length: 12\r\n\r\n{"id":"two"}`)
   await new Promise((done) => setTimeout(done, 50))
-  gate.resolve()
+  gate.open()
   await stopping
   await new Promise((done) => (socket.closed ? done(null) : socket.once('close', done)))
   assert.match(text, /HTTP\/1\.1 200 [^]*HTTP\/1\.1 503 [^]*"code":"UNAVAILABLE"/)

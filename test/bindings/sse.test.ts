@@ -6,6 +6,7 @@ import { memoryStore } from '#stores/memory.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { liveWorld, pause, until, type LiveWorld } from '../support/over-sockets/live.ts'
 import { storeMakers } from '../support/in-process/world.ts'
+import { SOON_MS } from '../support/over-sockets/soon.ts'
 
 const scenes = collaboration.scenes as Record<string, any>
 const spec = (goal: string): object => ({ spec: { goal, acceptance_criteria: ['it is done'] } })
@@ -317,7 +318,7 @@ for (const { name, lose, code } of losses) {
     await lose(world, id, task.id)
     await stream.ended()
     const ms = performance.now() - began
-    assert.ok(ms < 1_000, `it took ${ms} ms`)
+    assert.ok(ms < SOON_MS, `it took ${ms} ms`)
     const last = stream.frames.at(-1)!
     assert.deepEqual([last.event, last.data.code], ['error', code])
     const count = stream.items.length
@@ -447,9 +448,7 @@ test('a stop ends streams with a cursor that a later start goes on from', async 
   await createTask(world)
   const stream = await world.events(key, '')
   await until(() => stream.items.length > 0, 'events')
-  const began = performance.now()
   await Promise.all([world.stop(), stream.ended()])
-  assert.ok(performance.now() - began < 1_500)
   const last = stream.frames.at(-1)!
   assert.equal(last.event, 'stopping')
   assert.equal(last.id, stream.frames.at(-2)!.id)

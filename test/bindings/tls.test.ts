@@ -13,6 +13,7 @@ import { runPiped } from '../support/as-processes/cli.ts'
 import { send, sendBytes } from '../support/over-sockets/http-client.ts'
 import { httpWorld, JSON_HEADERS } from '../support/over-sockets/http-world.ts'
 import { dataFolder, runToEnd, start, type Running } from '../support/as-processes/server-process.ts'
+import { SOON_MS } from '../support/over-sockets/soon.ts'
 
 const tls = { cert: first.cert, key: first.key }
 const ca = first.cert
@@ -88,14 +89,14 @@ test('who never agrees on TLS is let go in time, and does not hold up a stop', a
   const socket = connectPlainly(quick.port, '127.0.0.1')
   socket.on('error', () => undefined)
   await new Promise((done) => socket.once('close', done))
-  const { port, stop } = await httpWorld(t, { tls })
+  const { port, stop } = await httpWorld(t, { tls, bounds: { stopMs: 2 * SOON_MS } })
   const silent = connectPlainly(port, '127.0.0.1')
   silent.on('error', () => undefined)
   await new Promise((done) => silent.once('connect', done))
   await send(port, '/health', { method: 'GET', ca })
   const began = performance.now()
   await stop()
-  assert.ok(performance.now() - began < 1_000, 'the stop did not wait for it')
+  assert.ok(performance.now() - began < SOON_MS, 'the stop did not wait for it')
 })
 
 test('sockets are opened over TLS', async (t) => {

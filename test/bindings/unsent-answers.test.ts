@@ -4,7 +4,6 @@ import { EventEmitter } from 'node:events'
 import type { Writable } from 'node:stream'
 import { test } from 'node:test'
 import { createUnsent } from '#bindings/shared/unsent-answers.ts'
-import { createQuota } from '#kernel/call/quota.ts'
 
 /** A connection that has handed over everything and takes nothing. */
 const connection = (): Writable & { isCut: boolean } =>
@@ -41,13 +40,4 @@ test('a connection over its bound whose answers wait behind a call is cut', asyn
   unsent.hold(line, 'agent_a', 5_000)
   for (let i = 0; i < 100 && !line.isCut; i++) await new Promise((done) => setTimeout(done, 20))
   assert.equal(line.isCut, true)
-})
-
-test('whoever owes for what was read while they waited does not read on', () => {
-  const quota = createQuota({ asksPerMinute: 10, readsPerMinute: 100, now: () => 0 })
-  quota.read('agent_a')
-  quota.stillPays('agent_a')
-  quota.charge('agent_a', 150)
-  assert.throws(() => quota.stillPays('agent_a'), { code: 'QUOTA_EXCEEDED' })
-  quota.stillPays('agent_b')
 })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Refusal } from '#kernel/declare/errors.ts'
+import { createQuota } from '#kernel/call/quota.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { prefixOf } from '#kernel/declare/schema.ts'
@@ -106,4 +107,13 @@ test('what was read while a question waited for its turn is paid before it is an
     (await outcomes).map((one) => (one.status === 'fulfilled' ? 'read' : (one.reason as Refusal).code)),
     ['read', 'read', 'read', 'QUOTA_EXCEEDED', 'read'],
   )
+})
+
+test('whoever owes for what was read while they waited does not read on', () => {
+  const quota = createQuota({ asksPerMinute: 10, readsPerMinute: 100, now: () => 0 })
+  quota.read('agent_a')
+  quota.stillPays('agent_a')
+  quota.charge('agent_a', 150)
+  assert.throws(() => quota.stillPays('agent_a'), { code: 'QUOTA_EXCEEDED' })
+  quota.stillPays('agent_b')
 })

@@ -14,7 +14,7 @@ type Queue = {
   readonly waiting: Waiting[]
 }
 
-export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
+export function createTurns(unsent: Pick<Unsent, 'admit'>, monotonic = (): number => performance.now()): Turns {
   const queues = new Map<string, Queue>()
   let spent = 0
   /** When the first of this turn began. */
@@ -25,7 +25,7 @@ export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
     queue.underWay < limits.readsUnderWayMax &&
     queue.spent < limits.readUnitsPerTurn &&
     spent < limits.readUnitsPerTurnOfAll &&
-    (spent === 0 || performance.now() - begunAt < limits.readMsPerTurn)
+    (spent === 0 || monotonic() - begunAt < limits.readMsPerTurn)
 
   function spend(queue: Queue, units: number): void {
     queue.spent += units
@@ -33,7 +33,7 @@ export function createTurns(unsent: Pick<Unsent, 'admit'>): Turns {
   }
 
   function begin(queue: Queue): void {
-    if (spent === 0) begunAt = performance.now()
+    if (spent === 0) begunAt = monotonic()
     queue.underWay++
     spend(queue, queue.usual)
   }

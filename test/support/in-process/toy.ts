@@ -133,19 +133,40 @@ const post = command({
   example,
 })
 
+export type Gate = {
+  pass(): Promise<void>
+  open(): void
+  /** Resolves when so many calls wait for it. */
+  reached(calls?: number): Promise<void>
+}
+export function createGate(): Gate {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const watched: { readonly calls: number; readonly done: () => void }[] = []
+  let waiting = 0
+  return {
+    pass() {
+      waiting++
+      for (const { calls, done } of watched) if (waiting >= calls) done()
+      return promise
+    },
+    open: resolve,
+    reached: (calls = 1) => new Promise((done) => (waiting >= calls ? done() : watched.push({ calls, done }))),
+  }
+}
+
 /** Decides only when it is let: a call that is under way for as long as a test wants. */
-function waitCommand(gate: Promise<void>) {
+function waitCommand(gate: Promise<void> | Gate) {
   return command({
     ...write,
     name: 'note.wait',
     async load(read, { id }) {
-      await gate
+      await ('pass' in gate ? gate.pass() : gate)
       return { note: await read.maybe(Note, id) }
     },
   })
 }
 
-export const toyProtocol = (gate: Promise<void> = Promise.resolve()): Protocol => ({
+export const toyProtocol = (gate: Promise<void> | Gate = Promise.resolve()): Protocol => ({
   name: 'toy',
   title: 'A toy',
   version: '1',
@@ -155,7 +176,7 @@ export const toyProtocol = (gate: Promise<void> = Promise.resolve()): Protocol =
   scenes: { empty: [] },
 })
 
-type ToyOptions = { readonly gate?: Promise<void>; readonly now?: () => number; readonly asksPerMinute?: number | null }
+type ToyOptions = { readonly gate?: Promise<void> | Gate; readonly now?: () => number; readonly asksPerMinute?: number | null }
 
 export function toyKernel(store: Store, { gate, now = Date.now, asksPerMinute = null }: ToyOptions = {}): Kernel {
   return createKernel({

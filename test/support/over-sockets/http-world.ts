@@ -7,12 +7,12 @@ import type { Actor } from '#kernel/declare/access.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { memoryStore, type MemoryOptions } from '#stores/memory.ts'
 import { send, type Answer, type Sent } from './http-client.ts'
-import { toyKernel, toyKeys } from '../in-process/toy.ts'
+import { toyKernel, toyKeys, type Gate } from '../in-process/toy.ts'
 
 export const JSON_HEADERS = { authorization: 'Bearer key-alice', 'content-type': 'application/json' }
 
 type HttpWorldOptions = Partial<HttpOptions> & {
-  readonly gate?: Promise<void>
+  readonly gate?: Promise<void> | Gate
   readonly store?: MemoryOptions
   readonly asksPerMinute?: number
 }
