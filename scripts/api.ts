@@ -1,10 +1,11 @@
 // `npm run docs:api`: writes the description of the API (docs/api) from the operations. A test compares it with what is committed.
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { streamPaths } from '#apps/server/stream-paths.ts'
 import { version } from '#apps/version.ts'
 import { openapiOf } from '#bindings/openapi.ts'
 import { protocols } from '#protocols/index.ts'
+import { eventsText, withEvents } from './events.ts'
 
 type Schema = {
   $ref?: string
@@ -44,6 +45,8 @@ export function generated(): Record<string, string> {
   return {
     'docs/api/openapi.json': `${JSON.stringify(openapi, null, 2)}\n`,
     'docs/api/operations.md': operationsText(openapi as unknown as Description),
+    'docs/api/events.md': eventsText(),
+    'ARCHITECTURE.md': withEvents(readFileSync(join(import.meta.dirname, '../ARCHITECTURE.md'), 'utf8')),
   }
 }
 
