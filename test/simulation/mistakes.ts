@@ -62,8 +62,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-resume-takes-no-place',
     'protocols/delegation/runs/mailbox.ts',
-    'return reserved({ ...withPlace(mailbox, room, now), messages',
-    'return reserved({ ...withoutPlace(mailbox), messages',
+    'return reserveAnswerTime({ ...withPlace(mailbox, room, now), messages',
+    'return reserveAnswerTime({ ...withoutPlace(mailbox), messages',
   ),
   one('amendments-are-forgotten', 'protocols/delegation/runs/runs.ts', '(amendments.length > 0 ?', '(amendments.length < 0 ?'),
   one(
@@ -492,8 +492,8 @@ export const mistakes: readonly Mistake[] = [
       },
       {
         file: 'protocols/delegation/operations/invoke.ts',
-        find: "bound('approval', approvalKey(approval), 1,",
-        replace: "bound('approval', approvalKey(approval), 100,",
+        find: "boundOf('approval', approvalKey(approval), 1,",
+        replace: "boundOf('approval', approvalKey(approval), 100,",
       },
     ],
   },
@@ -545,8 +545,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'told-of-what-is-decided',
     'protocols/execution/operations/notice.ts',
-    "if (request === null || !isOpen(request)) return dropped('the item is decided')",
-    "if (request === null) return dropped('the item is decided')",
+    "if (request === null || !isOpen(request)) return dropNotice('the item is decided')",
+    "if (request === null) return dropNotice('the item is decided')",
   ),
   one(
     'told-at-night',

@@ -7,7 +7,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { commandQueue, DEAD, isUuid, type Envelope } from '#protocols/harness/envelope.ts'
-import { readMessage, type DeadReason } from '#protocols/harness/wire.ts'
+import { decodeMessage, type DeadReason } from '#protocols/harness/message-decoder.ts'
 import type { Arrived, Handler, Link, Verdict } from './link.ts'
 
 type Log = { warn(fields: object, message: string): void; error(fields: object, message: string): void }
@@ -82,7 +82,7 @@ export function inbound({ id, kernel, clock, link, log: given }: InboundOptions)
 
   async function handle(arrived: Arrived): Promise<Verdict> {
     const channel = arrived.queue === commandQueue(id) ? 'commands' : 'events'
-    const result = readMessage(channel, arrived.body, arrived.properties)
+    const result = decodeMessage(channel, arrived.body, arrived.properties)
     if ('dead' in result) {
       const { reason, detail, message_id, type } = result.dead
       if (type === 'task_submit' && message_id !== null && arrived.user_id !== null)

@@ -86,7 +86,7 @@ const upload_forgotten: Step[] = [
   },
   { advanceMs: 25 * HOUR_MS },
 ]
-const reviewed = (verdict: string): Step[] => [
+const reviewSteps = (verdict: string): Step[] => [
   ...review_ready,
   {
     as: 'alice',
@@ -94,8 +94,8 @@ const reviewed = (verdict: string): Step[] => [
     input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, verdict }),
   },
 ]
-const completed = reviewed('approved')
-const rejected = reviewed('rejected')
+const completed = reviewSteps('approved')
+const rejected = reviewSteps('rejected')
 const written: Step[] = [
   ...completed,
   {

@@ -43,16 +43,16 @@ const submission = (message_id: string, temperature: number): Step => ({
 /** Its session is the newest of those that are executed here: each scene submits one of its own, so that scenes can follow each other in one world. */
 const found: Step = { as: 'system', call: 'harness/harness.sessions', input: { role: 'callee' } }
 const known: Step = { as: 'system', call: 'harness/harness.session', input: ({ items }) => ({ session_id: items[0].session_id }) }
-const begun = (message_id: string, temperature = 700): Step[] => [...declared, submission(message_id, temperature), found, known]
-const executing = begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0001')
-const awaiting = begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0002', 850)
+const beginSteps = (message_id: string, temperature = 700): Step[] => [...declared, submission(message_id, temperature), found, known]
+const executing = beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0001')
+const awaiting = beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0002', 850)
 const paused: Step[] = [
-  ...begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0004'),
+  ...beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0004'),
   { as: 'devin', call: 'harness/harness.pause', input: ({ session }) => ({ session_id: session.session_id }) },
 ]
-const late: Step[] = [...begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0005'), { advanceMs: DAY_MS }]
+const late: Step[] = [...beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0005'), { advanceMs: DAY_MS }]
 const delivered: Step[] = [
-  ...begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0007'),
+  ...beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0007'),
   {
     as: 'devin',
     call: 'harness/harness.complete',
@@ -64,7 +64,7 @@ const delivered: Step[] = [
   },
 ]
 const long_ended: Step[] = [
-  ...begun('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0006'),
+  ...beginSteps('0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0006'),
   { as: 'devin', call: 'harness/harness.complete', input: ({ session }) => ({ session_id: session.session_id, outputs: {} }) },
   { advanceMs: 10 * DAY_MS },
 ]

@@ -33,14 +33,14 @@ export const harnessMistakes: readonly Mistake[] = [
   one(
     'gaps-are-ignored',
     ANSWERS,
-    'let isSkipping = skips || isFull(script.cursor)',
-    'let isSkipping = skips || isFull(script.cursor) || script.cursor.held.length > 0',
+    'let isSkipping = skips || isFull(work.cursor)',
+    'let isSkipping = skips || isFull(work.cursor) || work.cursor.held.length > 0',
   ),
   one(
     'an-event-outside-of-the-batch',
-    'protocols/harness/session/speech.ts',
-    'script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))',
-    "if (outgoing.envelope.payload['event_type'] !== 'progress') script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))",
+    'protocols/harness/session/session-work.ts',
+    'work.puts.push(deliveryOf(work.session.id, number, outgoing, work.context.now))',
+    "if (outgoing.envelope.payload['event_type'] !== 'progress') work.puts.push(deliveryOf(work.session.id, number, outgoing, work.context.now))",
   ),
   one(
     'repeated-under-another-id',

@@ -2,7 +2,7 @@
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import { END, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Envelope } from '#protocols/harness/envelope.ts'
-import { AMQP, type Outgoing } from '#protocols/harness/session/speech.ts'
+import { AMQP, type Outgoing } from '#protocols/harness/session/session-work.ts'
 import type { World } from '../in-process/world.ts'
 
 let count = 0

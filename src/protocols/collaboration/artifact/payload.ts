@@ -33,11 +33,11 @@ const wrong = (message: string, field: string): never => {
 
 /** The payload as it is stored: checksum and size as computed, or, for bytes that were never seen, as claimed and marked so. */
 export function payloadOf(input: PayloadInput, upload: Upload | null): Payload {
-  if (isDataUri(input.uri)) return inlined(input)
-  return isCasUri(input.uri) ? uploaded(input, upload) : referred(input)
+  if (isDataUri(input.uri)) return inlinePayload(input)
+  return isCasUri(input.uri) ? uploadedPayload(input, upload) : referencePayload(input)
 }
 
-function inlined({ kind, uri, ...claimed }: PayloadInput): Payload {
+function inlinePayload({ kind, uri, ...claimed }: PayloadInput): Payload {
   const bytes = bytesIn(uri, 'INVALID_SPEC', 'payload.uri')
   if (bytes.length > limits.inlineBytesMax)
     wrong(`inline bytes are at most ${limits.inlineBytesMax}; send more with artifact.upload`, 'uri')
@@ -46,7 +46,7 @@ function inlined({ kind, uri, ...claimed }: PayloadInput): Payload {
   return { kind, uri, checksum, size: bytes.length, verified: true }
 }
 
-function uploaded({ kind, uri, ...claimed }: PayloadInput, upload: Upload | null): Payload {
+function uploadedPayload({ kind, uri, ...claimed }: PayloadInput, upload: Upload | null): Payload {
   if (!upload) return wrong('these bytes were not uploaded for this task: send them with artifact.upload first', 'uri')
   const { checksum, size, name, media_type } = upload
   refuseFalseClaims(claimed, checksum, size)
@@ -58,7 +58,7 @@ function refuseFalseClaims(claimed: Pick<PayloadInput, 'checksum' | 'size'>, che
   if (claimed.size !== undefined && claimed.size !== size) wrong(`size does not match the bytes: there are ${size}`, 'size')
 }
 
-function referred({ kind, uri, checksum, size }: PayloadInput): Payload {
+function referencePayload({ kind, uri, checksum, size }: PayloadInput): Payload {
   if (kind !== 'ref') wrong(`a payload of kind ${kind} carries its bytes in a data: URI or names uploaded ones by a cas: URI`, 'uri')
   if (!/^[a-z][a-z0-9+.-]*:\S+$/i.test(uri)) wrong('uri is not a URI', 'uri')
   if (checksum === undefined || size === undefined) wrong('a ref needs checksum and size', checksum === undefined ? 'checksum' : 'size')

@@ -70,12 +70,12 @@ const commit = command({
   requires: [isNewVersion, isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
   besides: ['attempt'],
-  load: (read, input) => committing(read, input),
+  load: (read, input) => loadCommit(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const by = actor.kind === 'system' ? (task.executor ?? actor.id) : actor.id
     const { made, head, listed } = nextVersion({ task, ...known }, input, by, newId, now)
     const kept = commitUpload(known.upload)
-    const next = input.final === false ? listed : delivering(listed, made, 'artifact.commit', now)
+    const next = input.final === false ? listed : withDelivery(listed, made, 'artifact.commit', now)
     const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept] as const
     return {
       facts: [fact('artifact.committed', images, byRun(input))],
@@ -90,7 +90,7 @@ const commit = command({
 })
 
 /** The task with a version that its people are to review. */
-function delivering(task: Task, { artifact_id, version }: ArtifactVersion, event: string, now: string): Task {
+function withDelivery(task: Task, { artifact_id, version }: ArtifactVersion, event: string, now: string): Task {
   return { ...moveTask(task, event, { via: 'handoff', reason: event, now }), delivered: { artifact_id, version } }
 }
 
@@ -112,7 +112,7 @@ type Committing = {
   readonly upload: Upload | null
 }
 
-async function committing(read: Read, { task_id, artifact_id, version, parent_version = null, payload }: CommitInput): Promise<Committing> {
+async function loadCommit(read: Read, { task_id, artifact_id, version, parent_version = null, payload }: CommitInput): Promise<Committing> {
   const task = await read(Task, task_id)
   const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
   if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
@@ -197,7 +197,7 @@ const edit = command({
   ],
   audit: 'artifact.edited',
   async load(read, input) {
-    const state = await committing(read, input)
+    const state = await loadCommit(read, input)
     const { pending_checkpoint } = state.task
     const pending = pending_checkpoint === null ? null : await read(Checkpoint, pending_checkpoint)
     return { ...state, pending, brought: input.final === true ? await broughtBy(read, pending) : [] }
@@ -214,7 +214,7 @@ const edit = command({
         output: { artifact, task: listed },
       }
     }
-    const task: Task = { ...delivering(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
+    const task: Task = { ...withDelivery(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
     const done = endedBy(pending!, made, actor.id, now)
     const own = [
       fact('artifact.edited', [...version, image(Task, task), ...kept]),

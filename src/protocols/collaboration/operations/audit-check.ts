@@ -13,7 +13,7 @@ import { againstStored, createFolding, createPage } from '../record/replay.ts'
 import { Id, Task } from '../schema.ts'
 
 const FoundDifference = nullable(t.Object({ project_id: t.String(), seq: t.Integer(), what: t.String() }))
-const shown = (difference: Difference | null): Static<typeof FoundDifference> =>
+const differenceView = (difference: Difference | null): Static<typeof FoundDifference> =>
   difference && { project_id: difference.scope, seq: difference.seq, what: difference.what }
 
 const REPLAYED_MAX = 20_000
@@ -71,7 +71,7 @@ const replay = query({
       replayed: folding.taken(),
       documents: [...images].map(([key, { version }]) => ({ ...subjectIn(key), version })),
       matches: difference === null,
-      difference: shown(difference),
+      difference: differenceView(difference),
     }
   },
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
@@ -137,7 +137,7 @@ const verify = query({
       to_seq: seq,
       head,
       valid: difference === null,
-      difference: shown(difference),
+      difference: differenceView(difference),
       ...findingsFor(actor, read),
       next_cursor,
     }

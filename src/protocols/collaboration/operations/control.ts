@@ -25,7 +25,7 @@ const atWorkBelow = ({ children }: Family): Task[] =>
  * The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. Those who work on a part of it
  * stop as well, in the same batch: a tree is bounded.
  */
-function interrupted(family: Family, action: Stop, message: string, takeover: boolean, { actor, now, newId }: Context) {
+function interruptTree(family: Family, action: Stop, message: string, takeover: boolean, { actor, now, newId }: Context) {
   const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
@@ -58,7 +58,7 @@ const interrupt = command({
   audit: 'task.interrupted',
   load: familyToStop,
   decide: (family, { reason = 'Interrupted by the principal.' }, context) =>
-    interrupted(family, 'task.interrupted', reason, false, context),
+    interruptTree(family, 'task.interrupted', reason, false, context),
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'Wait, wrong branch.' }) },
 })
 
@@ -72,7 +72,7 @@ const takeover = command({
   requires: [allows('task.interrupt', 'task.takeover')],
   audit: 'task.taken_over',
   load: familyToStop,
-  decide: (family, { reason = 'Taken over by the principal.' }, context) => interrupted(family, 'task.taken_over', reason, true, context),
+  decide: (family, { reason = 'Taken over by the principal.' }, context) => interruptTree(family, 'task.taken_over', reason, true, context),
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 

@@ -155,7 +155,7 @@ const GrantView = t.Object({
 /** null: no person or agent is registered so, as a pseudonym is not. */
 const personName = async (read: Read, id: string): Promise<string | null> => (await read.ports.names.named(read, id))?.name ?? null
 
-async function viewed(read: Read, grant: Grant, now: string): Promise<Static<typeof GrantView>> {
+async function grantView(read: Read, grant: Grant, now: string): Promise<Static<typeof GrantView>> {
   const task = await read.raw(Task, grant.task_id)
   const is_live = task !== null && !isTerminal(task.state) && isInForce(grant, await sessionOf(read, task), now)
   return { ...grant, granted_by_name: await personName(read, grant.granted_by), task_goal: task?.spec.goal ?? '', is_live }
@@ -202,7 +202,7 @@ const list = query({
   },
   async view({ listed }, input, { now }, read) {
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Grant, id)))
-    const items = await Promise.all(found.filter((grant) => grant !== null).map((grant) => viewed(read, grant, now)))
+    const items = await Promise.all(found.filter((grant) => grant !== null).map((grant) => grantView(read, grant, now)))
     return pageOf('grant.list', input, listed, items)
   },
   example: { given: 'granted', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },

@@ -20,12 +20,12 @@ function holderOf({ executor, ownership: { principal } }: Task, state: TaskState
 /** The task in a state: the table says who holds it then. */
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
   const holder = holderOf(task, state)
-  const ownership = handed(task.ownership, holder, hand)
+  const ownership = handTo(task.ownership, holder, hand)
   // An agent that gets a late task may do nothing with it: its time counts again, so that the person is asked again. An assignee who was
   // named before the task was assigned gets it now.
   const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
   const isHandedOut = holderIn[state] === 'executor' && isGiven
-  return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...clocked(task, state, hand.now) }
+  return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...activeTime(task, state, hand.now) }
 }
 
 /** The task with another executor, who takes it at once if an executor holds it now, or it was not given to anybody yet. */
@@ -42,7 +42,7 @@ export function workedOnBy(task: Task, executor: string): Task {
 }
 
 /** Every change of assignee appends to the chain (HACP 0.1.0, Ownership). */
-function handed(ownership: Task['ownership'], to: string, { via, reason, now }: Hand): Task['ownership'] {
+function handTo(ownership: Task['ownership'], to: string, { via, reason, now }: Hand): Task['ownership'] {
   if (to === ownership.assignee) return ownership
   // The way back to the person is always open: a task that could not be handed back could not even be ended.
   if (to !== ownership.principal && ownership.chain.length >= limits.transfersPerTaskMax) {
@@ -52,7 +52,7 @@ function handed(ownership: Task['ownership'], to: string, { via, reason, now }: 
 }
 
 /** max_duration counts the time in in_progress only. A clock that steps back adds nothing. */
-function clocked(task: Task, state: TaskState, now: string): Pick<Task, 'active_ms' | 'active_since'> {
+function activeTime(task: Task, state: TaskState, now: string): Pick<Task, 'active_ms' | 'active_since'> {
   const wasActive = task.active_since !== null
   if (state === 'in_progress') return { active_ms: task.active_ms, active_since: task.active_since ?? now }
   if (!wasActive) return { active_ms: task.active_ms, active_since: null }

@@ -50,7 +50,7 @@ const agentOfProject = role<Delegating>(
 )
 
 /** The state that a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
-async function delegating(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
+async function loadDelegation(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
   const { to_agent, task_id, capability = null, continues = null } = input
   const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null
   const project_id = parent?.run.project_id ?? input.project_id ?? 'project_default'
@@ -118,7 +118,7 @@ const delegate = command({
     ),
   ],
   audit: 'run.delegated',
-  load: (read, input, context) => delegating(read, input, context),
+  load: (read, input, context) => loadDelegation(read, input, context),
   decide({ parent, work, card, room, project_id, correlation_id, amendments, ended_parts, owners }, input, { actor, now, newId }) {
     const begun = parent === null ? null : begunBy(parent.run, { actor, now })
     const above = begun?.run ?? null

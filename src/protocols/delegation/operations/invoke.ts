@@ -47,7 +47,7 @@ function mismatch(schema: object, value: unknown, field: string): string | null 
   }
 }
 
-const failed = (
+const failureResult = (
   code: InvokeCode,
   message: string,
   of: Pick<InvokeResult, 'invocation_id' | 'ref'> | null = null,
@@ -107,7 +107,7 @@ function invocationOf(
   }
 }
 
-const bound = (name: string, part: string, max: number, message: string): Bound => ({
+const boundOf = (name: string, part: string, max: number, message: string): Bound => ({
   doc: Invocation,
   index: name,
   prefix: [part],
@@ -117,15 +117,15 @@ const bound = (name: string, part: string, max: number, message: string): Bound 
 
 /** Invocations under way are bounded for an agent and for all, and recorded ones for a run. */
 const boundsOf = (run: Run, approval?: Approval): Bound[] => [
-  bound('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
-  bound(
+  boundOf('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
+  boundOf(
     'agent',
     run.agent_id,
     limits.invocationsPerAgentMax,
     `an agent invokes at most ${limits.invocationsPerAgentMax} capabilities at once`,
   ),
-  bound('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked at once`),
-  ...(approval ? [bound('approval', approvalKey(approval), 1, 'an approved action is carried out once')] : []),
+  boundOf('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked at once`),
+  ...(approval ? [boundOf('approval', approvalKey(approval), 1, 'an approved action is carried out once')] : []),
 ]
 
 const invoke = command({
@@ -158,7 +158,7 @@ const invoke = command({
   decide({ run, capability, permission }, { ref, input = {}, timeout }, { actor, now, newId }) {
     const timeout_ms = timeoutIn(timeout)
     if (!capability || !permission)
-      return { facts: [], output: failed('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
+      return { facts: [], output: failureResult('NOT_FOUND', `there is no capability ${ref.capability_id} ${ref.version}`) }
     const id = newId('inv')
     const begun = invocationOf(
       id,
@@ -179,7 +179,7 @@ const invoke = command({
       return {
         facts: [fact('capability.denied', [image(Invocation, denied)], { detail: { ...detail, scope } })],
         atMost: boundsOf(run).slice(0, 1),
-        output: failed(
+        output: failureResult(
           'PERMISSION_DENIED',
           `${ref.capability_id} ${isDenied ? 'is stopped by a deny of the task, or of one above it,' : 'needs a grant of the task'} for ${scope}`,
           of,
@@ -189,9 +189,10 @@ const invoke = command({
     // An input that could not be checked is not run.
     const unusable =
       schemaProblem(capability.input_schema, 'input') ?? (capability.output_schema && schemaProblem(capability.output_schema, 'output'))
-    if (unusable !== null) return { facts: [], output: failed('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
+    if (unusable !== null)
+      return { facts: [], output: failureResult('EXECUTION_FAILED', unusable, { invocation_id: null, ref: begun.ref }) }
     const wrong = mismatch(capability.input_schema, input, 'input')
-    if (wrong !== null) return { facts: [], output: failed('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }
+    if (wrong !== null) return { facts: [], output: failureResult('INVALID_INPUT', wrong, { invocation_id: null, ref: begun.ref }) }
     const first = permission.scopes.find(({ isNeeded }) => isNeeded)
     const basis = first?.grant ? { basis: { kind: 'grant', id: first.grant.id } as const } : {}
     return {
@@ -210,7 +211,7 @@ const invoke = command({
           timeout_ms,
         } satisfies InvokeRequest,
       },
-      output: failed('EXECUTION_FAILED', UNKNOWN, of),
+      output: failureResult('EXECUTION_FAILED', UNKNOWN, of),
     }
   },
   example: {
@@ -221,7 +222,7 @@ const invoke = command({
 })
 
 /** The outcome, as the capability's own schema and our bounds allow it. */
-function judged(outcome: InvokeOutcome | null, { output_schema }: Capability): InvokeOutcome {
+function checkOutcome(outcome: InvokeOutcome | null, { output_schema }: Capability): InvokeOutcome {
   if (outcome === null) return { duration_ms: 0, error: { code: 'EXECUTION_FAILED', reason: 'unknown', message: UNKNOWN } }
   const { duration_ms } = outcome
   if (outcome.error) return outcome
@@ -251,14 +252,17 @@ const conclude = command({
     return { begun, capability: (await read.raw(Capability, capabilityKey(begun.ref)))! }
   },
   decide({ begun, capability }, { outcome: reported = null }, { now }) {
-    const { output = null, error, duration_ms } = judged(reported, capability)
+    const { output = null, error, duration_ms } = checkOutcome(reported, capability)
     const of = { invocation_id: begun.id, ref: begun.ref }
     const ended = { ...begun, ended_at: now, duration_ms: reported === null ? null : duration_ms }
     if (error) {
       const { code, reason, message } = error
       const next: Invocation = { ...ended, state: 'failed', error: code, reason }
       const detail = { ...begun.ref, code, reason }
-      return { facts: [fact('capability.failed', [image(Invocation, next)], { detail })], output: failed(code, message, of, duration_ms) }
+      return {
+        facts: [fact('capability.failed', [image(Invocation, next)], { detail })],
+        output: failureResult(code, message, of, duration_ms),
+      }
     }
     const text = canonical(output)
     const next: Invocation = { ...ended, state: 'succeeded', output_hash: hashOf(output), output_bytes: Buffer.byteLength(text) }

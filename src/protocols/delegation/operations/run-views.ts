@@ -18,7 +18,7 @@ async function seenRun(read: Read, run_id: string): Promise<Run> {
   return run
 }
 
-const shown = async (read: Read, run: Run): Promise<SeenRun> => ({ ...run, queued: isQueued(run, await mailboxOf(read, run)) })
+const runView = async (read: Read, run: Run): Promise<SeenRun> => ({ ...run, queued: isQueued(run, await mailboxOf(read, run)) })
 /** A run that is blocked or has ended is not queued, whatever still waits for it. */
 const mailboxOf = async (read: Read, { id, state }: Run): Promise<Mailbox | null> => (state === 'running' ? read.raw(Mailbox, id) : null)
 
@@ -30,7 +30,7 @@ const get = query({
   output: t.Object({ run: SeenRun, request: Request.schema }),
   callers: [anyone],
   async load(read, { run_id }) {
-    return { run: await shown(read, await seenRun(read, run_id)), request: await read(Request, run_id) }
+    return { run: await runView(read, await seenRun(read, run_id)), request: await read(Request, run_id) }
   },
   view: ({ run, request }) => ({ run, request }),
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },
@@ -95,7 +95,7 @@ const list = query({
       const page = await read.list(Run, index, prefixes, { after: place, limit })
       for (const { id, at } of page) {
         const run = await read.maybe(Run, id)
-        if (run && fits(run)) items.push(await shown(read, run))
+        if (run && fits(run)) items.push(await runView(read, run))
         place = at
         if (items.length === limit || read.isFull()) return { items, place, more }
       }

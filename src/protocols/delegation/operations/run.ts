@@ -103,7 +103,7 @@ const progress = command({
 })
 
 /** An agent ends a run that goes on; what is delivered ends it as well where it waits. */
-const completing = ({ kind }: Actor): string => (kind === 'system' ? 'run.complete/delivered' : 'run.complete')
+const completionEvent = ({ kind }: Actor): string => (kind === 'system' ? 'run.complete/delivered' : 'run.complete')
 
 const complete = command({
   name: 'run.complete',
@@ -116,7 +116,7 @@ const complete = command({
     rule<OfRun>(
       'INVALID_TRANSITION',
       "the run's state allows run.complete",
-      ({ run }, _, { actor }) => allowsEvent(run.state, completing(actor)),
+      ({ run }, _, { actor }) => allowsEvent(run.state, completionEvent(actor)),
       "the run's state does not allow run.complete",
     ),
     isPresentAttempt,
@@ -139,7 +139,7 @@ const complete = command({
     const line = [{ ...own!, run: begun.run }, ...rest]
     // An agent that waits while a person delivers has to be told to stop.
     const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
-    const { runs, facts, puts } = ended(line, work, { event: completing(actor), reason: null, result, word, now })
+    const { runs, facts, puts } = ended(line, work, { event: completionEvent(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, result: { findings: 0 } }) },

@@ -106,7 +106,7 @@ const Outcome = t.Object({
 })
 
 /** The log of one message with one more attempt. */
-function noted(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
+function noteAttempt(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
   const { number, state, status, duration_ms, error } = outcome
   const id = postingId(run.id, number)
   const kind = found?.kind ?? mailbox?.messages.find((one) => one.number === number)?.kind ?? 'cancel'
@@ -136,7 +136,7 @@ const record = command({
     const isSettled = outcome.state !== 'waiting' && mailbox?.attempt === outcome.attempt
     const held = isSettled && outcome.state === 'accepted' ? acceptRun(mailbox) : mailbox
     const settles = isSettled ? [ackMailbox(held!, outcome.number, !isActive(run.state))] : []
-    return { facts: [], puts: [...noted(found, run, mailbox, outcome, now), ...settles], output: { recorded: true } }
+    return { facts: [], puts: [...noteAttempt(found, run, mailbox, outcome, now), ...settles], output: { recorded: true } }
   },
   example: {
     given: 'posted',
@@ -162,7 +162,7 @@ const itsOwner = role<Listing>(agentOwner.name, ofAgent(agentOwner.is))
 
 const ListInput = t.Object({ run_id: t.Optional(Id), agent_id: t.Optional(Id), ...pageInput })
 
-async function listed(read: Read, input: Static<typeof ListInput>, prefix: string, actor: Actor) {
+async function listPostings(read: Read, input: Static<typeof ListInput>, prefix: string, actor: Actor) {
   const index = input.run_id === undefined ? 'agent' : 'run'
   const found = await read.list(Posting, index, [[prefix]], { ...pageIn('delivery.list', input), reverse: true })
   const items = await Promise.all(found.map(({ id }) => read.raw(Posting, id)))
@@ -182,10 +182,10 @@ const list = query({
       throw new Refusal('INVALID_REQUEST', 'give run_id or agent_id, not both', { field: 'run_id' })
     if (run_id === undefined) {
       const agent = await seenAgent(read, agent_id, actor)
-      return { agent, isOfRun: false, ...(await listed(read, input, agent.id, actor)) }
+      return { agent, isOfRun: false, ...(await listPostings(read, input, agent.id, actor)) }
     }
     if (!(await read.maybe(Run, run_id))) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
-    return { agent: null, isOfRun: true, ...(await listed(read, input, run_id, actor)) }
+    return { agent: null, isOfRun: true, ...(await listPostings(read, input, run_id, actor)) }
   },
   view: ({ found, items }, input) => pageOf('delivery.list', input, found, items),
   example: { given: 'posted', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },

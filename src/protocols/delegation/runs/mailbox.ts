@@ -48,7 +48,7 @@ export function openMailbox(run: Run, reach: Mailbox['reach'], room: Room, now: 
 export function postMessage(mailbox: Mailbox | null, kind: Message['kind'], body: Body, now: string): Change[] {
   if (mailbox === null) return []
   const number = mailbox.last + 1
-  const messages = bounded([...mailbox.messages, { number, kind, at: now, body }])
+  const messages = dropOldest([...mailbox.messages, { number, kind, at: now, body }])
   const next: Mailbox = { ...mailbox, last: number, messages, due: now }
   return [put(Mailbox, mailbox.id, next), ...(next.waits === undefined ? rung(next, number, now) : [])]
 }
@@ -59,7 +59,7 @@ const rungLate = (before: Mailbox, now: string): Change[] =>
 
 /** It has its place: what was kept back is handed over, as an answer is. */
 export function admitRun(mailbox: Mailbox, room: Room, now: string): Change[] {
-  const next = reserved({ ...withPlace(mailbox, room, now), due: now }, now)
+  const next = reserveAnswerTime({ ...withPlace(mailbox, room, now), due: now }, now)
   return [put(Mailbox, next.id, next), ...rungLate(mailbox, now)]
 }
 
@@ -69,7 +69,7 @@ export function stopRun(mailbox: Mailbox | null, body: Body, now: string): Chang
 }
 
 /** Every entry of the steering log can be read there, so the oldest need not wait here as well. Word of a part that has ended stands nowhere else. */
-function bounded(messages: Message[]): Message[] {
+function dropOldest(messages: Message[]): Message[] {
   const steers = messages.filter(({ kind, body }) => kind === 'steer' && (body as { intent?: string }).intent !== 'child_ended')
   const dropped = steers.slice(0, Math.max(0, steers.length - limits.messagesPerRunMax))
   return dropped.length === 0 ? messages : messages.filter((message) => !dropped.includes(message))
@@ -96,10 +96,10 @@ export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[]
 /** The answer is for any process that comes for it, but for a moment only for the process that asked: its handler waits for it. */
 export function holdForAsker(mailbox: Mailbox | null, room: Room, now: string): Mailbox | null {
   if (mailbox === null) return null
-  return reserved({ ...withPlace(mailbox, room, now), messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }, now)
+  return reserveAnswerTime({ ...withPlace(mailbox, room, now), messages: mailbox.messages.filter(({ kind }) => kind !== 'block') }, now)
 }
 
-function reserved(mailbox: Mailbox, now: string): Mailbox {
+function reserveAnswerTime(mailbox: Mailbox, now: string): Mailbox {
   const moment = timestampOf(Date.parse(now) + limits.answerMs)
   const isShort = mailbox.until === null || mailbox.until < moment
   return { ...mailbox, until: mailbox.worker !== null && isShort ? moment : mailbox.until }

@@ -55,7 +55,7 @@ export function newRun(given: NewRun, work: Work | null, card: Card | null, room
     context: contextOf(given),
     ...(given.sealed === undefined ? {} : { sealed: given.sealed }),
   }
-  const place = placed(work, run, given.parent)
+  const place = workWith(work, run, given.parent)
   const images = [image(Run, run), image(Request, request), ...(place === null ? [] : [image(Work, place)])] as const
   const max = isBounded ? (card?.concurrency ?? null) : null
   const message = `${agent_id} works on as many runs as it takes at a time`
@@ -111,7 +111,7 @@ function runFrom(given: NewRun): Run {
 }
 
 /** A task's work is with one run at a time; without a task, only the root is of note, and the runs below it work side by side. */
-function placed(work: Work | null, run: Run, parent: Run | null): Work | null {
+function workWith(work: Work | null, run: Run, parent: Run | null): Work | null {
   const isRoot = parent?.correlation_id !== run.correlation_id
   if (run.task_id === null && !isRoot) return null
   const { correlation_id, project_id, root_task_id, task_id, id } = run
@@ -200,13 +200,13 @@ export function endRun(run: Run, { event, reason, error = null, result = null, n
 export function endings(line: readonly Kept[], work: Work | null, ending: Ending): { runs: Run[]; facts: Made[]; puts: Change[] } {
   const runs = line.map(({ run }) => endRun(run, ending))
   const ids = runs.map(({ id }) => id)
-  const gone = (id: string | null): boolean => id !== null && ids.includes(id)
-  const isPlaced = work !== null && (gone(work.root_run) || gone(work.current_run))
+  const isGone = (id: string | null): boolean => id !== null && ids.includes(id)
+  const isPlaced = work !== null && (isGone(work.root_run) || isGone(work.current_run))
   const place: Work | null = isPlaced
     ? {
         ...work,
-        root_run: gone(work.root_run) ? null : work.root_run,
-        current_run: gone(work.current_run) ? null : work.current_run,
+        root_run: isGone(work.root_run) ? null : work.root_run,
+        current_run: isGone(work.current_run) ? null : work.current_run,
       }
     : null
   const action = runs[0]!.state === 'completed' ? 'run.completed' : 'run.failed'

@@ -75,7 +75,7 @@ function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
     if (approvals + left >= n) return null
     // A vote to decline is a no. One rejection among the votes makes it a rejection.
     if (approvals + declines.length === votes.length) return declinedBy(declines)
-    const reason = joined(votes.filter(({ result }) => result !== 'approved'))
+    const reason = joinReasons(votes.filter(({ result }) => result !== 'approved'))
     return { ...ended, status: 'completed', result: 'rejected', ...(reason === '' ? {} : { reason }) }
   }
   const won = [...counts].find(isWon)
@@ -98,7 +98,7 @@ const declinedBy = (declines: readonly Vote[]): Ending => ({
   basis,
   status: 'failed',
   result: null,
-  reason: joined(declines),
+  reason: joinReasons(declines),
   declined: true,
 })
 
@@ -142,7 +142,7 @@ function votesLeft(votes: readonly Vote[], reach: Reach): number {
 }
 
 /** All reasons against it, as far as there is room. */
-function joined(votes: readonly Vote[]): string {
+function joinReasons(votes: readonly Vote[]): string {
   const text = votes.flatMap(({ reason }) => (reason === undefined ? [] : [reason])).join('\n')
   if (text.length <= limits.reasonCharsMax) return text
   return `${cutTo(text, limits.reasonCharsMax - 1)}…`

@@ -161,7 +161,7 @@ for (const [other, plain] of seenAs) {
 }
 const isLookAlike = (letter: string): boolean => seenAs.has(letter)
 
-const mapped = (text: string, to: ReadonlyMap<string, string>): string =>
+const mapLetters = (text: string, to: ReadonlyMap<string, string>): string =>
   isPlain(text) ? text : Array.from(text, (letter) => to.get(letter) ?? letter).join('')
 /** In plain forms and decomposed, so that case and look are those of the letter. A letter whose look NFKD would take away stays: U+03F2. */
 const lettersOf = (text: string): string =>
@@ -176,12 +176,12 @@ const lettersOf = (text: string): string =>
 export function fold(text: string): string {
   // There and back: only so do ẞ, ß and SS, or the two small sigmas, become one.
   const small = lettersOf(text).toLowerCase().toUpperCase().toLowerCase().normalize('NFD')
-  return mapped(small, foldedAs).replaceAll('0', 'o').replaceAll('1', 'l').normalize('NFKC')
+  return mapLetters(small, foldedAs).replaceAll('0', 'o').replaceAll('1', 'l').normalize('NFKC')
 }
 
 /** How a label looks in a plain typeface: capital I and small l are one stroke, but a small i is not. */
 const looks = (text: string): string =>
-  mapped(lettersOf(text), seenAs).replaceAll(/[I1|]/g, 'l').replaceAll('0', 'O').replaceAll('rn', 'm').replaceAll('vv', 'w')
+  mapLetters(lettersOf(text), seenAs).replaceAll(/[I1|]/g, 'l').replaceAll('0', 'O').replaceAll('rn', 'm').replaceAll('vv', 'w')
 
 export const isAlike = (one: string, other: string): boolean => fold(one) === fold(other) || looks(one) === looks(other)
 

@@ -98,7 +98,7 @@ export function rerouteToPeople(request: Request, reach: Reach, now: string, tur
 }
 
 /** A request that one person has: somebody else has it from now on, where that person cannot answer. A pool has it back. */
-async function handed(read: Read, asked: Request, now: string): Promise<Request> {
+async function handOn(read: Read, asked: Request, now: string): Promise<Request> {
   const canAnswer = async (who: string): Promise<boolean> => (await isPersonOf(read, who, asked.project_id)) || isChief(read, who)
   const isGone = asked.assigned_to !== null && !(await canAnswer(asked.assigned_to))
   const request = isGone && asked.role === 'pool' ? backInPool(asked) : asked
@@ -135,12 +135,12 @@ export async function lookedAt(
   if (task !== null) return same(request, rerouteToPeople(request, await reachOfTask(read, task, now), now), null)
   if (request.quorum === undefined && request.approvers !== undefined)
     return same(request, rerouteToPeople(request, await reachOf(read, request.approvers, request.project_id, now), now), null)
-  if (request.quorum === undefined) return same(request, await handed(read, request, now), null)
+  if (request.quorum === undefined) return same(request, await handOn(read, request, now), null)
   const reach = await reachOf(read, request.quorum.of, request.project_id, now)
   return same(request, rerouteToPeople(request, reach, now), reach)
 }
 function same(request: Request, next: Request, reach: Reach | null): { next: Request; reach: Reach | null } {
-  const told = ({ status, people, assigned_to, gone = [], no_decider = false }: Request): string =>
+  const routingOf = ({ status, people, assigned_to, gone = [], no_decider = false }: Request): string =>
     JSON.stringify([status, people.toSorted(), assigned_to, gone.toSorted(), no_decider])
-  return { next: told(request) === told(next) ? request : next, reach }
+  return { next: routingOf(request) === routingOf(next) ? request : next, reach }
 }

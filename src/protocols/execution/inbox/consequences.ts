@@ -70,11 +70,11 @@ function judgedOf(request: Request, task: KnownTask | null): Judged {
   const { kind, payload, session_id } = request
   if (session_id !== undefined) return session
   if (kind !== 'request') return isPlan(request) ? plan : elsewhere[kindOf(request) as Exclude<Request['kind'], 'request'>]
-  const told = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
+  const sentenceOf = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
   // A grant would answer the next one by itself; an answer is for this one alone.
   const once = task !== null && (payload as { scope?: string }).scope !== undefined ? ' this once' : ''
   const { approve, reject } = actionOf(request).effects
-  return { approve: told(approve + once), reject: reject === undefined ? ONLY_ANSWERED : told(reject) }
+  return { approve: sentenceOf(approve + once), reject: reject === undefined ? ONLY_ANSWERED : sentenceOf(reject) }
 }
 
 function declineOf(request: Request, { actor, task }: Reading): string {
@@ -92,7 +92,7 @@ function declineOf(request: Request, { actor, task }: Reading): string {
 
 const numerals = ['none', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
 const inWords = (count: number): string => numerals[count] ?? String(count)
-const listed = (names: readonly string[]): string =>
+const listNames = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)!}`
 
 /** One answer is one vote, which decides only where it is the last that is needed. */
@@ -101,7 +101,7 @@ function votedOf(request: Request, once: Judged, voters: readonly string[]): Ans
   const { isVerdict, votesFor } = actionOf(request)
   const { n, of } = request.quorum!
   const left = of.length - votes.length - 1
-  const enough = `${inWords(n)} of ${listed(voters)}`
+  const enough = `${inWords(n)} of ${listNames(voters)}`
   if (isVerdict !== true) {
     const approve = `counts as one vote. The agent gets an ${votesFor} when ${enough} have chosen it`
     const decline = `counts as a vote for no ${votesFor}${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`

@@ -169,7 +169,7 @@ const [CASES_SEEN, CASES_SHOWN] = [20, 5] as const
 export function knowingBy(read: Read): Knowing {
   const counts = new Map<string, Promise<number>>()
   const cases = new Map<string, Promise<readonly Request[]>>()
-  async function answered(prefix: readonly string[]): Promise<readonly Request[]> {
+  async function answeredUnder(prefix: readonly string[]): Promise<readonly Request[]> {
     const listed = await read.list(Request, 'cases', [prefix], { limit: CASES_SEEN, reverse: true })
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
     return found.filter((one) => one !== null)
@@ -186,7 +186,7 @@ export function knowingBy(read: Read): Knowing {
     async precedents(request) {
       const prefix = [request.project_id, request.requester, caseOf(request)]
       const name = prefix.join('\0')
-      const found = cases.get(name) ?? answered(prefix)
+      const found = cases.get(name) ?? answeredUnder(prefix)
       cases.set(name, found)
       return (await found).filter(({ id }) => id !== request.id).slice(0, CASES_SHOWN)
     },

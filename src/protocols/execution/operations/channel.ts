@@ -48,7 +48,7 @@ function shownAs(channel: Either): Shown {
   const { owner: _, ...shown } = channel
   return { ...shown, kind: channel.kind ?? 'webhook' }
 }
-const changed = (action: ChannelEvent, channel: Either): Made =>
+const channelFact = (action: ChannelEvent, channel: Either): Made =>
   fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
 
 type OfChannel = { readonly channel: Either }
@@ -170,7 +170,7 @@ const add = command({
     const max = limits.hooksPerSubjectMax
     const bound = { prefix: [actor.id], max, message: `${isPerson ? 'a person' : 'an agent'} has at most ${max} channels` }
     return {
-      facts: [changed('channel.added', channel)],
+      facts: [channelFact('channel.added', channel)],
       puts: [put(Hook, hook.id, hook), ...(kind === 'email' ? confirmation(channel, context) : [])],
       atMost: [
         isPerson ? { doc: Channel, index: 'person', ...bound } : { doc: AgentChannel, index: 'agent', ...bound },
@@ -229,7 +229,7 @@ const confirm = command({
     // The link was followed before: nothing changes, and the record need not say so again.
     if (channel.confirmed === true) return { facts: [], output: { channel: shownAs(channel) } }
     const next: Channel = { ...channel, confirmed: true }
-    return { facts: [changed('channel.confirmed', next)], output: { channel: shownAs(next) } }
+    return { facts: [channelFact('channel.confirmed', next)], output: { channel: shownAs(next) } }
   },
   example: { given: 'empty', as: 'system', input: { token: 'chn_1.x' }, refused: 'NOT_FOUND' },
 })
@@ -246,7 +246,7 @@ const stop = command({
   load: (read, { token }) => linkedChannel(read, token, 'stop'),
   decide({ channel }, _, { now }) {
     const next: Channel = { ...channel, removed_at: now }
-    return { facts: [changed('channel.removed', next)], puts: [put(Hook, channel.id, null)], output: { channel: shownAs(next) } }
+    return { facts: [channelFact('channel.removed', next)], puts: [put(Hook, channel.id, null)], output: { channel: shownAs(next) } }
   },
   example: { given: 'empty', as: 'system', input: { token: 'chn_1.x' }, refused: 'NOT_FOUND' },
 })
@@ -307,7 +307,7 @@ const remove = command({
   decide({ channel }, _, { now }) {
     const next: Either = { ...channel, removed_at: now }
     const puts: Change[] = [put(Hook, channel.id, null)]
-    return { facts: [changed('channel.removed', next)], puts, output: { channel: shownAs(next) } }
+    return { facts: [channelFact('channel.removed', next)], puts, output: { channel: shownAs(next) } }
   },
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
 })
@@ -339,7 +339,7 @@ const rotate = command({
     const next: Hook = { ...hook, secret: hookSecretOf(secret()), before: hook.secret, before_until }
     const back: Either = { ...channel, disabled: false }
     return {
-      facts: [changed('channel.secret_rotated', back)],
+      facts: [channelFact('channel.secret_rotated', back)],
       puts: [put(Hook, hook.id, next)],
       output: { channel: shownAs(back), secret: next.secret },
     }
@@ -369,7 +369,7 @@ const test = command({
     const next: Either = { ...channel, disabled: false }
     const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'test', request_id: null } as const
     const [notice, puts] = planNotice(said, now)
-    return { facts: [changed('channel.tested', next)], puts, output: { notice } }
+    return { facts: [channelFact('channel.tested', next)], puts, output: { notice } }
   },
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
 })
@@ -394,7 +394,7 @@ const signIn = command({
   decide({ channel }, { request_id = null }, { now, newId }) {
     const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'sign_in', request_id } as const
     const [notice, puts] = planNotice(said, now)
-    return { facts: [changed('channel.sign_in_asked', channel)], puts, output: { notice } }
+    return { facts: [channelFact('channel.sign_in_asked', channel)], puts, output: { notice } }
   },
   example: { given: 'told', as: 'system', input: ({ channel }) => ({ channel_id: channel.id }), refused: 'PRECONDITION_FAILED' },
 })

@@ -28,7 +28,7 @@ type Paged = { readonly cursor?: string | undefined; readonly limit?: number | u
 export const endedStatuses = ['completed', 'failed', 'cancelled', 'declined'] as const
 export const open = ['pending', 'assigned'] as const
 const isEnded = (status: Status): boolean => (endedStatuses as readonly string[]).includes(status)
-const anything = (): boolean => true
+const matchAll = (): boolean => true
 /** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
 const LOOKS_MAX = 1_000
 /** How many are read at a time where not all are meant. */
@@ -71,7 +71,7 @@ function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const inboxes = allOf(of)
   const isMeant = isMeantBy(asked)
   const isAll = status === undefined && priority === undefined && action === undefined && !of.isPartly
-  const wants = isAll ? anything : (request: Request): boolean => isMeant(request) && of.holds(request)
+  const wants = isAll ? matchAll : (request: Request): boolean => isMeant(request) && of.holds(request)
   const found: Stretch[] = []
   const tiers = priority === undefined ? allTiers : tiersOf[priority]
   const index = status === 'assigned' ? 'claimed' : 'open'
@@ -94,7 +94,7 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
     let after = i === Number(first) && row ? row : undefined
     for (let isLast = false; !isLast;) {
       const left = size - found.length
-      const limit = wants === anything ? left : Math.max(left, CHOICE)
+      const limit = wants === matchAll ? left : Math.max(left, CHOICE)
       const listed = await read.list(Request, index, prefixes, { after, limit, reverse })
       isLast = listed.length < limit
       const requests = await Promise.all(listed.map(({ id }) => read.maybe(Request, id)))
@@ -126,7 +126,7 @@ async function seenUnder(
   read: Read,
   index: 'open' | 'closed' | 'asker' | 'settled',
   prefixes: readonly Prefix[],
-  wants: (request: Request) => boolean = anything,
+  wants: (request: Request) => boolean = matchAll,
 ): Promise<number> {
   const ids = new Set<string>()
   for (const prefix of prefixes)
@@ -160,14 +160,14 @@ async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Pr
  * Whether they read a task may have changed since, so what is bound to one is looked at, unless they own the project and read all of it.
  */
 async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]): Promise<number> {
-  const counted = (kind: 'free' | 'bound', place: string, outcome: Outcome) =>
+  const countOf = (kind: 'free' | 'bound', place: string, outcome: Outcome) =>
     read.count(Request, 'settled', [actor.id, kind, place, outcome])
   const free = await placesUnder(read, actor, 'free')
-  let sum = await sumOf(free.flatMap((place) => outcomes.map((outcome) => counted('free', place, outcome))))
+  let sum = await sumOf(free.flatMap((place) => outcomes.map((outcome) => countOf('free', place, outcome))))
   const looked: Prefix[] = []
   for (const place of await placesUnder(read, actor, 'bound'))
     for (const outcome of outcomes) {
-      const found = await counted('bound', place, outcome)
+      const found = await countOf('bound', place, outcome)
       if (found > 0 && isIn(actor, place) && !ownsProject(actor, place)) looked.push([actor.id, 'bound', place, outcome])
       else sum += found
     }
@@ -202,7 +202,7 @@ export function counterOf(read: Read, actor: Actor) {
     return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
   }
 
-  async function closed(asked: Asked): Promise<number> {
+  async function countClosed(asked: Asked): Promise<number> {
     const { status, priority, action } = asked
     if (!mayHaveEnded(status)) return 0
     if (isAlone && priority === undefined && action === undefined && status !== 'expired')
@@ -214,7 +214,7 @@ export function counterOf(read: Read, actor: Actor) {
     /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
     async of(asked: Asked): Promise<{ total: number; unresolved: number }> {
       const unresolved = mayBeOpen(asked.status) ? await open(asked) : 0
-      return { total: unresolved + (await closed(asked)), unresolved }
+      return { total: unresolved + (await countClosed(asked)), unresolved }
     },
     /** How many have ended so: what nobody answered in time apart from what failed otherwise. */
     ended: (outcome: Outcome): Promise<number> =>
@@ -263,7 +263,7 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
   const isWhole = agent_id === undefined || (agent_id === whose && whose !== actor.id)
   const isAll = status === undefined && project_id === undefined && isWhole
   const wants = isAll
-    ? anything
+    ? matchAll
     : (request: Request): boolean =>
         (status === undefined || isOfStatus(request, status)) &&
         (project_id === undefined || request.label === project_id || request.project_id === project_id) &&

@@ -13,11 +13,11 @@ import type { ProvidePayload } from '../actions/provide.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
 
-const asked = ({ request }: OfRequest): ProvidePayload | null => {
+const filePayload = ({ request }: OfRequest): ProvidePayload | null => {
   const payload = request.payload as Partial<ProvidePayload>
   return payload.input_type === 'file' ? (payload as ProvidePayload) : null
 }
-const boundOf = (state: OfRequest): number => asked(state)?.validation?.max_bytes ?? limits.blobBytesMax
+const boundOf = (state: OfRequest): number => filePayload(state)?.validation?.max_bytes ?? limits.blobBytesMax
 
 /** `image/*` takes every image; what follows the type, such as a charset, does not count. */
 function isTaken(wanted: readonly string[] | undefined, media_type: string | undefined): boolean {
@@ -56,7 +56,7 @@ const add = command({
     rule<Adding>(
       'PRECONDITION_FAILED',
       'the request asks for a file',
-      (state) => asked(state) !== null,
+      (state) => filePayload(state) !== null,
       'the request does not ask for a file',
     ),
     rule<Adding, AddInput>(
@@ -68,7 +68,7 @@ const add = command({
     rule<Adding, AddInput>(
       'INVALID_RESULT',
       'media_type is one of those that the request asks for',
-      (state, { media_type }) => isTaken(asked(state)!.validation?.media_types, media_type),
+      (state, { media_type }) => isTaken(filePayload(state)!.validation?.media_types, media_type),
       'the request asks for files of other types (see validation.media_types)',
     ),
     rule<Adding, AddInput>(

@@ -46,7 +46,7 @@ const list = query({
     const knowing = knowingBy(read)
     const items: (Item | Row)[] = []
     let bytes = 0
-    for await (const { request, at } of found(read, asked, seenBy(actor, person), knowing)) {
+    for await (const { request, at } of findItems(read, asked, seenBy(actor, person), knowing)) {
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
       const item = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
       items.push(item)
@@ -64,7 +64,7 @@ const seenBy = (actor: Actor, person: string | null): Inboxes =>
 
 type Found = { readonly request: Request | null; readonly at: string | null }
 /** The items that fit, with their places in the list; a place without a request: so much was looked at, the rest is for the next page. */
-async function* found(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
+async function* findItems(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
   const { index, prefixes, reverse, tiers } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
   const search = asked.text === undefined ? null : searchFor(asked.text, knowing)
@@ -193,12 +193,12 @@ const get = query({
   async view({ request }, _, { actor, now }, read) {
     const { thread = [], votes = [] } = request
     const knowing = knowingBy(read)
-    const named = async <T extends { readonly by: string }>(said: T) => ({ ...said, by_name: await nameFor(said.by, knowing) })
+    const withName = async <T extends { readonly by: string }>(said: T) => ({ ...said, by_name: await nameFor(said.by, knowing) })
     return {
       item: await itemOf(request, actor, now, knowing),
-      thread: await Promise.all(thread.map((remark) => named({ ...remark, text: shownText(remark.text) }))),
+      thread: await Promise.all(thread.map((remark) => withName({ ...remark, text: shownText(remark.text) }))),
       votes: await Promise.all(
-        votes.map(({ reason, ...vote }) => named({ ...vote, ...(reason === undefined ? {} : { reason: shownText(reason) }) })),
+        votes.map(({ reason, ...vote }) => withName({ ...vote, ...(reason === undefined ? {} : { reason: shownText(reason) }) })),
       ),
       seal_key: await sealKeyFor(read, request),
     }
@@ -308,7 +308,7 @@ async function waitingFor(read: Read, actor: Actor, person: string): Promise<num
   if (isWhole && [...asked.projects.keys()].every((id) => isIn(actor, id))) return sumOf(await countsIn(read, 'open', [person]))
   const inboxes: Inboxes = { ...inboxOf(person), holds: ({ project_id }) => speaksFor(actor, person, project_id) }
   let count = 0
-  for await (const { request } of found(read, {}, inboxes, knowingBy(read))) if (request !== null) count++
+  for await (const { request } of findItems(read, {}, inboxes, knowingBy(read))) if (request !== null) count++
   return count
 }
 
@@ -319,7 +319,7 @@ async function countedIn(read: Read, asked: ListInput, actor: Actor, person: str
   const counted = { mine: 0, unassigned: 0, pool: 0, no_decider: 0, snoozed: 0 }
   const groups = new Map<string, number>()
   let next: string | null = null
-  for await (const { request, at } of found(read, asked, seenBy(actor, person), knowingBy(read), 'inbox.count')) {
+  for await (const { request, at } of findItems(read, asked, seenBy(actor, person), knowingBy(read), 'inbox.count')) {
     if (request === null) {
       next = at === null ? null : cursorOf('inbox.count', asked, at)
       continue

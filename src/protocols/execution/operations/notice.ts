@@ -124,8 +124,8 @@ const plan = command({
 // --- What it says ----------------------------------------------------------------------------------------------------------
 
 type Composed = { readonly data: object | null; readonly until: string | null; readonly why: string | null; readonly is_held?: boolean }
-const dropped = (why: string): Composed => ({ data: null, until: null, why })
-const said = (data: object): Composed => ({ data, until: null, why: null })
+const dropNotice = (why: string): Composed => ({ data: null, until: null, why })
+const noticeWith = (data: object): Composed => ({ data, until: null, why: null })
 
 /** That an agent asks and which (HXP 0.1, 7), how urgent it is and where to look: nothing of what it asks, and nothing of an answer. */
 function itemFor({ id, kind, action, priority, agent_id, requester, created_at }: Request, event: string, now: string): object {
@@ -180,14 +180,15 @@ async function cappedUntil(read: Read, person: string, max: number | null | unde
 async function forPerson(read: Read, channel: Channel, event: string, request: Request | null, context: Context): Promise<Composed> {
   const { now, terms } = context
   const person = await read.subject(channel.person)
-  if (person === null || person.disabled) return dropped('the person is switched off')
-  if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
-  if (event === 'confirm') return channel.confirmed === true ? dropped('the address is confirmed') : said({ event })
-  if (!isReady(channel)) return dropped('the address was never confirmed')
-  if (event === 'test' || event === 'sign_in') return said({ event })
-  if (request === null || !isOpen(request)) return dropped('the item is decided')
-  if (!(await isBefore(read, request, channel.person, now))) return dropped('the item is not in their inbox any more')
-  if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now))) return dropped('the item was given to another person')
+  if (person === null || person.disabled) return dropNotice('the person is switched off')
+  if (channel.disabled || channel.removed_at !== null) return dropNotice('the channel was removed, or is gone')
+  if (event === 'confirm') return channel.confirmed === true ? dropNotice('the address is confirmed') : noticeWith({ event })
+  if (!isReady(channel)) return dropNotice('the address was never confirmed')
+  if (event === 'test' || event === 'sign_in') return noticeWith({ event })
+  if (request === null || !isOpen(request)) return dropNotice('the item is decided')
+  if (!(await isBefore(read, request, channel.person, now))) return dropNotice('the item is not in their inbox any more')
+  if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now)))
+    return dropNotice('the item was given to another person')
   const { priority, snoozed } = request
   const aside = snoozed?.find(({ by, until }) => by === channel.person && until > now)?.until ?? null
   if (priority !== 'critical') {
@@ -196,16 +197,16 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
     const capped = await cappedUntil(read, channel.person, terms.noticesPerHourMax, now)
     if (capped !== null) return { data: null, until: capped, why: null, is_held: true }
   }
-  return said(await itemOn(read, channel, request, event, now))
+  return noticeWith(await itemOn(read, channel, request, event, now))
 }
 
 async function forAgent(read: Read, channel: AgentChannel, event: string, request: Request | null, context: Context): Promise<Composed> {
   const agent = await read.subject(channel.agent_id)
-  if (agent === null || agent.disabled) return dropped('the agent is switched off')
-  if (channel.disabled || channel.removed_at !== null) return dropped('the channel was removed, or is gone')
-  if (event === 'test') return said({ event })
-  if (request?.receipt === undefined || request.requester !== channel.agent_id) return dropped('there is no receipt')
-  return said({ request_id: request.id, receipt: await signReceipt(request, read, context) })
+  if (agent === null || agent.disabled) return dropNotice('the agent is switched off')
+  if (channel.disabled || channel.removed_at !== null) return dropNotice('the channel was removed, or is gone')
+  if (event === 'test') return noticeWith({ event })
+  if (request?.receipt === undefined || request.requester !== channel.agent_id) return dropNotice('there is no receipt')
+  return noticeWith({ request_id: request.id, receipt: await signReceipt(request, read, context) })
 }
 
 const compose = query({
@@ -240,7 +241,7 @@ const compose = query({
     }
     if (channel === null)
       return {
-        ...(ofAgent ? await forAgent(read, ofAgent, event, request, context) : dropped('it was removed')),
+        ...(ofAgent ? await forAgent(read, ofAgent, event, request, context) : dropNotice('it was removed')),
         ...common,
         along: [],
         gone: [],
@@ -250,7 +251,7 @@ const compose = query({
     return {
       ...composed,
       ...common,
-      ...(isAlone ? { along: [], gone: [] } : await gathered(read, channel, { order, held: notice?.held }, context)),
+      ...(isAlone ? { along: [], gone: [] } : await gatherNotices(read, channel, { order, held: notice?.held }, context)),
     }
   },
   example: {
@@ -267,7 +268,7 @@ type First = { readonly order: string; readonly held: 'cap' | undefined }
  * Other notices that wait for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was
  * held back.
  */
-async function gathered(read: Read, channel: Channel, { order, held }: First, context: Context) {
+async function gatherNotices(read: Read, channel: Channel, { order, held }: First, context: Context) {
   const along: { order: string; place: string; data: object }[] = []
   const gone: { order: string; why: string }[] = []
   if (channel.kind === 'webhook' && held === undefined) return { along, gone }
@@ -299,7 +300,7 @@ const Outcome = t.Object({
 /** Standard Webhooks: an address that answers this is not to be called again. */
 const [GONE, MISSING] = [410, 404] as const
 
-function noted(notice: Notice, { state, status, duration_ms, error, along }: Static<typeof Outcome>, now: string): Change {
+function noteAttempt(notice: Notice, { state, status, duration_ms, error, along }: Static<typeof Outcome>, now: string): Change {
   if (state === 'dropped') return put(Notice, notice.id, { ...notice, state, last_at: now, ...(error === null ? {} : { why: error }) })
   const recent = [...notice.recent, { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
   const told = along === undefined ? {} : { along }
@@ -325,7 +326,7 @@ const record = command({
     if (channel?.kind === 'push' && channel.removed_at === null)
       return {
         facts: [fact('channel.removed', [image(Channel, { ...channel, removed_at: now })])],
-        puts: [...(notice ? [noted(notice, outcome, now)] : []), put(Hook, channel.id, null)],
+        puts: [...(notice ? [noteAttempt(notice, outcome, now)] : []), put(Hook, channel.id, null)],
         output: { recorded: notice !== null },
       }
     const isGone = outcome.status === GONE
@@ -333,7 +334,7 @@ const record = command({
       ...(isGone && channel && !channel.disabled ? [fact('channel.disabled', [image(Channel, { ...channel, disabled: true })])] : []),
       ...(isGone && ofAgent && !ofAgent.disabled ? [fact('channel.disabled', [image(AgentChannel, { ...ofAgent, disabled: true })])] : []),
     ]
-    return { facts, puts: notice ? [noted(notice, outcome, now)] : [], output: { recorded: notice !== null } }
+    return { facts, puts: notice ? [noteAttempt(notice, outcome, now)] : [], output: { recorded: notice !== null } }
   },
   example: {
     given: 'tried',

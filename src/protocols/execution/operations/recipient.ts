@@ -59,7 +59,7 @@ type Looked = { readonly facts: readonly Made[]; readonly next: { readonly index
 type Making = Parameters<typeof endedWith>[2]
 
 /** Requests of one project from this place on; a batch belongs to one chain, so the next project is for the next call. */
-async function looked(read: Read, person: string, from: { index: number; at?: string }, making: Making): Promise<Looked> {
+async function rerouteFrom(read: Read, person: string, from: { index: number; at?: string }, making: Making): Promise<Looked> {
   const listed = await read.list(Request, indexes[from.index]!, [[person]], { after: from.at, limit: PORTION })
   const facts: Made[] = []
   let [project, at] = [null as string | null, from.at]
@@ -106,7 +106,7 @@ const check = command({
   async load(read, input, context) {
     // First: whatever changes after this is looked at again.
     const own = await read.raw(Errand, errandOf(input))
-    return { own, ...(await looked(read, input.person, input.from ?? { index: 0 }, context)) }
+    return { own, ...(await rerouteFrom(read, input.person, input.from ?? { index: 0 }, context)) }
   },
   decide({ own, facts, next }, { person }, { now }) {
     const rest = next === null ? [] : [errand(errandOf({ person, from: next }), now, CHECK, { person, from: next })]

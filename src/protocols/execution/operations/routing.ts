@@ -96,7 +96,7 @@ const escalate = command({
   },
   decide({ named, ...state }, { to }, { actor, now }) {
     if (actor.kind !== 'system') refuseOddPeople(state, named, to)
-    const next = escalated(state, named, actor, now)
+    const next = escalateRequest(state, named, actor, now)
     return {
       facts: [fact('request.escalated', [image(Request, next)], { detail: { to: [...named.people], priority: next.priority } })],
       output: { request: viewOf(next, actor) },
@@ -122,7 +122,7 @@ function refuseOddPeople(state: OfRequest, { people, unknown }: Named, to: reado
 const above = { low: 'normal', normal: 'high', high: 'critical', critical: 'critical' } as const
 
 /** X24: what an agent may call critical is rationed, so its own plan raises a request to high at most. People may do more. */
-function escalated({ request, task }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
+function escalateRequest({ request, task }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
   const isPlanned = actor.kind === 'system'
   const judges = task === null ? (request.approvers ?? null) : judgesOf(task)
   const may = judges === null ? people : people.filter((who) => judges.includes(who))

@@ -21,7 +21,7 @@ const RuleView = t.Object({
   ...Rule.properties,
   order: t.Integer({ description: 'the order among rules that fit alike: the lower is tried first' }),
 })
-const shown = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((one, i) => ({ ...one, order: i + 1 }))
+const ruleViews = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((one, i) => ({ ...one, order: i + 1 }))
 
 type OfRules = { readonly rules: readonly Rule[] }
 const rulesOf = async (read: Read, owner: string): Promise<readonly Rule[]> => (await read.maybe(Rules, owner))?.rules ?? []
@@ -58,7 +58,7 @@ const add = command({
     const next = [...rules, { id: newId('rule'), ...input, created_at: now }]
     return {
       facts: [fact('rule.added', [image(Rules, { id: actor.id, rules: next })], { detail: { rule_id: next.at(-1)!.id } })],
-      output: { rule: shown(next).at(-1)! },
+      output: { rule: ruleViews(next).at(-1)! },
     }
   },
   example: { given: 'empty', as: 'alice', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } },
@@ -78,7 +78,7 @@ const list = query({
   output: t.Object({ items: t.Array(RuleView) }),
   callers: [human],
   load: async (read, _, { actor }) => ({ rules: await rulesOf(read, actor.id) }),
-  view: ({ rules }) => ({ items: shown(rules) }),
+  view: ({ rules }) => ({ items: ruleViews(rules) }),
   example: { given: 'ruled', as: 'alice', input: {} },
 })
 
@@ -97,7 +97,7 @@ const remove = command({
     const next = rules.filter((one) => one !== gone)
     return {
       facts: [fact('rule.removed', [image(Rules, { id: actor.id, rules: next })], { detail: { rule_id } })],
-      output: { items: shown(next) },
+      output: { items: ruleViews(next) },
     }
   },
   example: { given: 'ruled', as: 'alice', input: ({ rule }) => ({ rule_id: rule.id }) },
@@ -119,7 +119,7 @@ const order = command({
     const next = ids.map((id) => ruleNamed(rules, id))
     if (next.length !== rules.length || new Set(ids).size !== rules.length)
       throw new Refusal('INVALID_REQUEST', 'order must name each of your rules once', { field: 'order' })
-    return { facts: [fact('rule.ordered', [image(Rules, { id: actor.id, rules: next })])], output: { items: shown(next) } }
+    return { facts: [fact('rule.ordered', [image(Rules, { id: actor.id, rules: next })])], output: { items: ruleViews(next) } }
   },
   example: { given: 'ruled', as: 'alice', input: ({ rule }) => ({ order: [rule.id] }) },
 })

@@ -35,9 +35,9 @@ const stats = query({
   async load(read, { agent_id }, { actor }) {
     if (actor.kind === 'human') return personal(read, actor)
     const whose = agent_id !== undefined && isProjectKey(actor) ? await agentOf(read, actor, agent_id) : actor.id
-    const counted = (outcome: Outcome): Promise<number> => outcomesOf(read, actor, whose, [outcome])
-    const unresolved = (await counted('pending')) + (await counted('assigned'))
-    const figures = await endedBy(counted)
+    const countOf = (outcome: Outcome): Promise<number> => outcomesOf(read, actor, whose, [outcome])
+    const unresolved = (await countOf('pending')) + (await countOf('assigned'))
+    const figures = await endedBy(countOf)
     const avg_duration_seconds = await averageUnder(read, 'asker', [[whose, 'closed']])
     return { total: unresolved + sumOf(figures), unresolved, pending: unresolved, ...figures, avg_duration_seconds }
   },

@@ -12,7 +12,7 @@ const input = t.Object({ request_id: Id, text: t.String({ minLength: 1, maxLengt
 const output = t.Object({ request: RequestView })
 
 const ofKind = ({ thread = [] }: Request, kind: Remark['kind']): number => thread.filter((remark) => remark.kind === kind).length
-const said = (request: Request, remark: Remark): Request => ({ ...request, thread: [...(request.thread ?? []), remark] })
+const withRemark = (request: Request, remark: Remark): Request => ({ ...request, thread: [...(request.thread ?? []), remark] })
 
 const question = command({
   name: 'request.question',
@@ -35,7 +35,7 @@ const question = command({
   audit: 'request.questioned',
   load: (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, { text }, { actor, now }) {
-    const next = said(request, { by: actor.id, kind: 'question', text, at: now })
+    const next = withRemark(request, { by: actor.id, kind: 'question', text, at: now })
     return { facts: [fact('request.questioned', [image(Request, next)])], output: { request: viewOf(next, actor) } }
   },
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, text: 'Monthly, or for the year?' }) },
@@ -61,7 +61,7 @@ const reply = command({
   audit: 'request.replied',
   load: (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, { text }, { actor, now }) {
-    const next = said(request, { by: actor.id, kind: 'reply', text, at: now })
+    const next = withRemark(request, { by: actor.id, kind: 'reply', text, at: now })
     return { facts: [fact('request.replied', [image(Request, next)])], output: { request: viewOf(next, actor) } }
   },
   example: { given: 'questioned', as: 'devin', input: ({ request }) => ({ request_id: request.id, text: 'Monthly.' }) },

@@ -5,7 +5,7 @@ import { durationMs } from '#kernel/codec/timestamps.ts'
 import { parse } from '#kernel/declare/schema.ts'
 import type { Payload } from '../envelope.ts'
 import { Submission, type Caller, type Capability, type DataClass, type Rejection, type Risk, type Snapshot } from '../schema.ts'
-import { isSealed } from '../session/speech.ts'
+import { isSealed } from '../session/session-work.ts'
 import { adviceFor, assess, ceilingOf, isAbove, needsPeople, rankOf } from './risk.ts'
 import { isInRange } from './versions.ts'
 
@@ -91,7 +91,7 @@ function pass(payload: Payload, gate: Gate): Passed {
         suggestion: `ask for a range that holds ${capability.capability.version}, or leave capability_version out`,
       })
   }
-  const submission = shaped(payload, gate)
+  const submission = parseSubmission(payload, gate)
   const of = capability!
   const data = submission.constraints?.data_classification ?? 'T1'
   refuseClass(data, caller!, gate)
@@ -115,7 +115,7 @@ const suits = (range: unknown, { capability }: Capability): boolean =>
   typeof range !== 'string' || isInRange(capability.version, range) !== false
 
 /** The payload's own shape, its durations, the declared input_schema, and a snapshot to go on from. */
-function shaped(payload: Payload, { capability, resumed }: Gate): Submission {
+function parseSubmission(payload: Payload, { capability, resumed }: Gate): Submission {
   try {
     const submission = parse(Submission, payload)
     if (submission.capability_version !== undefined && isInRange('1.0.0', submission.capability_version) === null)

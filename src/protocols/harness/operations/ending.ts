@@ -13,9 +13,9 @@ import { Attempt, executedSession, executor, isNotOver, isPresentAttempt } from 
 import { Content, Id, Open, Words, type Artifact, type Session } from '../schema.ts'
 import { outputProblem } from '../session/answers.ts'
 import { complete as completed, fail as failed } from '../session/ends.ts'
-import { confide, unseal } from '../session/speech.ts'
+import { sealConfidential, unseal } from '../session/session-work.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
-import { scriptAtWork } from './work.ts'
+import { workInProgress } from './work.ts'
 
 const ArtifactInput = t.Object({
   name: t.String({ minLength: 1, maxLength: limits.nameCharsMax }),
@@ -42,7 +42,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
     const bytes = text === undefined ? Buffer.from(blob!, 'base64') : Buffer.from(text)
     if (blob !== undefined && bytes.toString('base64').replace(/=+$/, '') !== blob.replace(/=+$/, ''))
       throw wrong(`${name}: blob is not valid base64`)
-    const { plain, sealed } = await confide(context, session.data_classification, text ?? blob)
+    const { plain, sealed } = await sealConfidential(context, session.data_classification, text ?? blob)
     const id = `${session.id}/${name}`
     const kept = plain as string | null
     made.puts.push(
@@ -74,7 +74,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
   return made
 }
 
-async function ending(read: Read, session_id: string, context: Context) {
+async function loadEnd(read: Read, session_id: string, context: Context) {
   const state = await executedSession(read, session_id)
   const submission = (await unseal(context, state.task.submission, state.task.sealed)) as {
     expected_output?: { schema?: object; required_fields?: string[] }
@@ -92,11 +92,11 @@ const complete = command({
   requires: [isNotOver, isPresentAttempt],
   audit: 'session.completed',
   async load(read, { session_id, outputs = {}, artifacts = [] }, context) {
-    const state = await ending(read, session_id, context)
+    const state = await loadEnd(read, session_id, context)
     const { data_classification } = state.session
     return {
       ...state,
-      told: await confide(context, data_classification, outputs),
+      told: await sealConfidential(context, data_classification, outputs),
       made: await artifactsFrom(artifacts, state.session, context),
     }
   },
@@ -107,10 +107,10 @@ const complete = command({
       const problem = outputProblem(outputs, expected)
       if (problem !== null) throw new Refusal('INVALID_OUTPUT', problem, { field: 'outputs' })
     }
-    const script = scriptAtWork(state, context)
-    completed(script, told, made.artifacts)
-    script.puts.push(...made.puts)
-    return sessionOutcome(script, { outputs: script.session.state === 'COMPLETED' ? outputs : null })
+    const work = workInProgress(state, context)
+    completed(work, told, made.artifacts)
+    work.puts.push(...made.puts)
+    return sessionOutcome(work, { outputs: work.session.state === 'COMPLETED' ? outputs : null })
   },
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, outputs: { thickness: 3 } }) },
 })
@@ -152,21 +152,21 @@ const fail = command({
   requires: [isNotOver, isPresentAttempt],
   audit: 'session.failed',
   async load(read, { session_id, error_details = {}, partial_outputs, artifacts = [] }, context) {
-    const state = await ending(read, session_id, context)
+    const state = await loadEnd(read, session_id, context)
     const { data_classification } = state.session
     const { last_checkpoint, snapshot } = state.cursor
     const details = { last_checkpoint, recoverable: snapshot !== null, ...error_details }
     const confided = {
-      error_details: await confide(context, data_classification, details),
-      partial_outputs: await confide(context, data_classification, partial_outputs ?? null),
+      error_details: await sealConfidential(context, data_classification, details),
+      partial_outputs: await sealConfidential(context, data_classification, partial_outputs ?? null),
     }
     return { ...state, details, confided, made: await artifactsFrom(artifacts, state.session, context) }
   },
   decide({ details, confided, made, ...state }, { error_code, error_message, partial_outputs = null }, context) {
-    const script = scriptAtWork(state, context)
-    failed(script, { error_code, error_message, ...confided, artifacts: made.artifacts })
-    script.puts.push(...made.puts)
-    return sessionOutcome(script, { error_details: details, partial_outputs })
+    const work = workInProgress(state, context)
+    failed(work, { error_code, error_message, ...confided, artifacts: made.artifacts })
+    work.puts.push(...made.puts)
+    return sessionOutcome(work, { error_details: details, partial_outputs })
   },
   example: {
     given: 'executing',

@@ -18,8 +18,8 @@ import {
   type Plan,
 } from '../session/commands.ts'
 import { deadLetter } from '../session/early.ts'
-import { outcomeOf, keep, scriptOf } from '../session/speech.ts'
-import { deadReasons } from '../wire.ts'
+import { outcomeOf, updateSession, sessionWork } from '../session/session-work.ts'
+import { deadReasons } from '../message-decoder.ts'
 import { whole } from '../access.ts'
 import { isEnded } from '../states.ts'
 import { ANSWERED } from '../examples.ts'
@@ -129,14 +129,18 @@ const returned = command({
     // An answer has come by another way since, or it was an abort: the session is not undone by it.
     if (session === null || state === null || session.submit_id !== message_id || session.session_id !== null)
       return { facts: [], output: DUPLICATE.output }
-    const script = scriptOf(session, { ...state.cursor, republish_at: null }, context)
+    const work = sessionWork(session, { ...state.cursor, republish_at: null }, context)
     const rejection = {
       reason_code: 'unroutable',
       reason_message: `no queue at the broker takes messages for ${session.callee_id}`,
       suggestion: 'check callee_id, and that the other harness has declared its queue',
     }
-    keep(script, { state: 'REJECTED', reason: 'unroutable', rejection, waiting_for: null, ended_at: context.now }, 'session.rejected')
-    return { ...outcomeOf(script), output: TAKEN }
+    updateSession(
+      work,
+      { state: 'REJECTED', reason: 'unroutable', rejection, waiting_for: null, ended_at: context.now },
+      'session.rejected',
+    )
+    return { ...outcomeOf(work), output: TAKEN }
   },
   example: { given: 'submitted', as: 'system', input: ({ session: { id } }) => ({ session_id: id, message_id: id }) },
 })

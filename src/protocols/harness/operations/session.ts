@@ -13,7 +13,7 @@ import { accept, endAbort, reject, tokenFor } from '../session/acceptance.ts'
 import { drain } from '../session/answers.ts'
 import { busyOf } from '../session/commands.ts'
 import { fail } from '../session/ends.ts'
-import { AMQP, command as say, keep, scriptOf } from '../session/speech.ts'
+import { AMQP, sendToCallee, updateSession, sessionWork } from '../session/session-work.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
 import { submitEnvelope } from './submit.ts'
 
@@ -57,18 +57,18 @@ const decide = command({
     return { ...state, of, constraints, token, kept, busy: await busyOf(read, of.agent_id) }
   },
   decide({ session, cursor, of, constraints, token, kept, busy }, { result, by, reason }, context) {
-    const script = scriptOf(session, cursor, context)
+    const work = sessionWork(session, cursor, context)
     if (result === 'approved') {
-      const outgoing = accept(script, of, constraints, token!)
-      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, token, deliveries: [...kept.deliveries, outgoing] }))
-      if (busy !== null) fail(script, { error_code: 'resource_unavailable', error_message: busy })
+      const outgoing = accept(work, of, constraints, token!)
+      if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, token, deliveries: [...kept.deliveries, outgoing] }))
+      if (busy !== null) fail(work, { error_code: 'resource_unavailable', error_message: busy })
     } else {
       const said = reason === undefined || reason === '' ? 'a person has refused it' : `a person has refused it: ${reason}`
       const rejection: Rejection = { reason_code: 'approval_denied', reason_message: said, assessed_risk_level: session.risk_level }
-      const outgoing = reject(script, rejection, true)
-      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
+      const outgoing = reject(work, rejection, true)
+      if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
     }
-    const made = sessionOutcome(script)
+    const made = sessionOutcome(work)
     return { ...made, facts: made.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)) }
   },
   example: {
@@ -100,7 +100,7 @@ const expire = command({
     return { ...state, kept: await read.raw(Answer, answerId(state.session.caller_id, state.session.submit_id)) }
   },
   decide({ session, cursor, task, kept }, _, context) {
-    const script = scriptOf(session, cursor, context)
+    const work = sessionWork(session, cursor, context)
     if (session.state === 'PENDING') {
       // A timeout never approves (C33).
       const rejection: Rejection = {
@@ -109,11 +109,11 @@ const expire = command({
         assessed_risk_level: session.risk_level,
         suggestion: 'submit again when somebody is there to approve it',
       }
-      const outgoing = reject(script, rejection, true)
-      if (kept !== null) script.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
-    } else if (session.state === 'ABORTING') endAbort(script, 'abort_timeout')
-    else fail(script, { error_code: 'timeout', error_message: 'the time of the session is up' })
-    return sessionOutcome(script)
+      const outgoing = reject(work, rejection, true)
+      if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
+    } else if (session.state === 'ABORTING') endAbort(work, 'abort_timeout')
+    else fail(work, { error_code: 'timeout', error_message: 'the time of the session is up' })
+    return sessionOutcome(work)
   },
   example: { given: 'late', as: 'system', input: ({ session: { session_id } }) => ({ session_id }) },
 })
@@ -129,9 +129,9 @@ const bind = command({
   audit: 'session.bound',
   load: async (read, { session_id }) => whole(read, await sessionOf(read, session_id)),
   decide({ session, cursor }, { run_id }, context) {
-    const script = scriptOf(session, cursor, context)
-    keep(script, { run_id }, 'session.bound')
-    return sessionOutcome(script)
+    const work = sessionWork(session, cursor, context)
+    updateSession(work, { run_id }, 'session.bound')
+    return sessionOutcome(work)
   },
   example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, run_id: 'run_1' }) },
 })
@@ -154,10 +154,10 @@ const settle = command({
   audit: 'session.failed',
   load: (read, { session_id }) => executedSession(read, session_id),
   decide({ session, cursor }, { reason }, context) {
-    const script = scriptOf(session, cursor, context)
-    if (session.state === 'ABORTING') endAbort(script, reason)
-    else fail(script, { error_code: 'resource_unavailable', error_message: `the run that executed it has ended: ${reason}` })
-    return sessionOutcome(script)
+    const work = sessionWork(session, cursor, context)
+    if (session.state === 'ABORTING') endAbort(work, reason)
+    else fail(work, { error_code: 'resource_unavailable', error_message: `the run that executed it has ended: ${reason}` })
+    return sessionOutcome(work)
   },
   example: { given: 'executing', as: 'system', input: ({ session: { session_id } }) => ({ session_id, reason: 'cancelled' }) },
 })
@@ -180,9 +180,9 @@ const skip = command({
   audit: 'session.event',
   load: async (read, { session_id }) => whole(read, await sessionOf(read, session_id)),
   decide({ session, cursor }, _, context) {
-    const script = scriptOf(session, { ...cursor, gap_until: null }, context)
-    drain(script, true)
-    return sessionOutcome(script)
+    const work = sessionWork(session, { ...cursor, gap_until: null }, context)
+    drain(work, true)
+    return sessionOutcome(work)
   },
   example: { given: 'gapped', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
 })
@@ -211,16 +211,16 @@ const repeat = command({
   },
   decide({ session, cursor, task, isUnsent }, _, context) {
     const { now } = context
-    const script = scriptOf(session, cursor, context)
+    const work = sessionWork(session, cursor, context)
     if (Date.parse(now) - Date.parse(session.created_at) > limits.harnessUnsentMs) {
-      script.cursor = { ...cursor, republish_at: null }
+      work.cursor = { ...cursor, republish_at: null }
       const rejection = { reason_code: 'no_answer', reason_message: `${session.callee_id} did not answer within a week` }
-      keep(script, { state: 'REJECTED', reason: 'no_answer', rejection, waiting_for: null, ended_at: now }, 'session.rejected')
-      return sessionOutcome(script)
+      updateSession(work, { state: 'REJECTED', reason: 'no_answer', rejection, waiting_for: null, ended_at: now }, 'session.rejected')
+      return sessionOutcome(work)
     }
-    if (!isUnsent) say(script, submitEnvelope(session.submit_id, session.created_at, task.submission as Payload), task.sealed ?? {})
-    script.cursor = { ...script.cursor, republish_at: timestampOf(Date.parse(now) + harnessIn(context).replyMs) }
-    return sessionOutcome(script)
+    if (!isUnsent) sendToCallee(work, submitEnvelope(session.submit_id, session.created_at, task.submission as Payload), task.sealed ?? {})
+    work.cursor = { ...work.cursor, republish_at: timestampOf(Date.parse(now) + harnessIn(context).replyMs) }
+    return sessionOutcome(work)
   },
   example: { given: 'unanswered', as: 'system', input: ({ session: { id } }) => ({ session_id: id }) },
 })
@@ -257,9 +257,9 @@ const forget = command({
     return { session, kept, cursor }
   },
   decide({ session, kept, cursor }, _, context) {
-    const script = scriptOf(session, cursor!, context)
-    keep(script, { deadline: null }, 'session.forgotten')
-    return { facts: script.facts, puts: kept, output: { forgotten: kept.length } }
+    const work = sessionWork(session, cursor!, context)
+    updateSession(work, { deadline: null }, 'session.forgotten')
+    return { facts: work.facts, puts: kept, output: { forgotten: kept.length } }
   },
   example: { given: 'long_ended', as: 'system', input: ({ session: { session_id } }) => ({ session_id }) },
 })

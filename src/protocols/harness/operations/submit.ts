@@ -14,7 +14,7 @@ import { HCP_VERSION, uuidOf, type Envelope, type Payload } from '../envelope.ts
 import { isInRange } from '../gate/versions.ts'
 import { Answer, answerId, HarnessId, Id, Session, Task, taskFields, Words } from '../schema.ts'
 import { blankSession, sealedFields } from '../session/commands.ts'
-import { command as say, envelopeOf, isSealed, keep, newCursor, scriptOf } from '../session/speech.ts'
+import { sendToCallee, envelopeOf, isSealed, updateSession, newCursor, sessionWork } from '../session/session-work.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
 
 const SubmitInput = t.Object({
@@ -93,14 +93,14 @@ const submit = command({
       task_id: isSystem ? (input.task_id ?? null) : null,
     }
     const task: Task = { id, project_id, submission: plain, sealed, declaration: null }
-    const script = scriptOf(session, { ...newCursor(session), republish_at: timestampOf(Date.parse(now) + replyMs) }, context)
-    script.facts.push(
+    const work = sessionWork(session, { ...newCursor(session), republish_at: timestampOf(Date.parse(now) + replyMs) }, context)
+    work.facts.push(
       fact('session.submitted', [image(Session, session), image(Task, task)], {
         detail: { callee_id: input.callee_id, capability: input.capability },
       }),
     )
-    say(script, submitEnvelope(id, now, isSealed(data) ? (plain as Payload) : payload), sealed ?? {})
-    return sessionOutcome(script)
+    sendToCallee(work, submitEnvelope(id, now, isSealed(data) ? (plain as Payload) : payload), sealed ?? {})
+    return sessionOutcome(work)
   },
   example: {
     given: 'empty',
@@ -134,12 +134,12 @@ const abort = command({
     return { ...(await whole(read, session)), kept: await read.raw(Answer, answerId('self', session.id)) }
   },
   decide({ session, cursor, kept }, { reason = 'aborted by its caller' }, context) {
-    const script = scriptOf(session, { ...cursor, republish_at: null }, context)
-    keep(script, { abort_reason: reason }, 'session.abort_requested')
+    const work = sessionWork(session, { ...cursor, republish_at: null }, context)
+    updateSession(work, { abort_reason: reason }, 'session.abort_requested')
     const token = kept?.token === undefined || kept.token === null ? {} : { session_token: kept.token }
-    if (session.session_id === null) script.cursor = { ...script.cursor, abort: { reason } }
-    else say(script, envelopeOf('abort', session.session_id, { reason: reason.slice(0, limits.reasonCharsMax), ...token }, context))
-    return sessionOutcome(script)
+    if (session.session_id === null) work.cursor = { ...work.cursor, abort: { reason } }
+    else sendToCallee(work, envelopeOf('abort', session.session_id, { reason: reason.slice(0, limits.reasonCharsMax), ...token }, context))
+    return sessionOutcome(work)
   },
   example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id, reason: 'Not needed any more.' }) },
 })

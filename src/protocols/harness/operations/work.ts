@@ -10,24 +10,32 @@ import { either, nullable, parse, t } from '#kernel/declare/schema.ts'
 import { Attempt, executedSession, executor, isPresentAttempt, isRunning, isWorkedOn, type AtWork } from '../access.ts'
 import { uuidOf } from '../envelope.ts'
 import { Id, Open, Snapshot, Words, type SafetyEnvelope } from '../schema.ts'
-import { change, confide, keep, outcomeOf, say, scriptOf, type Script } from '../session/speech.ts'
+import {
+  changeState,
+  sealConfidential,
+  updateSession,
+  outcomeOf,
+  emitEvent,
+  sessionWork,
+  type SessionWork,
+} from '../session/session-work.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
 import type { Context } from '#kernel/declare/operation.ts'
 
 /** A new attempt that goes on from a snapshot says so before anything else (C23). */
-export function scriptAtWork({ session, cursor, attempt }: AtWork, context: Context): Script {
-  const script = scriptOf(session, cursor, context)
-  if (attempt === cursor.attempt) return script
-  script.cursor = { ...cursor, attempt }
+export function workInProgress({ session, cursor, attempt }: AtWork, context: Context): SessionWork {
+  const work = sessionWork(session, cursor, context)
+  if (attempt === cursor.attempt) return work
+  work.cursor = { ...cursor, attempt }
   const { state } = session
   if (cursor.snapshot !== null)
-    say(script, 'state_changed', {
+    emitEvent(work, 'state_changed', {
       from_state: state,
       to_state: state,
       reason: 'recovered_from_checkpoint',
       checkpoint_id: cursor.snapshot,
     })
-  return script
+  return work
 }
 
 const label = t.String({ maxLength: limits.labelCharsMax })
@@ -57,15 +65,15 @@ const report = command({
   audit: 'session.event',
   async load(read, { session_id, data }, context) {
     const state = await executedSession(read, session_id)
-    return { ...state, told: await confide(context, state.session.data_classification, data) }
+    return { ...state, told: await sealConfidential(context, state.session.data_classification, data) }
   },
   decide({ told, ...state }, { event_type, data }, context) {
     parse(reports[event_type], { data })
-    const script = scriptAtWork(state, context)
-    say(script, event_type, told)
-    if (event_type === 'progress') script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
-    if (event_type === 'warning') noteWarning(script, told.sealed === null ? data : { code: (data as { code: string }).code })
-    return { ...outcomeOf(script), output: { sequence: script.cursor.sequence } }
+    const work = workInProgress(state, context)
+    emitEvent(work, event_type, told)
+    if (event_type === 'progress') work.cursor = { ...work.cursor, steps: work.cursor.steps + 1 }
+    if (event_type === 'warning') noteWarning(work, told.sealed === null ? data : { code: (data as { code: string }).code })
+    return { ...outcomeOf(work), output: { sequence: work.cursor.sequence } }
   },
   example: {
     given: 'executing',
@@ -78,13 +86,13 @@ const report = command({
   },
 })
 
-function noteWarning(script: Script, data: object): void {
-  script.cursor = { ...script.cursor, warnings: [...script.cursor.warnings, data].slice(-limits.harnessNotesMax) }
+function noteWarning(work: SessionWork, data: object): void {
+  work.cursor = { ...work.cursor, warnings: [...work.cursor.warnings, data].slice(-limits.harnessNotesMax) }
 }
 
-function noteRisk(script: Script, risk: object): void {
-  const risk_events = [...script.cursor.risk_events, { ...risk, at: script.context.now }].slice(-limits.harnessNotesMax)
-  script.cursor = { ...script.cursor, risk_events }
+function noteRisk(work: SessionWork, risk: object): void {
+  const risk_events = [...work.cursor.risk_events, { ...risk, at: work.context.now }].slice(-limits.harnessNotesMax)
+  work.cursor = { ...work.cursor, risk_events }
 }
 
 const snapshot = command({
@@ -113,14 +121,14 @@ const snapshot = command({
   audit: 'session.event',
   async load(read, { session_id, state }, context) {
     const own = await executedSession(read, session_id)
-    return { ...own, kept: await confide(context, own.session.data_classification, state ?? null) }
+    return { ...own, kept: await sealConfidential(context, own.session.data_classification, state ?? null) }
   },
   decide({ kept, ...own }, { description = '', state = null, resumable = true }, context) {
     if (Buffer.byteLength(canonical(state)) > limits.harnessSnapshotBytesMax)
       throw new Refusal('TOO_LARGE', `state is at most ${limits.harnessSnapshotBytesMax} bytes: keep large data as an artifact`, {
         field: 'state',
       })
-    const script = scriptAtWork(own, context)
+    const work = workInProgress(own, context)
     const checkpoint_id = uuidOf(context.secret())
     const { id, project_id } = own.session
     const created_at = context.now
@@ -135,16 +143,16 @@ const snapshot = command({
       state: kept.plain,
       sealed: kept.sealed,
     }
-    say(script, 'checkpoint_created', { checkpoint_id, description, resumable, created_at })
-    const { cursor } = script
-    script.cursor = {
+    emitEvent(work, 'checkpoint_created', { checkpoint_id, description, resumable, created_at })
+    const { cursor } = work
+    work.cursor = {
       ...cursor,
       checkpoints: cursor.checkpoints + 1,
       last_checkpoint: checkpoint_id,
       snapshot: resumable ? checkpoint_id : cursor.snapshot,
     }
-    script.puts.push(put(Snapshot, made.id, made))
-    return { ...outcomeOf(script), output: { checkpoint_id, sequence: script.cursor.sequence } }
+    work.puts.push(put(Snapshot, made.id, made))
+    return { ...outcomeOf(work), output: { checkpoint_id, sequence: work.cursor.sequence } }
   },
   example: {
     given: 'executing',
@@ -246,14 +254,14 @@ const guard = command({
   load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { parameter, value, action, emergency }, context) {
     const envelope = state.task.declaration!.safety_envelope
-    const script = scriptAtWork(state, context)
+    const work = workInProgress(state, context)
     if (emergency !== undefined) {
       const procedure = procedureFor(envelope, emergency)
       const data = { code: 'emergency', message: emergency, details: { procedure } }
-      say(script, 'warning', data)
-      noteWarning(script, data)
-      noteRisk(script, { kind: 'emergency', emergency })
-      return { ...outcomeOf(script), output: { procedure } }
+      emitEvent(work, 'warning', data)
+      noteWarning(work, data)
+      noteRisk(work, { kind: 'emergency', emergency })
+      return { ...outcomeOf(work), output: { procedure } }
     }
     const problem = violation(envelope, {
       ...(parameter === undefined ? {} : { parameter, value: value! }),
@@ -262,13 +270,13 @@ const guard = command({
     if (problem !== null) {
       // Recorded before it is refused: the summary of the session says what its agent was about to do.
       const about = action === undefined ? { parameter: parameter!, value: value! } : { action }
-      noteRisk(script, { kind: 'safety_violation', ...about, message: problem })
-      keep(script, {}, 'session.safety_violation', about)
+      noteRisk(work, { kind: 'safety_violation', ...about, message: problem })
+      updateSession(work, {}, 'session.safety_violation', about)
       const violation = { problem, parameter: parameter ?? null, action: action ?? null }
-      return { ...outcomeOf(script), output: { allowed: false, violation } }
+      return { ...outcomeOf(work), output: { allowed: false, violation } }
     }
-    script.cursor = { ...script.cursor, steps: script.cursor.steps + 1 }
-    return { ...outcomeOf(script), output: { allowed: true } }
+    work.cursor = { ...work.cursor, steps: work.cursor.steps + 1 }
+    return { ...outcomeOf(work), output: { allowed: true } }
   },
   finish(output) {
     if (output.violation === undefined) return output
@@ -293,9 +301,9 @@ const pause = command({
   audit: 'session.paused',
   load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { reason = 'paused' }, context) {
-    const script = scriptAtWork(state, context)
-    change(script, 'PAUSED', reason)
-    return sessionOutcome(script)
+    const work = workInProgress(state, context)
+    changeState(work, 'PAUSED', reason)
+    return sessionOutcome(work)
   },
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, reason: 'The gas is changed.' }) },
 })
@@ -314,9 +322,9 @@ const resume = command({
   audit: 'session.running',
   load: (read, { session_id }) => executedSession(read, session_id),
   decide(state, { reason = 'resumed' }, context) {
-    const script = scriptAtWork(state, context)
-    change(script, 'RUNNING', reason)
-    return sessionOutcome(script)
+    const work = workInProgress(state, context)
+    changeState(work, 'RUNNING', reason)
+    return sessionOutcome(work)
   },
   example: { given: 'paused', as: 'devin', input: ({ session: { session_id } }) => ({ session_id }) },
 })

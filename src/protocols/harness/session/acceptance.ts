@@ -6,7 +6,7 @@ import { durationMs } from '#kernel/codec/timestamps.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Context } from '#kernel/declare/operation.ts'
 import type { Capability, Rejection, Session, Submission } from '../schema.ts'
-import { change, close, move, say, tell, type Outgoing, type Script } from './speech.ts'
+import { changeState, emitClosed, moveSession, emitEvent, sendToCaller, type Outgoing, type SessionWork } from './session-work.ts'
 
 /** The shorter of what was declared and what was asked for (C31). */
 export function durationOf(asked: string | undefined, declared: string | undefined): { text: string; ms: number } {
@@ -44,11 +44,11 @@ export async function tokenFor(
 }
 
 /** task_accepted, then session_created: the only two that carry the token. */
-export function accept(script: Script, of: Capability, constraints: Submission['constraints'], token: string): Outgoing {
-  const { now } = script.context
-  const { risk_level, data_classification } = script.session
+export function accept(work: SessionWork, of: Capability, constraints: Submission['constraints'], token: string): Outgoing {
+  const { now } = work.context
+  const { risk_level, data_classification } = work.session
   const { text, ms } = durationOf(constraints?.max_duration, of.capability.constraints?.max_duration)
-  const told = tell(script, 'task_accepted', {
+  const told = sendToCaller(work, 'task_accepted', {
     session_token: token,
     risk_level,
     data_classification,
@@ -56,42 +56,42 @@ export function accept(script: Script, of: Capability, constraints: Submission['
     constraints: { max_duration: text, abort_timeout: of.abort_timeout },
   })
   const deadline = timestampOf(Date.parse(now) + ms)
-  move(script, 'RUNNING', { reason: null, waiting_for: null, accepted_at: now, deadline }, 'session.started')
-  say(script, 'session_created', { state: 'RUNNING', risk_level }, { session_token: token })
+  moveSession(work, 'RUNNING', { reason: null, waiting_for: null, accepted_at: now, deadline }, 'session.started')
+  emitEvent(work, 'session_created', { state: 'RUNNING', risk_level }, { session_token: token })
   return told
 }
 
 /** Rejected at once: task_rejected alone; after a wait: session_closed as well (C16). */
-export function reject(script: Script, rejection: Rejection, hasWaited: boolean): Outgoing {
-  move(script, 'REJECTED', { reason: rejection.reason_code, rejection }, 'session.rejected')
-  const told = tell(script, 'task_rejected', { ...rejection })
-  if (hasWaited) close(script)
+export function reject(work: SessionWork, rejection: Rejection, hasWaited: boolean): Outgoing {
+  moveSession(work, 'REJECTED', { reason: rejection.reason_code, rejection }, 'session.rejected')
+  const told = sendToCaller(work, 'task_rejected', { ...rejection })
+  if (hasWaited) emitClosed(work)
   return told
 }
 
 /** C3: people are asked, and the caller sees it. */
-export function wait(script: Script, of: Capability): Outgoing {
-  const { now } = script.context
+export function wait(work: SessionWork, of: Capability): Outgoing {
+  const { now } = work.context
   const deadline =
     of.approval_timeout === null
       ? null
       : timestampOf(Date.parse(now) + durationMs(of.approval_timeout, 'INVALID_REQUEST', 'approval_timeout'))
-  script.session = { ...script.session, waiting_for: 'human', reason: 'awaiting_human', deadline }
-  return say(script, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
+  work.session = { ...work.session, waiting_for: 'human', reason: 'awaiting_human', deadline }
+  return emitEvent(work, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
 }
 
 /** The caller takes it back: at once while it waits for people, after a clean-up that is bounded while it is worked on. */
-export function beginAbort(script: Script, of: Capability, reason: string): void {
-  const { now } = script.context
-  if (script.session.state === 'PENDING') {
-    move(script, 'ABORTED', { reason: 'aborted', abort_reason: reason })
-    close(script)
+export function beginAbort(work: SessionWork, of: Capability, reason: string): void {
+  const { now } = work.context
+  if (work.session.state === 'PENDING') {
+    moveSession(work, 'ABORTED', { reason: 'aborted', abort_reason: reason })
+    emitClosed(work)
     return
   }
   const deadline = timestampOf(Date.parse(now) + durationMs(of.abort_timeout, 'INVALID_REQUEST', 'abort_timeout'))
-  change(script, 'ABORTING', 'aborted', { waiting_for: 'cleanup', abort_reason: reason, deadline })
+  changeState(work, 'ABORTING', 'aborted', { waiting_for: 'cleanup', abort_reason: reason, deadline })
 }
-export function endAbort(script: Script, reason: string): void {
-  move(script, 'ABORTED', { reason })
-  close(script)
+export function endAbort(work: SessionWork, reason: string): void {
+  moveSession(work, 'ABORTED', { reason })
+  emitClosed(work)
 }

@@ -32,7 +32,17 @@ import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
 import { deadLetter, keepEarly, envelopeIn } from './early.ts'
-import { command, confide, outcomeOf, envelopeOf, scriptOf, sealedOf, unseal, type Confided, type Script } from './speech.ts'
+import {
+  sendToCallee,
+  sealConfidential,
+  outcomeOf,
+  envelopeOf,
+  sessionWork,
+  sealedOf,
+  unseal,
+  type MaybeSealed,
+  type SessionWork,
+} from './session-work.ts'
 
 /** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
 async function askedFor(read: Read, { envelope: { session_id }, user_id, in_reply_to }: Incoming): Promise<Session | null> {
@@ -59,27 +69,27 @@ export async function takeAnswer(read: Read, incoming: Incoming, context: Contex
     return dead('foreign_session', 'the submission was answered under another session_id')
   if (problem !== null) return dead('invalid_message', problem)
   const { cursor, task } = await whole(read, session)
-  const script = scriptOf(session, cursor, context)
+  const work = sessionWork(session, cursor, context)
   const isNamed = session.session_id === null && envelope.session_id !== null
-  if (isNamed) name(script, envelope.session_id)
-  const plan = await taken(read, script, task, envelope)
+  if (isNamed) name(work, envelope.session_id)
+  const plan = await handleMessage(read, work, task, envelope)
   if (plan.output !== TAKEN) return plan
-  if (isNamed && user_id !== null) await takeEarly(read, script, task, routeId(user_id, envelope.session_id))
-  return { ...outcomeOf(script), output: TAKEN }
+  if (isNamed && user_id !== null) await takeEarly(read, work, task, routeId(user_id, envelope.session_id))
+  return { ...outcomeOf(work), output: TAKEN }
 }
 
-/** One message of a known session, into the script. */
-const taken = (read: Read, script: Script, task: OfSession['task'], envelope: Envelope): Promise<Plan> =>
-  envelope.type === 'event' ? event(read, script, envelope) : unnumbered(read, script, task, envelope)
+/** One message of a known session, into the session's work. */
+const handleMessage = (read: Read, work: SessionWork, task: OfSession['task'], envelope: Envelope): Promise<Plan> =>
+  envelope.type === 'event' ? event(read, work, envelope) : handleUnnumbered(read, work, task, envelope)
 
 /** Messages that overtook the answer are handled right after it, in the same batch. */
-async function takeEarly(read: Read, script: Script, task: OfSession['task'], id: string): Promise<void> {
+async function takeEarly(read: Read, work: SessionWork, task: OfSession['task'], id: string): Promise<void> {
   const early = await read.raw(Early, id)
   if (early === null) return
-  script.puts.push(put(Early, id, null))
+  work.puts.push(put(Early, id, null))
   for (const one of early.messages) {
-    const { output } = await taken(read, script, task, await envelopeIn(one, script.context))
-    if (output.outcome === 'dead') script.puts.push(deadLetter(early, one, output.reason!, output.detail ?? '', script.context))
+    const { output } = await handleMessage(read, work, task, await envelopeIn(one, work.context))
+    if (output.outcome === 'dead') work.puts.push(deadLetter(early, one, output.reason!, output.detail ?? '', work.context))
   }
 }
 
@@ -101,29 +111,29 @@ function problemIn(type: string, payload: Payload): string | null {
 
 // --- Events ----------------------------------------------------------------------------------------------------------------
 
-async function event(read: Read, script: Script, envelope: Envelope): Promise<Plan> {
-  const { session, cursor, context } = script
+async function event(read: Read, work: SessionWork, envelope: Envelope): Promise<Plan> {
+  const { session, cursor, context } = work
   const sequence = envelope.payload['sequence'] as number
   const isLate = cursor.missing.includes(sequence)
   if (sequence <= cursor.sequence && !isLate) return DUPLICATE
   if (cursor.held.some(({ order }) => order === sequence)) return DUPLICATE
   const held = await heldOf(session, sequence, envelope, context)
   if (isLate) {
-    script.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
-    note(script, held, true)
-    return { ...outcomeOf(script), output: TAKEN }
+    work.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
+    note(work, held, true)
+    return { ...outcomeOf(work), output: TAKEN }
   }
-  if (fateOf(script, held) === 'late') {
+  if (fateOf(work, held) === 'late') {
     if ((await read.raw(Event, lateEventId(session.id, held.message_id))) !== null) return DUPLICATE
-    if (!hasRoomForLate(script))
+    if (!hasRoomForLate(work))
       return dead('invalid_message', `the session has ended, and keeps at most ${limits.harnessNotesMax} late events`)
-    noteAfterEnd(script, held)
-    return { ...outcomeOf(script), output: TAKEN }
+    noteAfterEnd(work, held)
+    return { ...outcomeOf(work), output: TAKEN }
   }
-  noticeAnswer(script, null)
-  hold(script, held)
-  drain(script, false)
-  return { ...outcomeOf(script), output: TAKEN }
+  noticeAnswer(work, null)
+  hold(work, held)
+  drain(work, false)
+  return { ...outcomeOf(work), output: TAKEN }
 }
 
 const isClosing = ({ type, payload }: Held): boolean => type === 'event' && (payload as Payload)['event_type'] === 'session_closed'
@@ -133,14 +143,14 @@ const finalState = ({ payload }: Held): unknown => ((payload as Payload)['data']
  * Once a session has ended, its events are those up to the one that closes it with the same state. One that comes first waits for that event:
  * it may have been overtaken by the outcome. All others came after the end.
  */
-function fateOf({ session: { state }, cursor }: Script, held: Held): 'event' | 'wait' | 'late' {
+function fateOf({ session: { state }, cursor }: SessionWork, held: Held): 'event' | 'wait' | 'late' {
   if (held.type !== 'event') return 'event'
   if (cursor.closed === true) return 'late'
   if (!isEnded(state)) return 'event'
   if (isClosing(held)) return finalState(held) === state ? 'event' : 'late'
   return cursor.held.some((one) => isClosing(one) && finalState(one) === state) ? 'event' : 'wait'
 }
-const hasRoomForLate = ({ cursor }: Script): boolean => (cursor.late ?? 0) < limits.harnessNotesMax
+const hasRoomForLate = ({ cursor }: SessionWork): boolean => (cursor.late ?? 0) < limits.harnessNotesMax
 
 type Heard = { readonly type: string; readonly message_id: string; readonly timestamp: string; readonly payload: Payload }
 /** Words of the machine, by which the session moves: nothing of them is confidential. */
@@ -148,7 +158,7 @@ const MACHINE = ['session_created', 'state_changed', 'session_closed', 'checkpoi
 async function heldOf(session: Session, order: number, { type, message_id, timestamp, payload }: Heard, context: Context): Promise<Held> {
   const { event_type, data = {} } = withoutToken(payload) as { event_type: string; data?: unknown }
   const isPlain = MACHINE.includes(event_type)
-  const { plain, sealed } = isPlain ? { plain: data, sealed: null } : await confide(context, session.data_classification, data)
+  const { plain, sealed } = isPlain ? { plain: data, sealed: null } : await sealConfidential(context, session.data_classification, data)
   return { order, type, message_id, timestamp, payload: { event_type, data: plain ?? {} }, sealed }
 }
 /** Events and the record hold no token. */
@@ -162,31 +172,31 @@ function withoutToken(payload: unknown): unknown {
 }
 
 /** From the first message on that names it, the session is found by its own id. */
-function name(script: Script, session_id: string): void {
-  const { id: session, callee_id } = script.session
-  script.session = { ...script.session, session_id }
+function name(work: SessionWork, session_id: string): void {
+  const { id: session, callee_id } = work.session
+  work.session = { ...work.session, session_id }
   const id = routeId(callee_id, session_id)
-  script.puts.push(put(Route, id, { id, session }))
-  script.facts.push(fact('session.answered', [image(Session, script.session)]))
+  work.puts.push(put(Route, id, { id, session }))
+  work.facts.push(fact('session.answered', [image(Session, work.session)]))
 }
 
 /** The first sign of life of a callee ends the repetition of the submission, and lets an abort go out that had to wait for the id. */
-function noticeAnswer(script: Script, token: string | null): void {
-  const { session, cursor, context } = script
+function noticeAnswer(work: SessionWork, token: string | null): void {
+  const { session, cursor, context } = work
   if (session.waiting_for !== 'answer') return
-  script.session = { ...session, waiting_for: null }
-  script.cursor = { ...cursor, republish_at: null }
-  script.facts.push(fact('session.answered', [image(Session, script.session)]))
+  work.session = { ...session, waiting_for: null }
+  work.cursor = { ...cursor, republish_at: null }
+  work.facts.push(fact('session.answered', [image(Session, work.session)]))
   if (cursor.abort === null || session.session_id === null) return
-  script.cursor = { ...script.cursor, abort: null }
+  work.cursor = { ...work.cursor, abort: null }
   const shown = token === null ? {} : { session_token: token }
-  command(script, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
+  sendToCallee(work, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
 }
 
 /** An event that comes too early waits, as long as there is room for it. */
-function hold(script: Script, held: Held): void {
-  const all = [...script.cursor.held, held].toSorted((a, b) => a.order - b.order)
-  script.cursor = { ...script.cursor, held: all }
+function hold(work: SessionWork, held: Held): void {
+  const all = [...work.cursor.held, held].toSorted((a, b) => a.order - b.order)
+  work.cursor = { ...work.cursor, held: all }
 }
 const isFull = ({ held }: Cursor): boolean => held.length > limits.harnessHeldMax || canonical(held).length > limits.harnessHeldBytesMax
 
@@ -195,58 +205,58 @@ const closesEarly = (held: Held, state: SessionState): boolean =>
   isClosing(held) && ['COMPLETED', 'FAILED', 'REJECTED'].includes(finalState(held) as string) && !isEnded(state)
 
 /** Takes up what is next, until one is missing. `skips`: the wait for it is over. */
-export function drain(script: Script, skips: boolean): void {
-  let isSkipping = skips || isFull(script.cursor)
+export function drain(work: SessionWork, skips: boolean): void {
+  let isSkipping = skips || isFull(work.cursor)
   for (;;) {
-    const [next, ...rest] = script.cursor.held
+    const [next, ...rest] = work.cursor.held
     if (next === undefined) break
-    const expected = script.cursor.sequence + 1
+    const expected = work.cursor.sequence + 1
     const isUnnumbered = next.type !== 'event'
-    if (!isSkipping && closesEarly(next, script.session.state)) break
-    const fate = fateOf(script, next)
+    if (!isSkipping && closesEarly(next, work.session.state)) break
+    const fate = fateOf(work, next)
     if (!isSkipping && fate === 'wait') break
     if (!isUnnumbered && next.order > expected) {
       if (!isSkipping) break
       const gap = Array.from({ length: Math.min(next.order - expected, limits.harnessNotesMax) }, (_, i) => expected + i)
-      script.cursor = {
-        ...script.cursor,
-        missing: [...script.cursor.missing, ...gap].slice(-limits.harnessNotesMax),
+      work.cursor = {
+        ...work.cursor,
+        missing: [...work.cursor.missing, ...gap].slice(-limits.harnessNotesMax),
         sequence: next.order - 1,
       }
-    } else if (isUnnumbered && Math.floor(next.order) > script.cursor.sequence) {
+    } else if (isUnnumbered && Math.floor(next.order) > work.cursor.sequence) {
       if (!isSkipping) break
-      script.cursor = { ...script.cursor, sequence: Math.floor(next.order) }
+      work.cursor = { ...work.cursor, sequence: Math.floor(next.order) }
     }
-    isSkipping = skips && rest.length > 0 ? isSkipping : isFull({ ...script.cursor, held: rest })
-    script.cursor = { ...script.cursor, held: rest, ...(isUnnumbered ? {} : { sequence: next.order }) }
-    if (fate === 'event') note(script, next, false)
-    else if (hasRoomForLate(script)) noteAfterEnd(script, next)
+    isSkipping = skips && rest.length > 0 ? isSkipping : isFull({ ...work.cursor, held: rest })
+    work.cursor = { ...work.cursor, held: rest, ...(isUnnumbered ? {} : { sequence: next.order }) }
+    if (fate === 'event') note(work, next, false)
+    else if (hasRoomForLate(work)) noteAfterEnd(work, next)
   }
-  const { held, gap_until } = script.cursor
-  const { now, terms } = script.context
+  const { held, gap_until } = work.cursor
+  const { now, terms } = work.context
   const until =
     held.length === 0 ? null : !skips && gap_until !== null ? gap_until : timestampOf(Date.parse(now) + (terms.harness?.gapMs ?? 30_000))
-  script.cursor = { ...script.cursor, gap_until: until }
+  work.cursor = { ...work.cursor, gap_until: until }
 }
 
 /** One message in its turn: it stands in the record, and moves the session where it says so and may. */
-function note(script: Script, held: Held, late: boolean): void {
-  if (held.type !== 'event') return settle(script, held)
-  const { event_type, data } = recorded(script, held, 'session.event', eventId(script.session.id, held.order), late ? { late } : {})
+function note(work: SessionWork, held: Held, late: boolean): void {
+  if (held.type !== 'event') return settle(work, held)
+  const { event_type, data } = recordEvent(work, held, 'session.event', eventId(work.session.id, held.order), late ? { late } : {})
   if (late) return
-  follow(script, event_type, data as Payload)
-  if (event_type === 'session_closed' && isEnded(script.session.state)) script.cursor = { ...script.cursor, closed: true }
+  follow(work, event_type, data as Payload)
+  if (event_type === 'session_closed' && isEnded(work.session.state)) work.cursor = { ...work.cursor, closed: true }
 }
 
 /** An event that arrives after the end is kept, is none of the session's events, and moves nothing. */
-function noteAfterEnd(script: Script, held: Held): void {
-  const id = lateEventId(script.session.id, held.message_id)
-  recorded(script, held, 'session.late_event', id, { late: true, after_end: true })
-  script.cursor = { ...script.cursor, late: (script.cursor.late ?? 0) + 1 }
+function noteAfterEnd(work: SessionWork, held: Held): void {
+  const id = lateEventId(work.session.id, held.message_id)
+  recordEvent(work, held, 'session.late_event', id, { late: true, after_end: true })
+  work.cursor = { ...work.cursor, late: (work.cursor.late ?? 0) + 1 }
 }
 
-function recorded(
-  { session, context, facts }: Script,
+function recordEvent(
+  { session, context, facts }: SessionWork,
   held: Held,
   action: 'session.event' | 'session.late_event',
   id: string,
@@ -271,32 +281,32 @@ function recorded(
 }
 
 /** Where the callee says that its session stands; an edge that is none of the table moves nothing (C26). */
-function follow(script: Script, event_type: string, data: Record<string, unknown>): void {
+function follow(work: SessionWork, event_type: string, data: Record<string, unknown>): void {
   const risk = risks.includes(data['risk_level'] as Risk) ? { risk_level: data['risk_level'] as Risk } : {}
-  if (event_type === 'session_created') return goTo(script, 'RUNNING', null, risk)
+  if (event_type === 'session_created') return goTo(work, 'RUNNING', null, risk)
   const reason = isText(data['reason']) ? data['reason'].slice(0, limits.labelCharsMax) : null
-  if (event_type === 'session_closed' && isState(data['final_state'])) return goTo(script, data['final_state'], reason)
+  if (event_type === 'session_closed' && isState(data['final_state'])) return goTo(work, data['final_state'], reason)
   if (event_type !== 'state_changed' || !isState(data['to_state'])) return
-  if (data['to_state'] === script.session.state) {
-    const waits = reason === 'awaiting_human' ? 'human' : script.session.waiting_for
-    if (waits !== script.session.waiting_for || script.session.reason !== reason)
-      changed(script, { waiting_for: waits, reason }, 'session.moved')
+  if (data['to_state'] === work.session.state) {
+    const waits = reason === 'awaiting_human' ? 'human' : work.session.waiting_for
+    if (waits !== work.session.waiting_for || work.session.reason !== reason)
+      changeSession(work, { waiting_for: waits, reason }, 'session.moved')
     return
   }
-  goTo(script, data['to_state'], reason)
+  goTo(work, data['to_state'], reason)
 }
 
-function goTo(script: Script, to: SessionState, reason: string | null, more: Partial<Session> = {}): void {
-  const { session } = script
-  const { now } = script.context
-  if (session.state === to) return Object.keys(more).length > 0 ? changed(script, more, 'session.moved') : undefined
+function goTo(work: SessionWork, to: SessionState, reason: string | null, more: Partial<Session> = {}): void {
+  const { session } = work
+  const { now } = work.context
+  if (session.state === to) return Object.keys(more).length > 0 ? changeSession(work, more, 'session.moved') : undefined
   // A session that is closed without its steps between: what is the end is believed, if it is one.
   const path = isEnded(to) && session.state === 'RUNNING' && to === 'ABORTED' ? (['ABORTING', 'ABORTED'] as const) : [to]
   for (const step of path) {
-    if (!canMove(script.session.state, step)) return
+    if (!canMove(work.session.state, step)) return
     const isOver = isEnded(step)
-    changed(
-      script,
+    changeSession(
+      work,
       {
         state: step,
         reason,
@@ -310,23 +320,23 @@ function goTo(script: Script, to: SessionState, reason: string | null, more: Par
   }
 }
 
-function changed(script: Script, more: Partial<Session>, action: SessionEvent): void {
-  script.session = { ...script.session, ...more, updated_at: script.context.now }
-  const { state, reason } = script.session
-  script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason } }))
+function changeSession(work: SessionWork, more: Partial<Session>, action: SessionEvent): void {
+  work.session = { ...work.session, ...more, updated_at: work.context.now }
+  const { state, reason } = work.session
+  work.facts.push(fact(action, [image(Session, work.session)], { detail: { state, reason } }))
 }
 
 // --- Unnumbered: task_accepted, task_rejected, task_completed, task_failed ---------------------------------------------------
 
-async function unnumbered(read: Read, script: Script, task: OfSession['task'], envelope: Envelope): Promise<Plan> {
-  const { session, cursor, context } = script
+async function handleUnnumbered(read: Read, work: SessionWork, task: OfSession['task'], envelope: Envelope): Promise<Plan> {
+  const { session, cursor, context } = work
   const { message_id, type } = envelope
   const digest = digestOf(envelope.payload)
   const before = cursor.seen.find((one) => one.message_id === message_id)
   if (before !== undefined)
     return before.digest === digest ? DUPLICATE : dead('message_id_reused', 'the message_id was used before with another payload')
-  script.cursor = { ...cursor, seen: [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax) }
-  noticeAnswer(script, type === 'task_accepted' ? (envelope.payload['session_token'] as string) : null)
+  work.cursor = { ...cursor, seen: [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax) }
+  noticeAnswer(work, type === 'task_accepted' ? (envelope.payload['session_token'] as string) : null)
   // Behind all that came before it, but for the event that closes the session.
   const earlier = cursor.held.filter((one) => !closesEarly(one, session.state))
   const order = Math.max(cursor.sequence, ...earlier.map((one) => Math.floor(one.order)))
@@ -334,28 +344,28 @@ async function unnumbered(read: Read, script: Script, task: OfSession['task'], e
   const fields = await confidedFields(session, envelope.payload, context)
   const isEnd = type === 'task_completed' || type === 'task_failed'
   const own: Held = { order: order + 0.5, type, message_id, timestamp: envelope.timestamp, payload: { ...fields, ...judged }, sealed: null }
-  if (type === 'task_accepted') await keepToken(read, script, envelope.payload['session_token'] as string)
-  if (!isEnd) settle(script, own)
+  if (type === 'task_accepted') await keepToken(read, work, envelope.payload['session_token'] as string)
+  if (!isEnd) settle(work, own)
   else {
-    hold(script, own)
-    drain(script, false)
+    hold(work, own)
+    drain(work, false)
   }
-  return { ...outcomeOf(script), output: TAKEN }
+  return { ...outcomeOf(work), output: TAKEN }
 }
 
 /** For an abort, which shows it where the broker does not say who we are (C9). No fact holds it, and no answer shows it. */
-async function keepToken(read: Read, script: Script, token: string): Promise<void> {
-  const id = answerId('self', script.session.id)
+async function keepToken(read: Read, work: SessionWork, token: string): Promise<void> {
+  const id = answerId('self', work.session.id)
   if (token.length > limits.sessionTokenCharsMax || (await read.raw(Answer, id)) !== null) return
-  script.puts.push(put(Answer, id, { id, session: script.session.id, digest: '', deliveries: [], token }))
+  work.puts.push(put(Answer, id, { id, session: work.session.id, digest: '', deliveries: [], token }))
 }
 
 const OPEN = ['outputs', 'partial_outputs', 'error_details'] as const
 /** The payload as it is kept: confidential fields under their seals. */
 async function confidedFields(session: Session, payload: Payload, context: Context): Promise<Payload> {
   const kept = withoutToken(payload) as Payload
-  const confided: Record<string, Confided> = {}
-  for (const name of OPEN) if (name in kept) confided[name] = await confide(context, session.data_classification, kept[name])
+  const confided: Record<string, MaybeSealed> = {}
+  for (const name of OPEN) if (name in kept) confided[name] = await sealConfidential(context, session.data_classification, kept[name])
   return { ...kept, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
 }
 
@@ -398,13 +408,13 @@ const artifactsIn = (payload: Payload): Artifact[] =>
     }))
 const textIn = (payload: Payload, name: string): string => (isText(payload[name]) ? payload[name].slice(0, limits.textCharsMax) : '')
 
-function settle(script: Script, { type, payload: given }: Held): void {
+function settle(work: SessionWork, { type, payload: given }: Held): void {
   const payload = given as Payload
   const risk = payload['risk_level'] ?? payload['assessed_risk_level']
   const level = risks.includes(risk as Risk) ? { risk_level: risk as Risk } : {}
   const summary = isObject(payload['execution_summary']) ? { execution_summary: payload['execution_summary'] } : {}
   const sealed = { sealed: (payload['$sealed'] ?? null) as Session['sealed'] }
-  if (type === 'task_accepted') return goTo(script, 'RUNNING', null, level)
+  if (type === 'task_accepted') return goTo(work, 'RUNNING', null, level)
   if (type === 'task_rejected') {
     const rejection: Rejection = {
       reason_code: textIn(payload, 'reason_code').slice(0, limits.labelCharsMax),
@@ -412,11 +422,11 @@ function settle(script: Script, { type, payload: given }: Held): void {
       assessed_risk_level: level.risk_level ?? null,
       suggestion: isText(payload['suggestion']) ? textIn(payload, 'suggestion') : null,
     }
-    return goTo(script, 'REJECTED', rejection.reason_code, { rejection, ...level })
+    return goTo(work, 'REJECTED', rejection.reason_code, { rejection, ...level })
   }
-  resumed(script)
+  resumeSession(work)
   if (type === 'task_completed')
-    return goTo(script, 'COMPLETED', 'completed', {
+    return goTo(work, 'COMPLETED', 'completed', {
       outputs: payload['outputs'] ?? null,
       outputs_valid: payload['$valid'] === true,
       artifacts: artifactsIn(payload),
@@ -424,7 +434,7 @@ function settle(script: Script, { type, payload: given }: Held): void {
       ...sealed,
     })
   const error_code = textIn(payload, 'error_code').slice(0, limits.labelCharsMax)
-  goTo(script, 'FAILED', error_code, {
+  goTo(work, 'FAILED', error_code, {
     error: { error_code, error_message: textIn(payload, 'error_message') },
     error_details: payload['error_details'] ?? null,
     partial_outputs: payload['partial_outputs'] ?? null,
@@ -434,6 +444,6 @@ function settle(script: Script, { type, payload: given }: Held): void {
   })
 }
 /** An end says that the work went on: that need not have been told before. */
-function resumed(script: Script): void {
-  if (script.session.state === 'PAUSED' || script.session.state === 'PENDING') goTo(script, 'RUNNING', null)
+function resumeSession(work: SessionWork): void {
+  if (work.session.state === 'PAUSED' || work.session.state === 'PENDING') goTo(work, 'RUNNING', null)
 }

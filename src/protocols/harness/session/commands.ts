@@ -10,21 +10,21 @@ import { digestOf, EVENTS, eventKey, isHarnessId, isUuid, uuidOf, type Envelope,
 import { judge, type Gate, type Passed, type Verdict } from '../gate/gate.ts'
 import { Answer, answerId, Caller, Capability, Cursor, Session, Snapshot, Stranger, Task, type Rejection } from '../schema.ts'
 import { isEnded } from '../states.ts'
-import type { DeadReason } from '../wire.ts'
+import type { DeadReason } from '../message-decoder.ts'
 import { accept, beginAbort, reject, tokenFor, wait } from './acceptance.ts'
 import {
   AMQP,
-  confide,
+  sealConfidential,
   deliveryOf,
   outcomeOf,
   envelopeOf,
   isSealed,
   newCursor,
-  scriptOf,
+  sessionWork,
   sealedOf,
-  type Confided,
+  type MaybeSealed,
   type Outgoing,
-} from './speech.ts'
+} from './session-work.ts'
 
 export type Outcome = {
   readonly outcome: 'taken' | 'duplicate' | 'dead' | 'dropped'
@@ -38,13 +38,13 @@ export type Plan = {
   readonly atMost?: readonly Bound[]
 }
 
-const nothing = (output: Outcome): Plan => ({ facts: [], puts: [], output })
-export const dead = (reason: DeadReason, detail: string): Plan => nothing({ outcome: 'dead', reason, detail })
+const planOf = (output: Outcome): Plan => ({ facts: [], puts: [], output })
+export const dead = (reason: DeadReason, detail: string): Plan => planOf({ outcome: 'dead', reason, detail })
 export const TAKEN: Outcome = { outcome: 'taken', reason: null, detail: null }
-export const DUPLICATE: Plan = nothing({ outcome: 'duplicate', reason: null, detail: null })
+export const DUPLICATE: Plan = planOf({ outcome: 'duplicate', reason: null, detail: null })
 
 /** More refusals than a broker user without rights gets in a minute: the message is acknowledged, and nothing comes of it. */
-const DROPPED: Plan = nothing({
+const DROPPED: Plan = planOf({
   outcome: 'dropped',
   reason: 'unauthorized',
   detail: `more than ${limits.harnessStrangersPerMinute} refused messages a minute`,
@@ -62,14 +62,14 @@ export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Con
 export async function takeSubmission(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
   const { payload, message_id } = incoming.envelope
   const sender = senderOf(incoming, payload['caller_id'], context)
-  if (sender === null || sender !== payload['caller_id']) return unauthorized(read, incoming, context)
+  if (sender === null || sender !== payload['caller_id']) return refuseUnauthorized(read, incoming, context)
   const known = await read.raw(Answer, answerId(sender, message_id))
   if (known !== null) return again(read, known, payload, context)
   const gate = await gateFor(read, payload, sender, context)
   const isStranger = gate.caller === null || gate.caller.disallowed
   const counted = isStranger ? await refusalCounted(read, sender, context) : []
   if (counted === null) return DROPPED
-  const plan = await opened(read, incoming.envelope, gate, judge(payload, gate), isStranger, context)
+  const plan = await openSession(read, incoming.envelope, gate, judge(payload, gate), isStranger, context)
   return { ...plan, puts: [...plan.puts, ...counted] }
 }
 
@@ -103,7 +103,7 @@ async function again(read: Read, known: Answer, payload: Payload, { now }: Conte
 }
 
 /** C19: no session comes of it, and the answer goes to the real sender, never to the one that was named. */
-async function unauthorized(read: Read, { user_id, envelope }: Incoming, context: Context): Promise<Plan> {
+async function refuseUnauthorized(read: Read, { user_id, envelope }: Incoming, context: Context): Promise<Plan> {
   const named = envelope.payload['caller_id']
   const isKnown = isHarnessId(named) && (await read.raw(Caller, named)) !== null
   const to = isHarnessId(user_id) ? user_id : user_id === null && isKnown ? named : null
@@ -113,7 +113,7 @@ async function unauthorized(read: Read, { user_id, envelope }: Incoming, context
       user_id === null ? 'the message does not say who has sent it (user_id)' : 'caller_id is not the broker user that sent the message',
     suggestion: 'connect as the user whose name is caller_id, and set the user_id property to it',
   }
-  if (to === null) return nothing(TAKEN)
+  if (to === null) return planOf(TAKEN)
   const counted = await refusalCounted(read, to, context)
   if (counted === null) return DROPPED
   return { facts: [], puts: [strangerAnswer(to, envelope.message_id, rejection, context), ...counted], output: TAKEN }
@@ -199,23 +199,30 @@ async function resumedBy(read: Read, payload: Payload, sender: string): Promise<
 const CONFIDENTIAL = ['intent', 'inputs', 'context', 'expected_output'] as const
 
 /** A session for whatever the gate has looked at: it waits, runs, or was rejected (C19). */
-async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdict, isStranger: boolean, context: Context): Promise<Plan> {
+async function openSession(
+  read: Read,
+  envelope: Envelope,
+  gate: Gate,
+  verdict: Verdict,
+  isStranger: boolean,
+  context: Context,
+): Promise<Plan> {
   const session = await sessionFor(read, envelope, gate, verdict, context)
-  const script = scriptOf(session, newCursor(session), context)
-  if (isStranger) script.stranger = true
+  const work = sessionWork(session, newCursor(session), context)
+  if (isStranger) work.stranger = true
   const passed = 'passed' in verdict ? verdict.passed : null
-  const task = await taskFor(script.session, envelope.payload, passed, gate, context)
+  const task = await taskFor(work.session, envelope.payload, passed, gate, context)
   let outgoing: Outgoing
   let token: string | null = null
   let begun: Made | null = null
   if (passed === null) {
-    outgoing = reject(script, (verdict as { rejected: Rejection }).rejected, false)
+    outgoing = reject(work, (verdict as { rejected: Rejection }).rejected, false)
   } else if (passed.asks !== null) {
-    outgoing = wait(script, gate.capability!)
-    begun = fact('session.waiting', [image(Session, script.session)], { detail: { risk: passed.risk_level, data: passed.data } })
+    outgoing = wait(work, gate.capability!)
+    begun = fact('session.waiting', [image(Session, work.session)], { detail: { risk: passed.risk_level, data: passed.data } })
   } else {
     token = await tokenFor(session, gate.capability!, passed.submission.constraints?.max_duration, context)
-    outgoing = accept(script, gate.capability!, passed.submission.constraints, token)
+    outgoing = accept(work, gate.capability!, passed.submission.constraints, token)
   }
   const answer: Answer = {
     id: answerId(gate.sender!, envelope.message_id),
@@ -224,7 +231,7 @@ async function opened(read: Read, envelope: Envelope, gate: Gate, verdict: Verdi
     deliveries: [outgoing],
     token,
   }
-  const done = outcomeOf(script)
+  const done = outcomeOf(work)
   const first = fact('session.opened', [image(Session, { ...session, waiting_for: null }), image(Task, task)], {
     detail: { capability: session.capability, caller_id: session.caller_id, data: session.data_classification },
   })
@@ -316,11 +323,11 @@ export async function sealedFields(
   context: Context,
 ): Promise<Pick<Task, 'submission' | 'sealed'>> {
   if (!isSealed(data)) return { submission, sealed: null }
-  const confided: Record<string, Confided> = {}
+  const confided: Record<string, MaybeSealed> = {}
   const plain = { ...submission }
   for (const name of CONFIDENTIAL) {
     if (plain[name] === undefined) continue
-    confided[name] = await confide(context, data, plain[name])
+    confided[name] = await sealConfidential(context, data, plain[name])
     delete plain[name]
   }
   return { submission: plain, sealed: sealedOf(confided) }
@@ -346,8 +353,8 @@ export async function takeAbort(read: Read, incoming: Incoming, context: Context
   if (isEnded(session.state) || session.state === 'ABORTING') return DUPLICATE
   const state = await whole(read, session)
   if (state.cursor.seen.some((one) => one.message_id === message_id)) return DUPLICATE
-  const script = scriptOf(session, { ...state.cursor, seen: [...state.cursor.seen, { message_id, digest: '' }].slice(-20) }, context)
+  const work = sessionWork(session, { ...state.cursor, seen: [...state.cursor.seen, { message_id, digest: '' }].slice(-20) }, context)
   const reason = typeof payload['reason'] === 'string' ? payload['reason'].slice(0, 1_000) : 'the caller aborted it'
-  beginAbort(script, state.task.declaration!, reason)
-  return { ...outcomeOf(script), output: TAKEN }
+  beginAbort(work, state.task.declaration!, reason)
+  return { ...outcomeOf(work), output: TAKEN }
 }

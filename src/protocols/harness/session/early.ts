@@ -9,9 +9,9 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { harnessIn } from '../access.ts'
 import { DEAD, eventQueue, type Envelope } from '../envelope.ts'
 import { Early, routeId, Session, type EarlyMessage } from '../schema.ts'
-import type { DeadReason } from '../wire.ts'
+import type { DeadReason } from '../message-decoder.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
-import { AMQP, confide, sealedFieldsOf, unseal, type Confided, type Outgoing } from './speech.ts'
+import { AMQP, sealConfidential, sealedFieldsOf, unseal, type MaybeSealed, type Outgoing } from './session-work.ts'
 
 /**
  * A sender has at most as many such sessions as it has submissions to answer. Everything beyond the bounds is put aside.
@@ -28,7 +28,7 @@ export async function keepEarly(read: Read, { envelope, user_id, in_reply_to }: 
   if (before === null && (await read.count(Early, 'sender', [user_id])) >= max)
     return dead('unknown_session', `${user_id} has sent messages of ${max} unknown sessions, and has no more submissions to answer`)
   if (before?.messages.some((one) => (one.envelope as Envelope).message_id === message_id)) return DUPLICATE
-  const messages = [...(before?.messages ?? []), await sealed(envelope, context)]
+  const messages = [...(before?.messages ?? []), await sealEarly(envelope, context)]
   if (messages.length > limits.harnessEarlyMax || canonical(messages).length > limits.harnessHeldBytesMax)
     return dead('unknown_session', `there is no session ${session_id}, and no room for more of its messages`)
   const until = before?.until ?? timestampOf(Date.parse(context.now) + harnessIn(context).gapMs)
@@ -41,9 +41,9 @@ export async function keepEarly(read: Read, { envelope, user_id, in_reply_to }: 
 }
 
 /** Sealed as the most confidential data is: its class is known only with the session. */
-async function sealed(envelope: Envelope, context: Context): Promise<EarlyMessage> {
-  const confided: Record<string, Confided> = {}
-  for (const [name, value] of Object.entries(envelope.payload)) confided[name] = await confide(context, 'T4', value)
+async function sealEarly(envelope: Envelope, context: Context): Promise<EarlyMessage> {
+  const confided: Record<string, MaybeSealed> = {}
+  for (const [name, value] of Object.entries(envelope.payload)) confided[name] = await sealConfidential(context, 'T4', value)
   const { fields, sealed: seals } = sealedFieldsOf(confided)
   return { envelope: { ...envelope, payload: fields }, sealed: seals }
 }

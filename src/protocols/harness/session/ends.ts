@@ -1,18 +1,27 @@
 // The ends of a session that was executed here: completed, failed, out of time.
 import type { Artifact } from '../schema.ts'
-import { change, close, endedDuration, move, sealedOf, tell, type Confided, type Script } from './speech.ts'
+import {
+  changeState,
+  emitClosed,
+  endedDuration,
+  moveSession,
+  sealedOf,
+  sendToCaller,
+  type MaybeSealed,
+  type SessionWork,
+} from './session-work.ts'
 import { endAbort } from './acceptance.ts'
 
 export type Failure = {
   readonly error_code: string
   readonly error_message: string
-  readonly error_details?: Confided
-  readonly partial_outputs?: Confided
+  readonly error_details?: MaybeSealed
+  readonly partial_outputs?: MaybeSealed
   readonly artifacts?: readonly Artifact[]
 }
 
 /** How it went, in figures: filled here, whatever the agent says. */
-export function summaryOf({ session, cursor, context }: Script): Record<string, unknown> {
+export function summaryOf({ session, cursor, context }: SessionWork): Record<string, unknown> {
   return {
     duration: endedDuration(session.accepted_at ?? session.created_at, context.now),
     steps_executed: cursor.steps,
@@ -22,12 +31,12 @@ export function summaryOf({ session, cursor, context }: Script): Record<string, 
   }
 }
 
-export function complete(script: Script, outputs: Confided, artifacts: readonly Artifact[]): void {
+export function complete(work: SessionWork, outputs: MaybeSealed, artifacts: readonly Artifact[]): void {
   // Work that comes to its end while it is aborted is aborted (C11).
-  if (script.session.state === 'ABORTING') return endAbort(script, 'completed_while_aborting')
-  if (script.session.state === 'PAUSED') change(script, 'RUNNING', 'resumed')
-  const execution_summary = summaryOf(script)
-  move(script, 'COMPLETED', {
+  if (work.session.state === 'ABORTING') return endAbort(work, 'completed_while_aborting')
+  if (work.session.state === 'PAUSED') changeState(work, 'RUNNING', 'resumed')
+  const execution_summary = summaryOf(work)
+  moveSession(work, 'COMPLETED', {
     reason: 'completed',
     outputs: outputs.plain,
     outputs_valid: true,
@@ -35,24 +44,24 @@ export function complete(script: Script, outputs: Confided, artifacts: readonly 
     execution_summary,
     sealed: sealedOf({ outputs }),
   })
-  tell(script, 'task_completed', { artifacts, execution_summary }, { outputs })
-  close(script)
+  sendToCaller(work, 'task_completed', { artifacts, execution_summary }, { outputs })
+  emitClosed(work)
 }
 
-const NOTHING: Confided = { plain: null, sealed: null }
+const NOTHING: MaybeSealed = { plain: null, sealed: null }
 
-export function fail(script: Script, failure: Failure, reason = failure.error_code): void {
-  if (script.session.state === 'ABORTING') return endAbort(script, 'failed_while_aborting')
+export function fail(work: SessionWork, failure: Failure, reason = failure.error_code): void {
+  if (work.session.state === 'ABORTING') return endAbort(work, 'failed_while_aborting')
   // C11: no edge leads from PAUSED to FAILED.
-  if (script.session.state === 'PAUSED') change(script, 'RUNNING', reason)
-  const execution_summary = summaryOf(script)
+  if (work.session.state === 'PAUSED') changeState(work, 'RUNNING', reason)
+  const execution_summary = summaryOf(work)
   const { error_code, error_message, partial_outputs = NOTHING, artifacts = [] } = failure
   const details = failure.error_details ?? {
-    plain: { last_checkpoint: script.cursor.last_checkpoint, recoverable: script.cursor.snapshot !== null },
+    plain: { last_checkpoint: work.cursor.last_checkpoint, recoverable: work.cursor.snapshot !== null },
     sealed: null,
   }
-  const retryable = script.cursor.snapshot !== null || error_code === 'resource_unavailable' || error_code === 'timeout'
-  move(script, 'FAILED', {
+  const retryable = work.cursor.snapshot !== null || error_code === 'resource_unavailable' || error_code === 'timeout'
+  moveSession(work, 'FAILED', {
     reason,
     error: { error_code, error_message },
     error_details: details.plain,
@@ -61,11 +70,11 @@ export function fail(script: Script, failure: Failure, reason = failure.error_co
     execution_summary,
     sealed: sealedOf({ partial_outputs, error_details: details }),
   })
-  tell(
-    script,
+  sendToCaller(
+    work,
     'task_failed',
     { error_code, error_message, retryable, artifacts, execution_summary },
     { error_details: details, partial_outputs },
   )
-  close(script)
+  emitClosed(work)
 }

@@ -2,7 +2,7 @@
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Cursor, type Event, Session } from '../schema.ts'
-import { outcomeOf, unseal, type Script } from './speech.ts'
+import { outcomeOf, unseal, type SessionWork } from './session-work.ts'
 
 const { sealed: _, resources: __, deadline: ___, ...shown } = Session.schema.properties
 export const SessionView = t.Object({
@@ -23,9 +23,9 @@ export function shownWith(session: Session, cursor: Cursor | null): SessionView 
   return { ...rest, deadline, last_processed_sequence: cursor?.sequence ?? 0, missing_sequences: cursor?.missing ?? [] }
 }
 /** The outcome of an operation whose answer is the session as it is then, with fields that the session itself does not keep. */
-export const sessionOutcome = (script: Script, more: Partial<Session> = {}) => ({
-  ...outcomeOf(script),
-  output: { session: shownWith({ ...script.session, ...more }, script.cursor) },
+export const sessionOutcome = (work: SessionWork, more: Partial<Session> = {}) => ({
+  ...outcomeOf(work),
+  output: { session: shownWith({ ...work.session, ...more }, work.cursor) },
 })
 
 export const EventView = t.Object({

@@ -65,7 +65,7 @@ const SeenAgent = t.Object({
   ...Agent.schema.properties,
   last_seen: nullable(t.String({ description: 'when the agent last called or listened; null: not as far as is known' })),
 })
-const seen = (read: Read, agent: Agent): Static<typeof SeenAgent> => ({ ...agent, last_seen: read.seen(agent.id).last_seen })
+const agentView = (read: Read, agent: Agent): Static<typeof SeenAgent> => ({ ...agent, last_seen: read.seen(agent.id).last_seen })
 
 const get = query({
   name: 'agent.get',
@@ -75,7 +75,7 @@ const get = query({
   output: t.Object({ agent: SeenAgent }),
   callers: [anyone],
   load: async (read, { agent_id }) => ({ agent: await read(Agent, agent_id) }),
-  view: ({ agent }, _, { actor }, read) => ({ agent: seen(read, shownTo(actor, agent)) }),
+  view: ({ agent }, _, { actor }, read) => ({ agent: agentView(read, shownTo(actor, agent)) }),
   example: { given: 'empty', as: 'alice', input: { agent_id: 'agent_devin' } },
 })
 
@@ -103,7 +103,7 @@ const list = query({
       'agent.list',
       input,
       listed,
-      found.map((agent) => seen(read, shownTo(actor, agent))),
+      found.map((agent) => agentView(read, shownTo(actor, agent))),
     )
   },
   example: { given: 'empty', as: 'alice', input: { project_id: DEFAULT_PROJECT } },

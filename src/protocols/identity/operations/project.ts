@@ -81,7 +81,7 @@ const list = query({
 type Joining = { readonly project: Project; readonly member: User | Agent }
 const memberOutput = t.Object({ member: t.Union([User.schema, Agent.schema]) })
 
-function moved({ project, member }: Joining, action: 'project.joined' | 'project.left', role: ProjectRole | null, actor: Actor) {
+function moveMember({ project, member }: Joining, action: 'project.joined' | 'project.left', role: ProjectRole | null, actor: Actor) {
   const next = { ...member, projects: withRole(member.projects, project.id, role) }
   const imaged = next.kind === 'human' ? image(User, next) : image(Agent, next)
   return {
@@ -114,7 +114,7 @@ const join = command({
   ],
   audit: 'project.joined',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
-  decide: (state, { role = 'member' }, { actor }) => moved(state, 'project.joined', role, actor),
+  decide: (state, { role = 'member' }, { actor }) => moveMember(state, 'project.joined', role, actor),
   example: { given: 'empty', as: 'admin', input: { project_id: DEFAULT_PROJECT, subject: 'user_mallory' } },
 })
 
@@ -135,7 +135,7 @@ const leave = command({
   ],
   audit: 'project.left',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
-  decide: (state, _, { actor }) => moved(state, 'project.left', null, actor),
+  decide: (state, _, { actor }) => moveMember(state, 'project.left', null, actor),
   example: { given: 'empty', as: 'admin', input: { project_id: DEFAULT_PROJECT, subject: 'user_bob' } },
 })
 

@@ -26,7 +26,7 @@ const ownerOfWhatTheyLeft = role<Substituting>(
 const mayFill = (actor: Actor, project_id: string): boolean => actor.kind === 'human' && isWhole(actor) && ownsProject(actor, project_id)
 
 type Named = { readonly person: string; readonly substitute: string; readonly project_id?: string }
-async function loaded(read: Read, { person, substitute, project_id }: Named, actor: Actor): Promise<Substituting> {
+async function loadSubstitution(read: Read, { person, substitute, project_id }: Named, actor: Actor): Promise<Substituting> {
   // A person who has left a project is nobody whom its owners could see otherwise.
   const isLeft = project_id !== undefined && (mayFill(actor, project_id) || installationOwner.is(actor, null))
   const left = isLeft ? await read.raw(User, person) : null
@@ -70,7 +70,7 @@ const add = command({
     ),
   ],
   audit: 'substitute.added',
-  load: (read, input, { actor }) => loaded(read, input, actor),
+  load: (read, input, { actor }) => loadSubstitution(read, input, actor),
   decide(state, { from, until }, { actor, now }) {
     const { person, substitute, project_id } = state
     const start = from === undefined ? Date.parse(now) : parseTimestamp(from)
@@ -105,7 +105,7 @@ const remove = command({
     ),
   ],
   audit: 'substitute.removed',
-  load: (read, input, { actor }) => loaded(read, input, actor),
+  load: (read, input, { actor }) => loadSubstitution(read, input, actor),
   decide(state, _, { actor }) {
     const { person, substitute, project_id } = state
     const next: User = { ...substitute, acts_for: substitute.acts_for.filter((entry) => !isTheSame(entry, state)) }

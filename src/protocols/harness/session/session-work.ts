@@ -1,4 +1,4 @@
-// Speech of a session: events with their numbers, messages into the outbox, and transitions, all of one batch. A script collects them
+// The work of one batch on a session: events with their numbers, messages into the outbox, and transitions. `SessionWork` collects them
 // while an operation decides.
 import { put, putNew, image } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -38,17 +38,17 @@ export type Outgoing = {
 }
 
 /** The outcome of a confidential value: itself, or a seal in its place. */
-export type Confided = { readonly plain: unknown; readonly sealed: string | null }
+export type MaybeSealed = { readonly plain: unknown; readonly sealed: string | null }
 
 /** T3 and T4 are encrypted at rest (C39). */
 export const isSealed = (data: DataClass): boolean => data === 'T3' || data === 'T4'
-export async function confide({ notary }: Pick<Context, 'notary'>, data: DataClass, value: unknown): Promise<Confided> {
+export async function sealConfidential({ notary }: Pick<Context, 'notary'>, data: DataClass, value: unknown): Promise<MaybeSealed> {
   if (value === undefined || value === null || !isSealed(data)) return { plain: value ?? null, sealed: null }
   return { plain: null, sealed: await notary.seal(JSON.stringify(value), null) }
 }
 
 /** The seals of fields, as a document keeps them. */
-export function sealedOf(confided: Readonly<Record<string, Confided>>): Record<string, string> | null {
+export function sealedOf(confided: Readonly<Record<string, MaybeSealed>>): Record<string, string> | null {
   const sealed = Object.entries(confided).flatMap(([name, one]) => (one.sealed === null ? [] : [[name, one.sealed] as const]))
   return sealed.length === 0 ? null : Object.fromEntries(sealed)
 }
@@ -65,7 +65,7 @@ export async function unseal<T extends object>(
   return { ...value, ...Object.fromEntries(opened) }
 }
 
-export type Script = {
+export type SessionWork = {
   session: Session
   cursor: Cursor
   /** The other side has no rights here. */
@@ -74,7 +74,13 @@ export type Script = {
   readonly puts: Change[]
   readonly context: Context
 }
-export const scriptOf = (session: Session, cursor: Cursor, context: Context): Script => ({ session, cursor, facts: [], puts: [], context })
+export const sessionWork = (session: Session, cursor: Cursor, context: Context): SessionWork => ({
+  session,
+  cursor,
+  facts: [],
+  puts: [],
+  context,
+})
 
 export const newCursor = ({ id, project_id, role }: Pick<Session, 'id' | 'project_id' | 'role'>): Cursor => ({
   id,
@@ -107,21 +113,26 @@ export function envelopeOf(type: MessageType, session_id: string | null, payload
 }
 
 /** Puts a message of the session into the outbox, after all that it has said before. */
-export function send(script: Script, message: Outgoing): Outgoing {
+export function send(work: SessionWork, message: Outgoing): Outgoing {
   refuseTooLarge(message.envelope)
-  const outgoing = script.stranger ? { ...message, stranger: script.stranger } : message
-  const number = script.cursor.sent + 1
-  script.cursor = { ...script.cursor, sent: number }
-  script.puts.push(deliveryOf(script.session.id, number, outgoing, script.context.now))
+  const outgoing = work.stranger ? { ...message, stranger: work.stranger } : message
+  const number = work.cursor.sent + 1
+  work.cursor = { ...work.cursor, sent: number }
+  work.puts.push(deliveryOf(work.session.id, number, outgoing, work.context.now))
   return outgoing
 }
 
 /** To the caller, unnumbered: task_accepted, task_rejected, task_completed, task_failed. */
-export function tell(script: Script, type: MessageType, payload: Payload, confided: Readonly<Record<string, Confided>> = {}): Outgoing {
-  const { session, context } = script
+export function sendToCaller(
+  work: SessionWork,
+  type: MessageType,
+  payload: Payload,
+  confided: Readonly<Record<string, MaybeSealed>> = {},
+): Outgoing {
+  const { session, context } = work
   const { fields, sealed } = sealedFieldsOf(confided)
   const envelope = envelopeOf(type, session.session_id, { ...payload, ...fields, in_reply_to: session.submit_id }, context)
-  return send(script, {
+  return send(work, {
     exchange: EVENTS,
     key: eventKey(session.caller_id, session.session_id, type),
     from: session.callee_id,
@@ -131,7 +142,7 @@ export function tell(script: Script, type: MessageType, payload: Payload, confid
   })
 }
 
-export function sealedFieldsOf(confided: Readonly<Record<string, Confided>>): { fields: Payload; sealed: Record<string, string> } {
+export function sealedFieldsOf(confided: Readonly<Record<string, MaybeSealed>>): { fields: Payload; sealed: Record<string, string> } {
   const fields: Payload = {}
   const sealed: Record<string, string> = {}
   for (const [name, one] of Object.entries(confided)) {
@@ -142,18 +153,24 @@ export function sealedFieldsOf(confided: Readonly<Record<string, Confided>>): { 
 }
 
 /** To the callee: task_submit and abort. */
-export function command(script: Script, envelope: Envelope, sealed: Readonly<Record<string, string>> = {}): Outgoing {
-  const { callee_id, caller_id, id } = script.session
-  return send(script, { exchange: COMMANDS, key: commandKey(callee_id), from: caller_id, envelope, sealed, session: id })
+export function sendToCallee(work: SessionWork, envelope: Envelope, sealed: Readonly<Record<string, string>> = {}): Outgoing {
+  const { callee_id, caller_id, id } = work.session
+  return send(work, { exchange: COMMANDS, key: commandKey(callee_id), from: caller_id, envelope, sealed, session: id })
 }
 
 /** The next event, with its number, in the record and in the outbox. `untold`: what goes out and is not kept. */
-export function say(script: Script, event_type: string, data: Confided | Payload, untold: Payload = {}, in_reply_to = false): Outgoing {
-  const { session, context } = script
-  const sequence = script.cursor.sequence + 1
-  const { plain, sealed } = isConfided(data) ? data : { plain: data, sealed: null }
-  const told = { event_type, sequence, ...(in_reply_to ? { in_reply_to: session.submit_id } : {}) }
-  const payload = sealed === null ? { ...told, data: { ...(plain as Payload), ...untold } } : told
+export function emitEvent(
+  work: SessionWork,
+  event_type: string,
+  data: MaybeSealed | Payload,
+  unstored: Payload = {},
+  in_reply_to = false,
+): Outgoing {
+  const { session, context } = work
+  const sequence = work.cursor.sequence + 1
+  const { plain, sealed } = isMaybeSealed(data) ? data : { plain: data, sealed: null }
+  const eventFields = { event_type, sequence, ...(in_reply_to ? { in_reply_to: session.submit_id } : {}) }
+  const payload = sealed === null ? { ...eventFields, data: { ...(plain as Payload), ...unstored } } : eventFields
   const envelope = envelopeOf('event', session.session_id, payload, context)
   const event: Event = {
     id: eventId(session.id, sequence),
@@ -166,9 +183,9 @@ export function say(script: Script, event_type: string, data: Confided | Payload
     at: context.now,
     ...(sealed === null ? {} : { sealed }),
   }
-  script.cursor = { ...script.cursor, sequence }
-  script.facts.push(fact('session.event', [image(Event, event)], { detail: { event_type, sequence } }))
-  return send(script, {
+  work.cursor = { ...work.cursor, sequence }
+  work.facts.push(fact('session.event', [image(Event, event)], { detail: { event_type, sequence } }))
+  return send(work, {
     exchange: EVENTS,
     key: eventKey(session.caller_id, session.session_id, 'event'),
     from: session.callee_id,
@@ -177,40 +194,46 @@ export function say(script: Script, event_type: string, data: Confided | Payload
     session: session.id,
   })
 }
-const isConfided = (data: Confided | Payload): data is Confided => 'plain' in data && 'sealed' in data && Object.keys(data).length === 2
+const isMaybeSealed = (data: MaybeSealed | Payload): data is MaybeSealed =>
+  'plain' in data && 'sealed' in data && Object.keys(data).length === 2
 
 /** Another state by the table, in the record; who follows the session is told by whichever message says it (C16). */
-export function move(script: Script, to: ReachedState, more: Partial<Session> = {}, action: SessionEvent = stateEvents[to]): void {
-  const { now } = script.context
-  const state = nextState(script.session.state, to)
+export function moveSession(
+  work: SessionWork,
+  to: ReachedState,
+  more: Partial<Session> = {},
+  action: SessionEvent = stateEvents[to],
+): void {
+  const { now } = work.context
+  const state = nextState(work.session.state, to)
   const ended = isEnded(to) ? { ended_at: now, waiting_for: null, deadline: keptUntil(now) } : {}
-  script.session = { ...script.session, state, updated_at: now, ...ended, ...more }
-  script.facts.push(fact(action, [image(Session, script.session)], { detail: { state, reason: script.session.reason } }))
+  work.session = { ...work.session, state, updated_at: now, ...ended, ...more }
+  work.facts.push(fact(action, [image(Session, work.session)], { detail: { state, reason: work.session.reason } }))
 }
 /** How long what is kept beside the record outlasts a session (C40). */
 const keptUntil = (now: string): string => timestampOf(Date.parse(now) + limits.harnessKeptMs)
 
 /** A transition that has an event of its own. */
-export function change(script: Script, to: ReachedState, reason: string, more: Partial<Session> = {}): void {
-  const from = script.session.state
-  move(script, to, { reason, ...more })
-  say(script, 'state_changed', { from_state: from, to_state: to, reason })
+export function changeState(work: SessionWork, to: ReachedState, reason: string, more: Partial<Session> = {}): void {
+  const from = work.session.state
+  moveSession(work, to, { reason, ...more })
+  emitEvent(work, 'state_changed', { from_state: from, to_state: to, reason })
 }
 
 /** The last event of every session. */
-export const close = (script: Script): Outgoing =>
-  say(script, 'session_closed', { final_state: script.session.state, reason: script.session.reason ?? script.session.state.toLowerCase() })
+export const emitClosed = (work: SessionWork): Outgoing =>
+  emitEvent(work, 'session_closed', { final_state: work.session.state, reason: work.session.reason ?? work.session.state.toLowerCase() })
 
 /** The document as it is from now on, where no transition has said so. */
-export function keep(script: Script, more: Partial<Session>, action: SessionEvent, detail?: Payload): void {
-  script.session = { ...script.session, updated_at: script.context.now, ...more }
-  script.facts.push(fact(action, [image(Session, script.session)], detail ? { detail: detail } : {}))
+export function updateSession(work: SessionWork, more: Partial<Session>, action: SessionEvent, detail?: Payload): void {
+  work.session = { ...work.session, updated_at: work.context.now, ...more }
+  work.facts.push(fact(action, [image(Session, work.session)], detail ? { detail } : {}))
 }
 
 /** Everything together; the cursor goes with it. */
-export const outcomeOf = (script: Script): { facts: Made[]; puts: Change[] } => ({
-  facts: script.facts,
-  puts: [...script.puts, put(Cursor, script.session.id, script.cursor)],
+export const outcomeOf = (work: SessionWork): { facts: Made[]; puts: Change[] } => ({
+  facts: work.facts,
+  puts: [...work.puts, put(Cursor, work.session.id, work.cursor)],
 })
 
 /** An ISO 8601 duration between two times. */

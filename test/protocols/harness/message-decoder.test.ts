@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { deadReasons, propertiesOf, readMessage, type Properties } from '#protocols/harness/wire.ts'
+import { deadReasons, propertiesOf, decodeMessage, type Properties } from '#protocols/harness/message-decoder.ts'
 import { answerTypes, commandTypes, textOf, type Envelope } from '#protocols/harness/envelope.ts'
 
 const ID = '0b6a3a7e-52a3-4f0e-9c1d-6f6a4f1c0001'
@@ -18,7 +18,7 @@ const submit: Envelope = {
 const bytes = (value: unknown): Buffer => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))
 const mime: Properties = { content_type: 'application/json', content_encoding: 'utf-8' }
 const reasonOf = (body: Buffer, properties: Properties = mime, channel: 'commands' | 'events' = 'commands'): string => {
-  const result = readMessage(channel, body, properties)
+  const result = decodeMessage(channel, body, properties)
   return 'dead' in result ? result.dead.reason : 'taken'
 }
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
@@ -28,7 +28,7 @@ describe('reading a message', () => {
     for (const type of [...commandTypes, ...answerTypes]) {
       const envelope: Envelope = { ...submit, type, session_id: type === 'task_submit' ? null : SESSION }
       const channel = (commandTypes as readonly string[]).includes(type) ? 'commands' : 'events'
-      assert.deepEqual(readMessage(channel, Buffer.from(textOf(envelope)), propertiesOf(envelope)), { envelope })
+      assert.deepEqual(decodeMessage(channel, Buffer.from(textOf(envelope)), propertiesOf(envelope)), { envelope })
     }
     assert.deepEqual(propertiesOf({ ...submit, type: 'abort', session_id: SESSION }), {
       message_id: ID,
@@ -112,7 +112,7 @@ describe('reading a message', () => {
     )
     fc.assert(
       fc.property(body, fc.oneof(fc.constant(mime), properties), fc.constantFrom('commands', 'events'), (given, props, channel) => {
-        const result = readMessage(channel, given, props)
+        const result = decodeMessage(channel, given, props)
         if ('dead' in result) assert.ok(deadReasons.includes(result.dead.reason) && result.dead.detail !== '')
         else assert.deepEqual(Object.keys(result.envelope).toSorted(), Object.keys(submit).toSorted())
       }),

@@ -60,21 +60,21 @@ const unfit = (reason: DeadReason, detail: string): never => {
   throw new Unfit(reason, detail)
 }
 
-export function readMessage(exchange: Exchange, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
+export function decodeMessage(exchange: Exchange, bytes: Uint8Array, properties: Properties): { envelope: Envelope } | { dead: Dead } {
   let decoded: unknown = null
   try {
     if (bytes.length > limits.harnessMessageBytesMax)
       unfit('too_large', `the message has ${bytes.length} bytes, and at most ${limits.harnessMessageBytesMax} are taken`)
     decoded = decodedFrom(bytes)
-    return { envelope: checked(exchange, decoded, properties) }
+    return { envelope: checkEnvelope(exchange, decoded, properties) }
   } catch (error) {
     if (!(error instanceof Unfit)) throw error
-    return { dead: { reason: error.reason, detail: error.message, ...known(decoded, properties) } }
+    return { dead: { reason: error.reason, detail: error.message, ...readablePart(decoded, properties) } }
   }
 }
 
 /** The readable part of a message that cannot be taken, so that its sender can be told (C21). */
-function known(decoded: unknown, properties: Properties): Pick<Dead, 'message_id' | 'type'> {
+function readablePart(decoded: unknown, properties: Properties): Pick<Dead, 'message_id' | 'type'> {
   const { message_id, type } = (typeof decoded === 'object' && decoded !== null ? decoded : {}) as Partial<Envelope>
   const id = isUuid(message_id) ? message_id : (properties.message_id ?? null)
   const kind = typeof type === 'string' ? type : (properties.type ?? null)
@@ -90,7 +90,7 @@ function decodedFrom(bytes: Uint8Array): unknown {
   }
 }
 
-function checked(exchange: Exchange, decoded: unknown, properties: Properties): Envelope {
+function checkEnvelope(exchange: Exchange, decoded: unknown, properties: Properties): Envelope {
   if (!isObject(decoded)) return unfit('invalid_message', 'the message is no JSON object')
   const { hcp_version, message_id, timestamp, session_id, type, payload } = decoded
   if (typeof hcp_version !== 'string' || !/^\d{1,4}\.\d{1,4}$/.test(hcp_version))
@@ -117,7 +117,7 @@ function checked(exchange: Exchange, decoded: unknown, properties: Properties): 
     timestamp,
     session_id: isUuid(session_id) ? session_id : null,
     type: type as MessageType,
-    payload: payload,
+    payload,
   }
 }
 
