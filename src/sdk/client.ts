@@ -106,18 +106,17 @@ function lazyProperties(make: (name: string) => unknown): object {
 }
 
 type Page = { readonly items: readonly unknown[]; readonly next_cursor: string | null }
-type List = (input: never, options?: CallOptions) => Promise<Page>
 
 /** Every item of a list, page by page: `for await (const task of each(client.collaboration.task.list, { state: 'blocked' }))`. */
-export async function* each<L extends List>(
-  list: L,
-  input: NonNullable<Parameters<L>[0]>,
+export async function* each<I, P extends Page>(
+  list: (input: I, options?: CallOptions) => Promise<P>,
+  input: NonNullable<NoInfer<I>>,
   options?: CallOptions,
-): AsyncIterable<Awaited<ReturnType<L>>['items'][number]> {
+): AsyncIterable<P['items'][number]> {
   let cursor: string | null = null
   do {
-    const page: Page = await list((cursor === null ? input : { ...(input as object), cursor }) as never, options)
-    yield* page.items as Awaited<ReturnType<L>>['items'][number][]
+    const page: P = await list(cursor === null ? input : Object.assign({}, input, { cursor }), options)
+    yield* page.items as P['items'][number][]
     cursor = page.next_cursor
   } while (cursor !== null)
 }

@@ -109,7 +109,7 @@ export type Hxp = {
 export function createHxp(transport: Transport): Hxp {
   const keyring = createKeyring(transport)
 
-  async function ask(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer> {
+  async function ask<T>(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer<T>> {
     const {
       signal,
       timeoutMs,
@@ -129,7 +129,7 @@ export function createHxp(transport: Transport): Hxp {
     const { watch } = retryNotice({ onRetry, onReconnect }, transport.where)
     const input = { ...more, action, payload: context === undefined ? payload : { ...payload, context } }
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
-    return within(transport, options, async (leave, known) => {
+    const answer = await within(transport, options, async (leave, known) => {
       const made = await persistently(
         leave,
         () => watch(() => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>),
@@ -141,20 +141,21 @@ export function createHxp(transport: Transport): Hxp {
       const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options, watch)
       return revealSecret(transport, await answerIn(keyring, made.request, ended, options), options)
     })
+    return answer as Answer<T>
   }
 
   return {
     async decide(question, choices, { default_option, ...more } = {}) {
       const payload = { question, options: [...choices], ...(default_option === undefined ? {} : { default_option }) }
-      return (await ask('DECIDE', payload, more)) as never
+      return ask('DECIDE', payload, more)
     },
     async approve(item, { details = {}, details_schema, reject_requires_reason, scope, ...more } = {}) {
       const payload = { item, details, ...given({ details_schema, reject_requires_reason, scope }) }
-      return requireApproved((await ask('APPROVE', payload, more)) as Answer<'approved' | 'rejected'>)
+      return requireApproved(await ask('APPROVE', payload, more))
     },
-    async provide(prompt, { input_type = 'text' as never, placeholder, validation, sensitive, ...more } = {}) {
-      const payload = { prompt, input_type, ...given({ placeholder, validation, sensitive }) }
-      return (await ask('PROVIDE', payload, more)) as never
+    async provide(prompt, { input_type, placeholder, validation, sensitive, ...more } = {}) {
+      const payload = { prompt, input_type: input_type ?? 'text', ...given({ placeholder, validation, sensitive }) }
+      return ask('PROVIDE', payload, more)
     },
     outcome: (request_id, options = {}) =>
       within(transport, options, async (leave, known) => {

@@ -207,7 +207,7 @@ function factsReader(db: DatabaseSync): Store['facts'] {
   return (of: FactsOf, { after, limit, reverse = false }: FactsPage) => {
     const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)
     const rows = statementOf(of.by, reverse).all({ ...argumentsOf(of), after: place, limit }) as Omit<StoredFact, 'images'>[]
-    const facts = rows.map((row) => ({ ...row, images: images.all(row.position) as unknown as StoredImage[] }))
+    const facts = rows.map((row) => ({ ...row, images: images.all(row.position) as StoredImage[] }))
     // A reader of page after page lets others in between.
     return new Promise((done) => setImmediate(() => done(facts)))
   }

@@ -4,6 +4,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { doors, layers, lockProblems, longFiles, problemsIn, protocolProblems } from '../support/laws/architecture.ts'
+import { castProblems, castReasons } from '../support/laws/casts.ts'
 import { packages, pageProblems } from '../support/laws/page.ts'
 import { importsOf, scan } from '../support/laws/source.ts'
 
@@ -214,6 +215,28 @@ describe('the checker', () => {
 
   test('it sees an address in a lock file', () => {
     assert.match(lockProblems('{ "resolved": "https://registry.example/a.tgz" }')[0]!, /names https:\/\/registry\.example/)
+  })
+})
+
+describe('casts', () => {
+  test('no code overrules the compiler, but for a short list with reasons', () => {
+    assert.deepEqual(
+      [...sources, ...pages].map((path) => `src/${path}`).flatMap((path) => castProblems(path, textOf(path))),
+      [],
+    )
+    assert.ok(Object.keys(castReasons).length <= 7, 'the list only shrinks')
+  })
+
+  test('the law sees casts and any, and neither in comments nor in texts', () => {
+    for (const code of ['call(x as never)', 'const a = b as unknown as C', 'let a: any', 'f<any>()', 'x as any', '(a: string | any) => 1'])
+      assert.equal(castProblems('src/sdk/a.ts', code).length, 1, code)
+    for (const code of ['// as never', '/** any */', "say('as never')", 'AbortSignal.any([a])', 'it was never', 'any(1)'])
+      assert.deepEqual(castProblems('src/sdk/a.ts', code), [])
+    assert.deepEqual(castProblems('src/kernel/a.ts', 'let a: any'), [])
+    const [path] = Object.keys(castReasons) as [string]
+    assert.deepEqual(castProblems(path, 'x as never'), [])
+    assert.equal(castProblems(path, 'x as never\ny as never').length, 1)
+    assert.match(castProblems(path, '')[0]!, /take it out/)
   })
 })
 

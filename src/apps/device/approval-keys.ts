@@ -2,7 +2,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { verifyReceipt } from '#sdk/receipt.ts'
 import type { ReceiptVerdict } from '#protocols/hardware/daemon/ports.ts'
-import type { Value } from '#kernel/log/store.ts'
 import { ConfigError } from '../server/settings/config.ts'
 
 export type ApprovalKeys = { verify(receipt: unknown, request: unknown): Promise<ReceiptVerdict> }
@@ -32,7 +31,7 @@ export function approvalKeys(path: string): ApprovalKeys {
   return {
     async verify(receipt, request) {
       const verdict = await verifyReceipt(receipt, { jwks: read(), request })
-      return verdict.ok ? { ok: true, claims: verdict.claims as unknown as Value } : { ok: false, message: verdict.words }
+      return verdict.ok ? { ok: true, claims: { ...verdict.claims } } : { ok: false, message: verdict.words }
     },
   }
 }

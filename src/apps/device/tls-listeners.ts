@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createServer as createHttps } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
-import { createServer as createTls, type TLSSocket, type TlsOptions } from 'node:tls'
+import { createServer as createTls, TLSSocket, type TlsOptions } from 'node:tls'
 import type { HacpServer } from '#bridges/hacp/index.ts'
 import { limits } from '#kernel/limits.ts'
 import { readTls } from '../server/tls.ts'
@@ -107,7 +107,8 @@ export async function listenWss(
     const offered = request.headers['sec-websocket-protocol'] ?? ''
     if (URL.parse(request.url ?? '/', 'https://device')?.pathname !== '/hacp' || !/(?:^|,)\s*hacp\s*(?:,|$)/.test(offered))
       return void raw.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n')
-    const subject = subjectIn(raw as unknown as TLSSocket)
+    if (!(raw instanceof TLSSocket)) return void raw.destroy()
+    const subject = subjectIn(raw)
     sockets.handleUpgrade(request, raw, head, (socket) => {
       const input = new PassThrough()
       socket.on('message', (frame: Buffer, isBinary) => {

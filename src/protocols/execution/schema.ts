@@ -205,7 +205,7 @@ export type AgentRequest = Pick<Request, (typeof agentFields)[number]> & { voted
 
 /** A request as an agent sees it: what became of its question, and of the people only what it needs to know. */
 export function forAgents(request: Request): AgentRequest {
-  const shown: Partial<Record<string, unknown>> = {}
+  const shown: Record<string, unknown> = {}
   for (const field of agentFields) if (request[field] !== undefined) shown[field] = request[field]
   const { votes, role, thread } = request
   if (votes) shown['voted'] = votes.length
@@ -214,7 +214,7 @@ export function forAgents(request: Request): AgentRequest {
     shown['assigned_to'] = null
     if (thread) shown['thread'] = thread.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
   }
-  return shown as unknown as AgentRequest
+  return shown as AgentRequest
 }
 
 /** A request that has ended, with its receipt. */

@@ -107,7 +107,8 @@ export async function loginOf(store: Pick<Store, 'read'>, token: string, now: st
   const [found] = await store.read([keyOf(Login, `login_${id}`)])
   const login = found?.value as Login | undefined
   if (login === undefined || !isGoodLogin(login, secret, now)) return null
-  const raw: Documents['raw'] = async (doc, id) => ((await store.read([keyOf(doc, id)]))[0]?.value ?? null) as never
+  const raw: Documents['raw'] = async <S extends TSchema>(doc: Doc<S>, id: string) =>
+    ((await store.read([keyOf(doc, id)]))[0]?.value ?? null) as Static<S> | null
   return (await isOpenerGood({ raw }, login, now)) ? login : null
 }
 export const isGoodLogin = ({ digest, used_at, expires_at }: Login, secret: string, now: string): boolean =>

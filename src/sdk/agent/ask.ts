@@ -74,8 +74,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
     return { request_id: request.id, checkpoint_id: request.checkpoint_id ?? null }
   }
 
-  // oxlint-disable-next-line typescript/no-explicit-any -- the value of any kind of question; the three functions below name its type
-  function ask(kind: Question['kind'], prompt: string, choices: readonly Choice[], options: AnyOptions): Promise<Asked<any>> {
+  function ask<T>(kind: Question['kind'], prompt: string, choices: readonly Choice[], options: AnyOptions): Promise<Asked<T>> {
     const { key, verify, keys, unseal, ...more } = options
     const proof = given({ verify, keys, unseal }) as Proof
     const question: Question = { kind, prompt, choices, more }
@@ -86,7 +85,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
         // A question that the system's own has put an end to was not answered: it is put again when the run goes on.
         for (let again = 0; ; again++) {
           const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key, proof)
-          if (answer !== null) return answer
+          if (answer !== null) return answer as Asked<T>
         }
       }),
     )
@@ -118,7 +117,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
 
   return {
     approve: (item, options = {}) => ask('approval', item, [], options),
-    decide: (question: string, choices: readonly Choice[], options: AnyOptions = {}) => ask('choice', question, choices, options),
+    decide: (question: string, choices: readonly Choice[], options: AnyOptions = {}) => ask<never>('choice', question, choices, options),
     provide: (prompt, options = {}) => ask('input', prompt, [], options),
   }
 }

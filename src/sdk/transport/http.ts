@@ -38,11 +38,11 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   const request: Request = async (path, { method, headers: its, body, signal, timeoutMs }) => {
     const late = new AbortController()
     const timer = timeoutMs === null ? undefined : setTimeout(() => late.abort(), timeoutMs)
-    const any = AbortSignal.any([late.signal, closing.signal, ...(signal ? [signal] : [])])
+    const aborted = AbortSignal.any([late.signal, closing.signal, ...(signal ? [signal] : [])])
     let answer: Response
     try {
       const streams = body instanceof ReadableStream ? { duplex: 'half' as const } : {}
-      const sent = { method, headers: { ...headers(), ...its }, signal: any, ...(body === undefined ? {} : { body }), ...streams }
+      const sent = { method, headers: { ...headers(), ...its }, signal: aborted, ...(body === undefined ? {} : { body }), ...streams }
       answer = await send(`${base}/${path.startsWith('.well-known/') ? '' : 'v1/'}${path}`, {
         credentials: 'same-origin',
         redirect: 'error',

@@ -64,7 +64,7 @@ type Xhr = {
   abort(): void
 }
 /** Where it exists; Node has none. */
-const xhrHere = (): (new () => Xhr) | undefined => (globalThis as unknown as { XMLHttpRequest?: new () => Xhr }).XMLHttpRequest
+const xhrHere = (): (new () => Xhr) | undefined => Reflect.get(globalThis, 'XMLHttpRequest') as (new () => Xhr) | undefined
 
 /** Browsers tell the progress of an upload only here: fetch can neither count nor, over HTTP/1.1, stream. */
 function sendByXhr(

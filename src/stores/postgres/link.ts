@@ -93,7 +93,10 @@ export function createLink({ url, name, queryMs, settings = {}, opened, warned }
   }
 }
 
-const destroy = (client: Client): void => (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+type Socket = { destroy(): void; cork(): void; uncork(): void }
+/** The socket of a connection, which the types of `pg` leave out. */
+const socketOf = (client: Client): Socket => (client as unknown as { connection: { stream: Socket } }).connection.stream
+const destroy = (client: Client): void => socketOf(client).destroy()
 
 /** One connection for what may wait for other servers: ended when it is not needed any more. */
 export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
@@ -134,7 +137,7 @@ export const ask = <T = Row>(client: Client, name: string, text: string, values:
 
 /** Statements that leave in one write. */
 export function inOneTrip<T>(client: Client, send: () => T): T {
-  const { stream } = (client as unknown as { connection: { stream: { cork(): void; uncork(): void } } }).connection
+  const stream = socketOf(client)
   stream.cork()
   try {
     return send()

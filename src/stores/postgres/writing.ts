@@ -257,7 +257,7 @@ async function lockAndRead(client: Client, { keys, scopes, prefixes, sealed }: W
     ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
     ask(client, 'state', STATE, [since, sealed, ...wanted]),
   ])
-  const rows = (await together(trip))[2]!.rows as unknown as StateRow[]
+  const rows = (await together(trip))[2]!.rows as StateRow[]
   const feed: FeedRow[] = []
   const found = new Map<Key, DocState>()
   const heads = new Map<string, Head>()

@@ -8,7 +8,7 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
-import { parse, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
+import { parse, t, type SchemaNode, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { CapabilityManifest, Permission, SourceName } from '#protocols/delegation/capabilities/manifest.ts'
 import { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { StartError } from '../start-error.ts'
@@ -125,7 +125,7 @@ const filled = (text: string, env: Env, where: string): string =>
   })
 
 function understood<S extends TSchema>(schema: S, value: unknown, where: string): Static<S> {
-  const known = Object.keys((schema as unknown as { properties: object }).properties)
+  const known = Object.keys((schema as SchemaNode).properties ?? {})
   const unknown = Object.keys(dictionary(value, where)).find((field) => !known.includes(field))
   if (unknown !== undefined) throw new Misunderstood(`unknown setting ${where}.${unknown}: there are ${known.join(', ')}`)
   try {

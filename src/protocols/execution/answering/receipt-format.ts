@@ -188,8 +188,7 @@ function isFrom(iss: string, issuer: string): boolean {
 }
 
 function agrees(field: string, receipt: Fields, claims: Claims, kid: string): boolean {
-  const signed =
-    (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as unknown as Fields)[field]) ?? null
+  const signed = (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as Fields)[field]) ?? null
   const shown = receipt[field] ?? null
   // Where nobody but the server decided, the receipt may leave out who that was.
   if (field === 'completed_by' && claims.decided_by.kind === 'system' && shown === null) return true

@@ -4,7 +4,7 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 
 const TimeOfDay = t.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'a time of day such as 22:00' })
-const days = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] as const
+const days: readonly string[] = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
 const day = days.join('|')
 /** `offset_minutes` is for clocks that never change; a zone knows daylight saving. */
 export const QuietHours = t.Object({
@@ -72,14 +72,14 @@ function wallAt({ zone, offset_minutes = 0 }: QuietHours, ms: number): Wall {
       .formatToParts(ms)
       .map(({ type, value }) => [type, value]),
   )
-  return { weekday: days.indexOf(parts['weekday']!.toLowerCase() as never), minute: Number(parts['hour']) * 60 + Number(parts['minute']) }
+  return { weekday: days.indexOf(parts['weekday']!.toLowerCase()), minute: Number(parts['hour']) * 60 + Number(parts['minute']) }
 }
 
 function daysIn(text: string | undefined): ReadonlySet<number> {
   if (text === undefined) return new Set(days.keys())
   const found = new Set<number>()
   for (const one of text.split(',')) {
-    const [first, last = first] = one.split('-').map((name) => days.indexOf(name as never)) as [number, number?]
+    const [first, last = first] = one.split('-').map((name) => days.indexOf(name)) as [number, number?]
     for (let at = first; ; at = (at + 1) % 7) {
       found.add(at)
       if (at === last) break
