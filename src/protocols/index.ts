@@ -1,5 +1,6 @@
 // The protocols that this installation speaks: one folder and one line each.
 import type { Protocol } from '#kernel/declare/operation.ts'
+import type { Static } from '#kernel/declare/schema.ts'
 import type { events as collaborationEvents } from './collaboration/events.ts'
 import { collaboration, type CollaborationOperation } from './collaboration/index.ts'
 import type { events as delegationEvents } from './delegation/events.ts'
@@ -34,3 +35,9 @@ export type EventTables = {
   readonly hardware: typeof hardwareEvents
   readonly harness: typeof harnessEvents
 }
+
+type Named<N> = N extends `${infer P extends keyof Operations}/${infer M}` ? Extract<Operations[P], { readonly name: M }> : never
+export type InputOf<N> = [Named<N>] extends [never] ? object : Static<Named<N>['input']>
+type OutputOf<N> = [Named<N>] extends [never] ? Readonly<Record<string, unknown>> : Static<Named<N>['output']>
+/** Calls an operation by its full name, with the types of that operation where the name is known to the compiler. */
+export type Call<Options> = <N extends string>(operation: N, input: InputOf<N>, options?: Options) => Promise<OutputOf<N>>

@@ -20,7 +20,7 @@ export function uplinkIn(data: string): () => Uplink | null {
     try {
       if (mark !== null) {
         const { url, key } = JSON.parse(readFileSync(path, 'utf8')) as { url: string; key: string }
-        uplink = httpTransport({ url, key, attempts: 1 })
+        uplink = httpTransport({ url, key, attempts: 1 }) as Uplink
       }
     } catch {
       // Half a file is no link; the next look finds the whole one.

@@ -9,6 +9,7 @@ import type { Sealed, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { Question, type Task } from '#protocols/hardware/daemon/schema.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
+import type { InputOf } from '#protocols/index.ts'
 import type { Uplink } from './link.ts'
 
 const RETRY_MS = 1_000
@@ -68,7 +69,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
   }
 
   async function isRevoked(to: Uplink): Promise<boolean> {
-    const { device } = (await to.call('hardware/device.get', { device_id })) as { device: { state: string } }
+    const { device } = await to.call('hardware/device.get', { device_id })
     return device.state === 'revoked'
   }
 
@@ -94,7 +95,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
     try {
       const created = await callUntilReached(async (to) => {
         if (await isRevoked(to)) throw new Revoked(REVOKED)
-        return to.call('execution/request.create', body, { idempotencyKey: `hardware-${task_id}` })
+        return to.call('execution/request.create', body as InputOf<'execution/request.create'>, { idempotencyKey: `hardware-${task_id}` })
       }, controller.signal)
       if (created === null) return
       const { request } = created as RequestAnswer

@@ -5,12 +5,13 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Call } from '#protocols/index.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 import { GENESIS, recordedLines, type AuditHead } from './audit-file.ts'
 
 /** A server and the key of an agent there. A failure has a `code`, and `details` where the server gave some. */
 export type Uplink = {
-  call(operation: string, input: object, options?: { idempotencyKey?: string | null; signal?: AbortSignal }): Promise<unknown>
+  readonly call: Call<{ idempotencyKey?: string | null; signal?: AbortSignal }>
 }
 export type LinkOptions = {
   readonly device_id: string

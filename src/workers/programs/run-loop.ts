@@ -74,7 +74,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     let isAgain = true
     try {
       const input = { worker, lease: LEASE, wait: WAIT, ...more }
-      const { items } = (await port.call('delegation/mailbox.take', input, { signal: until, timeoutMs: ANSWER_MS })) as { items: Item[] }
+      const { items } = await port.call('delegation/mailbox.take', input, { signal: until, timeoutMs: ANSWER_MS })
       isAgain = items.length === 0 && clock.now() - began < SOON_MS
       for (const item of items) await receive(item, until.aborted)
     } catch (error) {
@@ -158,7 +158,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
   }
   /** A run that has ended has no lease any more either; its child may be putting things away. */
   async function lose(run_id: string): Promise<void> {
-    const { run } = (await port.call('delegation/run.get', { run_id })) as { run: { state: string } }
+    const { run } = await port.call('delegation/run.get', { run_id })
     if (run.state === 'running' || run.state === 'blocked') runs.get(run_id)?.working?.stop('lost')
     if (runs.get(run_id)?.done === null) runs.delete(run_id)
   }

@@ -3,6 +3,7 @@
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
+import type { Call } from '#protocols/index.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
 import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type Item, type Said } from './lines.ts'
 import { AGENT_VARIABLE } from './marker.ts'
@@ -12,8 +13,7 @@ import { promptFor, resultIn, type Profile } from './profiles.ts'
 export type PortOptions = { readonly key?: string; readonly signal?: AbortSignal; readonly timeoutMs?: number }
 /** How operations are called: in this process, or over the network. A refusal has a code. */
 export type Port = {
-  // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
-  call(operation: string, input: object, options?: PortOptions): Promise<any>
+  readonly call: Call<PortOptions>
   upload(task_id: string, bytes: Buffer): Promise<{ readonly uri: string; readonly checksum: string; readonly size: number }>
 }
 export type Plan = Command & { readonly profile: Profile; readonly timeLimitMs: number; readonly waitMs: number }
@@ -29,7 +29,7 @@ export type Working = {
 }
 export type Noted = (message: string) => void
 
-type Call = Said & { kind: 'call' }
+type SaidCall = Said & { kind: 'call' }
 type Failure = { readonly code: string; readonly message: string }
 const failureIn = (error: unknown): Failure => {
   const { code, message } = error as Partial<Failure>
@@ -45,7 +45,7 @@ class Gone extends Error {
   readonly code = 'GONE'
 }
 /** An act on a task is the same whichever attempt does it. */
-const repeatableInput = (operation: string, { attempt, ...input }: Call['input']): object =>
+const repeatableInput = (operation: string, { attempt, ...input }: SaidCall['input']): object =>
   operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
 
@@ -98,26 +98,26 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   }
 
   async function stateNow(): Promise<string> {
-    return ((await port.call('delegation/run.get', { run_id: item.run.id })) as { run: { state: string } }).run.state
+    return (await port.call('delegation/run.get', { run_id: item.run.id })).run.state
   }
 
   const isHeld = async (): Promise<boolean> => {
     const runs = [{ run_id: item.run.id, attempt: item.attempt }]
-    const { items } = (await port.call('delegation/mailbox.extend', { runs })) as { items: { lease_until: string | null }[] }
+    const { items } = await port.call('delegation/mailbox.extend', { runs })
     return items[0]?.lease_until !== null
   }
   /** It was refused because another process has the run: of what is done to a task, that is only one of the conflicts. */
   const isLost = async (operation: string): Promise<boolean> => operation.startsWith('delegation/') || !(await isHeld())
 
   /** Calls, and waits while a person has stopped the run; null: it was refused, and the child was told. */
-  async function perform({ type, operation, input }: Call): Promise<Record<string, unknown> | null> {
+  async function perform({ type, operation, input }: SaidCall): Promise<Record<string, unknown> | null> {
     const count = (counts.get(type) ?? 0) + 1
     counts.set(type, count)
     for (;;) {
       const before = resumed
       try {
         const key = `child/${item.run.id}/${type}/${count}/${sha256(JSON.stringify(repeatableInput(operation, input))).slice(0, 16)}`
-        return (await port.call(operation, input, { key })) as Record<string, unknown>
+        return await port.call(operation, input, { key })
       } catch (error) {
         const { code, message } = failureIn(error)
         if (code === 'CONFLICT' && (await isLost(operation))) conclude('lost')
@@ -138,12 +138,12 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   const own = async (message: Message | undefined): Promise<boolean> => {
     if (message === undefined) return false
     const checkpoint_id = checkpointIn(message)
-    const { checkpoint } = (await port.call('collaboration/checkpoint.get', { checkpoint_id })) as { checkpoint: { raised_by: string } }
+    const { checkpoint } = await port.call('collaboration/checkpoint.get', { checkpoint_id })
     return checkpoint.raised_by === item.run.agent_id
   }
 
   /** The n-th question of the run, whichever child puts it: asked once, and answered with what a person said. */
-  async function ask(said: Call): Promise<void> {
+  async function ask(said: SaidCall): Promise<void> {
     const memo = { run_id: item.run.id, key: `ask/${++asks}` }
     const known = (await port.call('delegation/memo.get', memo)) as { found: boolean; value: { checkpoint_id: string } }
     if (known.found) {
@@ -172,7 +172,7 @@ export function startRun(given: Item, plan: Plan, port: Port, note: Noted): Work
   }
 
   /** A child that is started anew delegates the same once. */
-  async function answerCall(said: Call): Promise<void> {
+  async function answerCall(said: SaidCall): Promise<void> {
     const memo = { run_id: item.run.id, key: `${said.type}/${(counts.get(said.type) ?? 0) + 1}` }
     const isKept = said.operation === 'delegation/agent.delegate'
     const known = isKept ? ((await port.call('delegation/memo.get', memo)) as { found: boolean; value: Record<string, unknown> }) : null

@@ -6,7 +6,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { sharesUser } from '#workers/programs/marker.ts'
 import { profiles } from '#workers/programs/profiles.ts'
-import type { Plan, Port } from '#workers/programs/run.ts'
+import type { Plan, Port, PortOptions } from '#workers/programs/run.ts'
 import type { RunLoop } from '#workers/programs/run-loop.ts'
 import { realClock } from '../../server/clock.ts'
 import { exits, usage, type Exit } from '../exit-codes.ts'
@@ -104,13 +104,13 @@ function limitOf(text: string | undefined): number {
 /** A call that waits for messages would say only after a minute that the server is back: it is asked for something else first. */
 function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
   return {
-    async call(operation, input, options) {
+    call: (async (operation: string, input: object, options?: PortOptions) => {
       if (connection.isAway() && operation === 'delegation/mailbox.take') {
         await remote.call('identity/me.get', {})
         connection.back()
       }
       return remote.callAny(operation, input, options)
-    },
+    }) as Port['call'],
     upload: (task_id, bytes) =>
       remote.upload(
         'collaboration/artifact.upload',
