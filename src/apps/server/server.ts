@@ -27,6 +27,7 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
+import { correctByteSums } from '#workers/upkeep/byte-sums.ts'
 import { keepAnchor } from '#workers/upkeep/anchor.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
 import { jwksOf } from '#workers/keys/key-ring.ts'
@@ -219,7 +220,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Of a database that others have open as well, what is pending may be under way there.
   if (!isShared && !quiet) await concludeUnknown(kernel, log)
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
-  if (!quiet) await storage.settingUp(() => setUpChecked(starting, () => setUp(kernel, folder.adminKey, isShared), recordKeys))
+  const setsUp = async (): Promise<void> => {
+    await setUp(kernel, folder.adminKey, isShared)
+    await correctByteSums(store, clock.now)
+  }
+  if (!quiet) await storage.settingUp(() => setUpChecked(starting, setsUp, recordKeys))
   if (checked.accepted && !checked.difference && !quiet)
     await kernel.call('identity/record.accept', { seen: checked.accepted.position, restored: store.sealed().position }, SYSTEM)
   if (!checked.difference && !quiet) {

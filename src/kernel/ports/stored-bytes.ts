@@ -23,7 +23,8 @@ export const usualByteQuotas: ByteQuotas = {
   project: limits.bytesPerProjectMax,
 }
 
-const idsOf = ({ task_id, by, project_id }: Omit<Holding, 'size'>): readonly (readonly [Kind, string])[] => [
+/** The sums that bytes are part of. */
+export const sumIds = ({ task_id, by, project_id }: Omit<Holding, 'size'>): readonly (readonly [Kind, string])[] => [
   ...(task_id === undefined ? [] : ([['task', `task/${task_id}`]] as const)),
   ['actor', `actor/${by}`],
   ['project', `project/${project_id}`],
@@ -31,7 +32,7 @@ const idsOf = ({ task_id, by, project_id }: Omit<Holding, 'size'>): readonly (re
 
 /** The sums that storing or forgetting these bytes changes. */
 export async function readSums(read: Read, holdings: readonly (Omit<Holding, 'size'> | null)[]): Promise<Sums> {
-  const ids = [...new Set(holdings.flatMap((one) => (one === null ? [] : idsOf(one).map(([, id]) => id))))]
+  const ids = [...new Set(holdings.flatMap((one) => (one === null ? [] : sumIds(one).map(([, id]) => id))))]
   return new Map(await Promise.all(ids.map(async (id) => [id, (await read.raw(StoredBytes, id))?.bytes ?? 0] as const)))
 }
 
@@ -40,7 +41,7 @@ function sumsAfter(sums: Sums, from: Holding | null, to: Holding | null): Map<st
   const next = new Map<string, number>()
   const add = (of: Holding | null, sign: 1 | -1): void => {
     if (of === null) return
-    for (const [, id] of idsOf(of)) next.set(id, (next.get(id) ?? sums.get(id) ?? 0) + sign * of.size)
+    for (const [, id] of sumIds(of)) next.set(id, (next.get(id) ?? sums.get(id) ?? 0) + sign * of.size)
   }
   add(from, -1)
   add(to, 1)
@@ -49,7 +50,7 @@ function sumsAfter(sums: Sums, from: Holding | null, to: Holding | null): Map<st
 
 export const moveBytes = (sums: Sums, from: Holding | null, to: Holding | null): Change[] =>
   [...sumsAfter(sums, from, to)]
-    // Bytes that an earlier version has stored were never counted.
+    // A server corrects sums of an earlier release at its start; a sum is never below zero before that.
     .map(([id, bytes]) => ({ id, bytes: Math.max(0, bytes) }))
     .filter(({ id, bytes }) => bytes !== (sums.get(id) ?? 0))
     .map((sum) => put(StoredBytes, sum.id, sum.bytes === 0 ? null : sum))
@@ -62,7 +63,7 @@ function problemOf({ sums, stored, holder }: Storing, input: Announcing, { recei
   const size = received?.size ?? input.size ?? 1
   const next = sumsAfter(sums, stored, { ...holder, size })
   const quotas = terms.byteQuotas ?? usualByteQuotas
-  for (const [kind, id] of idsOf(holder)) {
+  for (const [kind, id] of sumIds(holder)) {
     const [max, before] = [quotas[kind], sums.get(id) ?? 0]
     if (max === null || next.get(id)! <= Math.max(max, before)) continue
     const whose = kind === 'task' ? 'this task' : kind === 'actor' ? 'you' : 'this project'

@@ -7,6 +7,8 @@ import { StoredBytes, type ByteQuotas } from '#kernel/ports/stored-bytes.ts'
 import { limits } from '#kernel/limits.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
 import { execution } from '#protocols/execution/index.ts'
+import { correctByteSums } from '#workers/upkeep/byte-sums.ts'
+import { batchOf, putOf } from '../../support/in-process/batches.ts'
 import { createWorld, stateHash, type World } from '../../support/in-process/world.ts'
 
 const OFF: ByteQuotas = { task: null, actor: null, project: null }
@@ -26,7 +28,42 @@ async function sums({ store }: World): Promise<Record<string, number>> {
   return Object.fromEntries(found.map((one) => [(one!.value as { id: string }).id.split('/')[0]!, (one!.value as { bytes: number }).bytes]))
 }
 
+/** As an earlier release left them: nothing was counted. */
+async function forgetSums({ store }: World): Promise<void> {
+  const first = keyOf(StoredBytes, '')
+  const keys = await store.keys(first, first + END, 100)
+  const versions = (await store.read(keys)).map((found) => found!.version)
+  await store.commit(
+    batchOf({
+      scope: 'system',
+      at: '2026-01-01T00:00:00.000Z',
+      expect: new Map(keys.map((key, i) => [key, versions[i]!])),
+      puts: keys.map((key) => putOf(key, null)),
+    }),
+  )
+}
+
 describe('bytes that are stored', () => {
+  test('bytes of an earlier release are counted once at a start, so forgetting them takes nothing from others', async () => {
+    const { world, upload, refs } = await at('in_progress', OFF)
+    await upload('devin', 'old', 100)
+    await forgetSums(world)
+    await upload('devin', 'new', 50)
+    assert.deepEqual(await sums(world), { task: 50, actor: 50, project: 50 })
+    await Promise.all([correctByteSums(world.store, world.kernel.now), correctByteSums(world.store, world.kernel.now)])
+    const { corrected, ...counted } = await sums(world)
+    assert.deepEqual([corrected, counted], [0, { task: 150, actor: 150, project: 150 }])
+    const before = await stateHash(world.store)
+    await correctByteSums(world.store, world.kernel.now)
+    assert.equal(await stateHash(world.store), before)
+    world.advance(limits.uploadMs / 2)
+    await upload('devin', 'new', 50)
+    world.advance(limits.uploadMs / 2)
+    await world.call('system', 'collaboration/upload.expire', { task_id: refs['task'].id, checksum: checksumOf('old') })
+    assert.equal((await sums(world))['actor'], 50)
+  })
+
+
   for (const kind of ['task', 'actor', 'project'] as const)
     test(`beyond the quota of the ${kind} they are refused with the quota and the next step, and nothing changes`, async () => {
       const { world, upload } = await at('in_progress', { ...OFF, [kind]: 100 })
