@@ -34,6 +34,8 @@ export type PostgresOptions = Partial<SequencerOptions> & {
   readonly node?: string
   /** Ends the wait for another server that migrates. */
   readonly signal?: AbortSignal
+  /** Called with each long step of opening it. */
+  readonly progress?: (text: string) => void
   /** Nothing is migrated: tables of an earlier release are refused. */
   readonly readOnly?: boolean
   /** false: as if notifications did not arrive. */
@@ -81,11 +83,12 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     asked,
     unknown,
     signal,
+    progress,
     ...sequencer
   } = options
   const name = `countersign ${node}`
   const self = randomUUID()
-  await (readOnly ? refuseUnmigrated(url, signal) : migrate(url, undefined, signal))
+  await (readOnly ? refuseUnmigrated(url, signal) : migrate(url, undefined, signal, undefined, progress))
   const reader = createLink({ url, name: `${name} reads`, queryMs: QUERY_MS, settings: { statement_timeout: '10s', ...PLANS } })
   let isReachable = true
   const query = queryOn(reader, (is) => (isReachable = is), unsentMs)

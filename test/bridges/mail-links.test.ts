@@ -10,6 +10,7 @@ import { createLog } from '#apps/server/log.ts'
 import { startServer } from '#apps/server/server.ts'
 import { readConfig, type Config } from '#apps/server/settings/config.ts'
 import { transportFailure } from '#bindings/http/responses.ts'
+import { networkOf } from '#apps/server/identity/sign-in.ts'
 import { mailLinks } from '#bridges/mail-links/index.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { temporary } from '../support/as-processes/cli.ts'
@@ -128,3 +129,19 @@ test('a server that cannot do it now says so, and not that the link is over', as
   assert.equal(page.status, 503)
   assert.match(page.text, /Try it again/)
 })
+
+/** A ration with every address that it is for, however it is spelled. */
+const networks: readonly (readonly [string, readonly string[]])[] = [
+  ['192.0.2.7', ['192.0.2.7', '::ffff:192.0.2.7', '::FFFF:192.0.2.7']],
+  ['2001:db8:1:2::/64', ['2001:db8:1:2::1', '2001:0DB8:0001:0002:ffff::', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2:3:4:192.0.2.7']],
+  ['2001:db8:0:0::/64', ['2001:db8::1', '2001:db8:0:0:1::']],
+  ['0:0:0:0::/64', ['::1', '::']],
+  ['fe80:0:0:0::/64', ['fe80::1%eth0', 'fe80::2']],
+  ['unknown', ['unknown']],
+  ['', ['']],
+]
+
+for (const [network, addresses] of networks)
+  test(`${addresses.join(', ')} share the ration of ${network === '' ? 'no address' : network}`, () => {
+    assert.deepEqual([...new Set(addresses.map(networkOf))], [network])
+  })

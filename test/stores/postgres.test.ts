@@ -320,9 +320,18 @@ describe('migrations', { skip: isPostgresOff }, () => {
     await stranger.connect()
     t.after(() => stranger.end())
     await stranger.query('SELECT pg_advisory_lock($1)', [MIGRATING])
-    await assert.rejects(migrate(url, steps, undefined, 0), /session \d+ of role postgres holds advisory lock \d+\. End that session/)
+    const waits: string[] = []
+    await assert.rejects(
+      migrate(url, steps, undefined, 0, (text) => waits.push(text)),
+      /session \d+ of role postgres holds advisory lock \d+\. End that session/,
+    )
+    assert.deepEqual(waits, ['waiting for another server that migrates the database'])
     await stranger.query('SELECT pg_advisory_unlock_all()')
-    await migrate(url)
+    const progress: string[] = []
+    await migrate(url, steps.slice(0, 3), undefined, undefined, (text) => progress.push(text))
+    await migrate(url, steps, undefined, undefined, (text) => progress.push(text))
+    await migrate(url, steps, undefined, undefined, (text) => progress.push(text))
+    assert.deepEqual(progress, ['creating the tables of the database', `migrating the database from schema 3 to ${steps.length}`])
     await stranger.query('SELECT pg_advisory_lock($1)', [MIGRATING])
     await migrate(url, steps, undefined, 0)
   })

@@ -20,7 +20,10 @@ async function run(config: Config, client: string): Promise<void> {
   const onFatal = dieOfErrors(log)
   if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
-  const starting = startServer(config, { log, onFatal, signal: stopping.signal })
+  // Programs read stdout, and log collectors the log: at a terminal the lines are plain.
+  const progress = (text: string): void =>
+    process.stderr.isTTY ? void process.stderr.write(`starting: ${text}\n`) : log.info({}, `starting: ${text}`)
+  const starting = startServer(config, { log, onFatal, signal: stopping.signal, progress })
   stopOnSignal(stopping, starting)
 
   // Without a certificate it means what it always does: the terminal is gone, and so is its process.

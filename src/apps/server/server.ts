@@ -63,7 +63,7 @@ import { openInFolder, type Storage } from './storage.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './folder/first-start.ts'
 import { version } from '../version.ts'
-import { listenOn } from './socket-file.ts'
+import { explainRefusedPort, listenOn } from './socket-file.ts'
 import { readTls, renewTls } from './tls.ts'
 import { LEASES, runWorkers } from './workers.ts'
 import { readPage } from './page-files.ts'
@@ -75,6 +75,8 @@ export type ServerOptions = {
   readonly onFatal: (error: unknown) => void
   /** Ends the start early. */
   readonly signal?: AbortSignal
+  /** Called with each long step of a start on a database, such as `migrating the database from schema 3 to 5`. */
+  readonly progress?: (text: string) => void
   readonly clock?: Clock
   readonly bounds?: Partial<HttpBounds>
   /** Functions of the process that embeds the server, and other sources besides those of the file. */
@@ -130,10 +132,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   // Before anything is opened for writing.
   if (!config.database) quietBy(await markIn(folder.path).read(), config.readOnly)
   // A database may let a start wait: for another server that migrates, or for its own answer.
-  const early = config.database ? await listening(() => listenEarly(tls, config.port, config.host), config) : null
+  const early = config.database ? await explainRefusedPort(() => listenEarly(tls, config.port, config.host), config) : null
   undo.push(() => early?.stop())
   const findings = await openFindings(folder.findings, log)
-  const beside = { folder, config, clock, log, findings, onFatal, signal }
+  const progress = config.database && options.progress ? options.progress : (): void => undefined
+  const beside = { folder, config, clock, log, findings, onFatal, signal, progress }
   const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
   const { keys, pushKeys, blobs } = storage
   const mark = await storage.mark.read()
@@ -153,6 +156,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const starting = { keys, folder, config, findings, log }
   // Without the right key no seal fits.
   await checkKeys(store, starting)
+  progress('verifying the record')
   const checked = await checkRecord(store, beforehand, config, clock, log, signal)
   const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysAgainst(store, keys, folder) }) }
   const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
@@ -285,7 +289,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => Promise.all([http.stop(), rpc.stop(), effects.stop()]))
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
-  const port = await listening(() => http.listen(early?.handOver() ?? config.port, config.host), config)
+  const port = await explainRefusedPort(() => http.listen(early?.handOver() ?? config.port, config.host), config)
   self.issuer = `${publicOrigin(config, port)}#${installation}`
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
   let stopped: Promise<void> | undefined
@@ -438,18 +442,4 @@ function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServe
       ...mark,
     }),
   })
-}
-
-async function listening<T>(work: () => Promise<T>, { port, host }: Config): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE')
-      throw new StartError(
-        `port ${port} on ${host} is taken: stop the program that uses it, or choose another with --port (0 takes a free one)`,
-      )
-    if (code === 'EACCES') throw new StartError(`this user may not listen on port ${port}: choose one above 1023 with --port`)
-    throw new StartError(`cannot listen on ${host}, port ${port}: ${message} (see --host and --port)`)
-  }
 }

@@ -44,3 +44,21 @@ function answers(path: string): Promise<boolean> {
     })
   })
 }
+
+/** Listens on a port; a refused one is explained to the operator. */
+export async function explainRefusedPort<T>(
+  work: () => Promise<T>,
+  { port, host }: { readonly port: number; readonly host: string },
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE')
+      throw new StartError(
+        `port ${port} on ${host} is taken: stop the program that uses it, or choose another with --port (0 takes a free one)`,
+      )
+    if (code === 'EACCES') throw new StartError(`this user may not listen on port ${port}: choose one above 1023 with --port`)
+    throw new StartError(`cannot listen on ${host}, port ${port}: ${message} (see --host and --port)`)
+  }
+}

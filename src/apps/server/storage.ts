@@ -57,6 +57,8 @@ export type StorageParts = {
   readonly onFatal: (error: unknown) => void
   /** Ends the start early. */
   readonly signal?: AbortSignal
+  /** Called with each long step of the start. */
+  readonly progress?: (text: string) => void
 }
 
 /** The data folder holds everything, and one server has it. */

@@ -87,6 +87,7 @@ export async function migrate(
   all: readonly string[] = steps,
   signal?: AbortSignal,
   foreignMs = FOREIGN_MS_MAX,
+  progress: (text: string) => void = () => undefined,
 ): Promise<void> {
   const client = await connectAlone(url, SESSION, signal)
   try {
@@ -95,7 +96,7 @@ export async function migrate(
     // One that is stopped between two steps is passed over. PostgreSQL 13 has no such setting for a session.
     await client.query(`SET idle_session_timeout = '30s'`).catch(() => undefined)
     // Creating the same thing twice at one moment fails in PostgreSQL, also with IF NOT EXISTS.
-    await lock(client, foreignMs)
+    await lock(client, foreignMs, progress)
     const noted = await notedIn(client)
     if (noted > all.length) throw newer(noted, all.length)
     if (noted === 0) {
@@ -103,6 +104,8 @@ export async function migrate(
       await client.query(`CREATE TABLE IF NOT EXISTS ${SCHEMA}.migrations (n bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())`)
     }
     await client.query(`SET search_path = ${SCHEMA}`)
+    if (noted < all.length)
+      progress(noted === 0 ? 'creating the tables of the database' : `migrating the database from schema ${noted} to ${all.length}`)
     await runSteps(client, all, noted)
   } finally {
     await client.end()
@@ -148,11 +151,12 @@ export async function refuseUnmigrated(url: string, signal?: AbortSignal): Promi
 }
 
 /** Waits for a server that migrates for as long as it takes, and for any other session that holds the lock only for a while. */
-async function lock(client: pg.Client, foreignMs: number): Promise<void> {
+async function lock(client: pg.Client, foreignMs: number, progress: (text: string) => void): Promise<void> {
   const began = performance.now()
-  for (;;) {
+  for (let attempt = 1; ; attempt++) {
     const { rows } = await client.query<{ is: boolean }>('SELECT pg_try_advisory_lock($1) AS is', [MIGRATING])
     if (rows[0]!.is) return
+    if (attempt === 1) progress('waiting for another server that migrates the database')
     const holder = await holderOf(client)
     if (holder !== null && holder.application !== SESSION && performance.now() - began > foreignMs)
       throw new Error(

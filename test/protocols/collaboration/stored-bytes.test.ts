@@ -63,7 +63,6 @@ describe('bytes that are stored', () => {
     assert.equal((await sums(world))['actor'], 50)
   })
 
-
   for (const kind of ['task', 'actor', 'project'] as const)
     test(`beyond the quota of the ${kind} they are refused with the quota and the next step, and nothing changes`, async () => {
       const { world, upload } = await at('in_progress', { ...OFF, [kind]: 100 })

@@ -32,8 +32,9 @@ const CONNECT_MS = 5_000
 const ANSWER_MS = 10_000
 
 export async function openInDatabase(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
-  const { config, clock, log, findings, onFatal, signal } = parts
+  const { config, clock, log, findings, onFatal, signal, progress = () => undefined } = parts
   const secret = secretFrom(settings.secret)
+  progress(`connecting to the database ${hostIn(settings.url)}`)
   let durability = await orStartError(() => checked(settings))
   const figures = createDatabaseFigures()
   // The tag needs a key that stands in the database, and the first question needs no tag.
@@ -43,6 +44,7 @@ export async function openInDatabase(parts: StorageParts, settings: DatabaseSett
       node,
       readOnly: parts.config.readOnly,
       ...(signal ? { signal } : {}),
+      progress,
       fatal: onFatal,
       found: findings.add,
       tag: (text) => tag?.(text) ?? '',

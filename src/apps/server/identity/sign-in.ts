@@ -1,5 +1,6 @@
 // Ways to sign in besides a link of an owner: a key that a person types into the page, and a link by e-mail to an address that they have
 // confirmed.
+import { isIPv6 } from 'node:net'
 import type { Device, Opened } from '#bindings/http/browser/login.ts'
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
@@ -25,6 +26,18 @@ function createRation(max: number, now: () => number): (name: string) => boolean
     setBounded(buckets, name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at }, NAMES_MAX)
     return tokens >= 1
   }
+}
+
+/** The network that a ration is for. One subscriber has a whole /64 of IPv6, so its addresses share one ration. */
+export function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped) return mapped[1]!
+  if (!isIPv6(address)) return address
+  // A URL spells every address in one way: without zones and dots, and with at most one `::`.
+  const spelled = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1)
+  const [head, tail] = spelled.split('::').map((part) => (part === '' ? [] : part.split(':')))
+  const zeros = Array.from({ length: 8 - head!.length - (tail?.length ?? 0) }, () => '0')
+  return `${[...head!, ...zeros, ...(tail ?? [])].slice(0, 4).join(':')}::/64`
 }
 
 /** Confirmed e-mail channels with this address that were added with all the rights of their person. */
@@ -94,7 +107,7 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
       return open(token, device)
     },
     mailLink(address, from, request_id) {
-      if (!fromAddress(from) || waiting >= SEARCHES_MAX) return false
+      if (!fromAddress(networkOf(from)) || waiting >= SEARCHES_MAX) return false
       waiting++
       // The answer does not wait for it: the time would tell whether the address is known.
       searching = searching
