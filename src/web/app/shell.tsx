@@ -93,7 +93,7 @@ function Rail({ isSlim, openPalette }: { readonly isSlim: boolean; openPalette()
         {!isSlim && <ProjectSwitch />}
         <ul>
           {places.map((place) => (
-            <NavLink key={place.name} place={place} count={place.name === 'Inbox' ? counts?.yours : undefined} />
+            <NavLink key={place.name} place={place} count={place.name === 'Inbox' ? counts?.mine : undefined} />
           ))}
         </ul>
         <SavedFilters />
@@ -130,9 +130,9 @@ function BottomBar({ openPalette }: { openPalette(): void }) {
         .map(({ name, href, icon }) => (
           <Link key={name} href={href} aria-current={at === href || at.startsWith(`${href}/`) ? 'page' : undefined}>
             <Icon name={icon} />
-            {name === 'Inbox' && counts !== undefined && counts.yours > 0 && (
+            {name === 'Inbox' && counts !== undefined && counts.mine > 0 && (
               <span className="dotn" data-testid="inbox-badge" aria-hidden="true">
-                {counts.yours}
+                {counts.mine}
               </span>
             )}
             {name}

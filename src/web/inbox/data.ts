@@ -208,7 +208,7 @@ export const useCounts = () =>
     async queryFn(): Promise<Counted> {
       const { open, pool, no_decider, unassigned, groups, snoozed, acting_for } = await call('execution/inbox.count', {})
       const standingIn = sumOf(acting_for)
-      return { yours: open - pool - no_decider + standingIn, unassigned, groups: sumOf(groups), all: open + standingIn, snoozed }
+      return { mine: open - pool - no_decider + standingIn, unassigned, groups: sumOf(groups), all: open + standingIn, snoozed }
     },
   })
 

@@ -12,7 +12,7 @@ import type { Counted } from './data.ts'
 import { isFiltered, kinds, queryOf, searchOf, tabs, type Filters, type Tab } from './query.ts'
 
 const tabWords: Readonly<Record<Tab, string>> = {
-  yours: 'For you',
+  mine: 'Mine',
   unassigned: 'Unassigned',
   groups: 'Groups',
   all: 'All',

@@ -17,7 +17,7 @@ import { entriesOf, InboxList, rowsIn } from './list.tsx'
 import { filtersIn, isFiltered, searchOf, type Filters, type Tab } from './query.ts'
 
 const emptyWords: Readonly<Record<Tab, string>> = {
-  yours: 'Nothing waits for you.',
+  mine: 'Nothing waits for you.',
   unassigned: 'Everything in your pools was taken by somebody.',
   groups: 'Nothing was escalated to your groups.',
   all: 'Nothing waits for you or for others whom you can see.',
@@ -26,7 +26,7 @@ const emptyWords: Readonly<Record<Tab, string>> = {
 }
 function AllClear({ filters, counts, at }: { readonly filters: Filters; readonly counts: Counted | undefined; readonly at: number }) {
   const { connection } = useConnection()
-  if (isFiltered(filters) || filters.tab !== 'yours')
+  if (isFiltered(filters) || filters.tab !== 'mine')
     return (
       <Empty icon="search" tone="accent" title="Nothing here" testId="inbox-empty">
         <p>{isFiltered(filters) ? 'No item fits these filters.' : emptyWords[filters.tab]}</p>

@@ -2,7 +2,7 @@
 import type { Input } from '#sdk/index.ts'
 import type { Risk, Row } from '../server/types.ts'
 
-export const tabs = ['yours', 'unassigned', 'groups', 'all', 'snoozed', 'done'] as const
+export const tabs = ['mine', 'unassigned', 'groups', 'all', 'snoozed', 'done'] as const
 export type Tab = (typeof tabs)[number]
 export type Filters = {
   readonly tab: Tab
@@ -20,7 +20,7 @@ export function filtersIn(search: string): Filters {
   const tab = params.get('tab') as Tab | null
   const of = (name: string): string => params.get(name) ?? ''
   return {
-    tab: tab !== null && tabs.includes(tab) ? tab : 'yours',
+    tab: tab !== null && tabs.includes(tab) ? tab : 'mine',
     agent: of('agent'),
     project: of('project'),
     kind: of('kind'),
@@ -32,7 +32,7 @@ export function filtersIn(search: string): Filters {
 
 export function searchOf(filters: Filters): string {
   const params = new URLSearchParams()
-  if (filters.tab !== 'yours') params.set('tab', filters.tab)
+  if (filters.tab !== 'mine') params.set('tab', filters.tab)
   for (const name of names) if (filters[name] !== '') params.set(name, filters[name])
   const text = params.toString()
   return text === '' ? '' : `?${text}`
@@ -64,8 +64,8 @@ export function queryOf({ tab, agent, project, kind, risk, text, saved }: Filter
   }
 }
 
-/** Filters that the server does not have. `yours`: everything addressed to you, your votes and those of people you stand in for too. */
+/** Filters that the server does not have. The tab Mine shows everything addressed to you, votes and substitutions included; `mine` in `inbox.count` counts only the items assigned to you. */
 export function isIn(tab: Tab, { through }: Row): boolean {
-  if (tab === 'yours') return through !== 'pool' && through !== 'undecided'
+  if (tab === 'mine') return through !== 'pool' && through !== 'undecided'
   return tab === 'groups' ? (through ?? '').startsWith('group:') : true
 }
