@@ -109,6 +109,7 @@ export const limits = {
   amendmentsPerTaskMax: 1_000,
   stateBytesMax: 64 * 1024,
   evidenceMax: 50,
+  claimEvidenceMax: 20,
   commentsMax: 200,
   changesMax: 100,
   reviewersMax: 20,

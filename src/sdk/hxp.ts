@@ -15,6 +15,7 @@ import {
   type Ended,
   type WaitOptions,
 } from './await-answer.ts'
+import { methodsBy, requestOf, type Choice, type Methods, type QuestionName } from './questions.ts'
 import { retryNotice } from './retry-notice.ts'
 import { newKey, type Transport } from './transport/transport.ts'
 
@@ -28,23 +29,6 @@ export type QuestionOptions = Pick<Create, OfRequest> &
     /** Names the question: a program that starts again finds it instead of asking twice. */
     readonly key?: string
   }
-export type ApproveOptions = {
-  /** The thing to be approved, in full. */
-  readonly details?: Readonly<Record<string, unknown>>
-  /** A JSON Schema: the person may edit the details within it, and the answer holds them as `edited`. */
-  readonly details_schema?: Readonly<Record<string, unknown>>
-  readonly reject_requires_reason?: boolean
-  /** The scope of a grant that may answer it. */
-  readonly scope?: string
-}
-export type DecideOptions<O extends string> = { readonly default_option?: O }
-export type ProvideOptions<T extends InputType> = {
-  /** Text by default. */
-  readonly input_type?: T
-  readonly placeholder?: string
-  readonly validation?: Payloads['validation']
-  readonly sensitive?: boolean
-}
 
 /** The outcome of a question: receipt and request are null only for an agent's checkpoint that was no request. */
 export type Answered<T> = {
@@ -57,19 +41,8 @@ export type Answered<T> = {
   readonly verified: boolean
 }
 
-/** The three questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over, and `Declined`, which is one, when a person would not answer. */
-export type Questions = {
-  /** Asks for a yes. Throws `NotApproved` for a no. */
-  approve(item: string, options?: QuestionOptions & ApproveOptions): Promise<Answered<'approved'>>
-  /** Asks for one of two to six options. */
-  decide<const O extends string>(
-    question: string,
-    choices: readonly O[],
-    options?: QuestionOptions & DecideOptions<NoInfer<O>>,
-  ): Promise<Answered<O>>
-  /** Asks for something that only a person has. */
-  provide<const T extends InputType = 'text'>(prompt: string, options?: QuestionOptions & ProvideOptions<T>): Promise<Answered<Provided<T>>>
-}
+/** The questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over, and `Declined`, which is one, when a person would not answer. */
+export type Questions = Methods<QuestionOptions, Answered<unknown>>
 
 /** Besides, outside of a run: the rest of `execution/request.create`, and how long to wait here. */
 export type HxpOptions = Omit<Create, 'action' | 'payload'> &
@@ -81,27 +54,7 @@ export type HxpOptions = Omit<Create, 'action' | 'payload'> &
     readonly onAsked?: (request: AskedRequest) => void
   }
 
-type Payloads = Extract<AskedRequest['payload'], { readonly prompt: string }>
-export type InputType = Payloads['input_type']
-export type Provided<T extends InputType> = T extends 'number'
-  ? number
-  : T extends 'selection'
-    ? string | number | (string | number)[]
-    : T extends 'file'
-      ? Readonly<Record<string, unknown>>
-      : string
-
-export type Hxp = {
-  /** Asks for a yes. Throws `NotApproved` for a no. */
-  approve(item: string, options?: HxpOptions & ApproveOptions): Promise<Answer<'approved'>>
-  /** Asks for one of two to six options. */
-  decide<const O extends string>(
-    question: string,
-    choices: readonly O[],
-    options?: HxpOptions & DecideOptions<NoInfer<O>>,
-  ): Promise<Answer<O>>
-  /** Asks for something that only a person has. */
-  provide<const T extends InputType = 'text'>(prompt: string, options?: HxpOptions & ProvideOptions<T>): Promise<Answer<Provided<T>>>
+export type Hxp = Methods<HxpOptions, Answer> & {
   /** Waits for the answer to a request that was made before. */
   outcome(request_id: string, options?: WaitOptions): Promise<Answer>
 }
@@ -109,7 +62,7 @@ export type Hxp = {
 export function createHxp(transport: Transport): Hxp {
   const keyring = createKeyring(transport)
 
-  async function ask<T>(action: Create['action'], payload: object, options: HxpOptions): Promise<Answer<T>> {
+  async function ask(name: QuestionName, text: string, choices: readonly Choice[], options: HxpOptions): Promise<Answer> {
     const {
       signal,
       timeoutMs,
@@ -121,15 +74,14 @@ export function createHxp(transport: Transport): Hxp {
       onReconnect,
       unseal,
       onAsked,
-      context,
       key,
       idempotencyKey,
       ...more
     } = options
     const { watch } = retryNotice({ onRetry, onReconnect }, transport.where)
-    const input = { ...more, action, payload: context === undefined ? payload : { ...payload, context } }
+    const input = requestOf(name, text, choices, more)
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
-    const answer = await within(transport, options, async (leave, known) => {
+    return within(transport, options, async (leave, known) => {
       const made = await persistently(
         leave,
         () => watch(() => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>),
@@ -139,24 +91,15 @@ export function createHxp(transport: Transport): Hxp {
       known(made.request)
       onAsked?.(made.request)
       const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options, watch)
-      return revealSecret(transport, await answerIn(keyring, made.request, ended, options), options)
+      const answer = await answerIn(keyring, made.request, ended, options)
+      // Anything but a yes is a no, and ends here.
+      if (name === 'approve' && answer.result !== 'approved') throw new NotApproved(answer.reason, answer as Answer<'rejected'>)
+      return revealSecret(transport, answer, options)
     })
-    return answer as Answer<T>
   }
 
   return {
-    async decide(question, choices, { default_option, ...more } = {}) {
-      const payload = { question, options: [...choices], ...(default_option === undefined ? {} : { default_option }) }
-      return ask('DECIDE', payload, more)
-    },
-    async approve(item, { details = {}, details_schema, reject_requires_reason, scope, ...more } = {}) {
-      const payload = { item, details, ...given({ details_schema, reject_requires_reason, scope }) }
-      return requireApproved(await ask('APPROVE', payload, more))
-    },
-    async provide(prompt, { input_type, placeholder, validation, sensitive, ...more } = {}) {
-      const payload = { prompt, input_type: input_type ?? 'text', ...given({ placeholder, validation, sensitive }) }
-      return ask('PROVIDE', payload, more)
-    },
+    ...methodsBy<HxpOptions, Answer>(ask),
     outcome: (request_id, options = {}) =>
       within(transport, options, async (leave, known) => {
         const { watch } = retryNotice(options, transport.where)
@@ -169,16 +112,6 @@ export function createHxp(transport: Transport): Hxp {
       }),
   }
 }
-
-/** Anything but a yes is a no, and ends here. */
-function requireApproved(answer: Answer<'approved' | 'rejected'>): Answer<'approved'> {
-  if (answer.result !== 'approved') throw new NotApproved(answer.reason, answer as Answer<'rejected'>)
-  return answer as Answer<'approved'>
-}
-
-/** Without what was not given. */
-const given = (fields: Readonly<Record<string, unknown>>): object =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 
 const KEY_CHARS_MAX = 200
 function keyOf(key: string): string {

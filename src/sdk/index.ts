@@ -13,7 +13,8 @@ export {
 } from './client.ts'
 export { CountersignError } from './errors.ts'
 export { httpTransport, type HttpTransportOptions } from './transport/http.ts'
-export type { Answered, Hxp, HxpOptions, InputType, QuestionOptions, Questions } from './hxp.ts'
+export type { Answered, Hxp, HxpOptions, QuestionOptions, Questions } from './hxp.ts'
+export type { InputType } from './questions.ts'
 export {
   Declined,
   NotAnswered,

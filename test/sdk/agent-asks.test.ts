@@ -28,12 +28,13 @@ async function answer(task_id: string, title: string, result: unknown, reason?: 
   await owner.execution.request.resolve({ request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
 }
 
-test('asks in three ways through the inbox, and gets verified receipts', async (t) => {
+test('asks in every way through the inbox, and gets verified receipts', async (t) => {
   const heard: any[] = []
   const { agent, task_id } = await working(t, async (run) => {
     heard.push(await run.ask.approve('May I?', { details: { sha: '1f0c' }, context: 'All green.', priority: 'high' }))
     heard.push(await run.ask.decide('Which colour?', ['red', 'blue']))
     heard.push(await run.ask.provide('Which branch?'))
+    heard.push(await run.ask.verify('It works', { evidence: [{ kind: 'text', text: 'All tests pass.' }] }))
     await run.commit('done')
   })
   const item = await opened(task_id, 'May I?')
@@ -42,6 +43,7 @@ test('asks in three ways through the inbox, and gets verified receipts', async (
   await answer(task_id, 'May I?', 'approved', 'Go.')
   await answer(task_id, 'Which colour?', 'blue')
   await answer(task_id, 'Which branch?', 'main')
+  await answer(task_id, 'It works', 'refuted', 'It does not start.')
   await stage.taskIn(task_id, 'review_ready')
   assert.deepEqual(
     heard.map(({ result, reason, verified, receipt, request, resolution: { by, action } }) => [
@@ -57,6 +59,7 @@ test('asks in three ways through the inbox, and gets verified receipts', async (
       ['approved', 'Go.', true, 'completed', 'APPROVE', 'user_owner', 'approve'],
       ['blue', null, true, 'completed', 'DECIDE', 'user_owner', 'choose'],
       ['main', null, true, 'completed', 'PROVIDE', 'user_owner', 'provide'],
+      ['refuted', 'It does not start.', true, 'completed', 'VERIFY', 'user_owner', 'choose'],
     ],
   )
 })
@@ -183,6 +186,7 @@ test('what only a checkpoint carries makes it one by itself; what only a request
     await run.ask.approve('Shall I?', { proposed_actions: actions, context: 'It is old.' })
     await run.ask.decide('x'.repeat(301), ['a', 'b'])
     await run.ask.decide('Which of seven?', ['1', '2', '3', '4', '5', '6', '7'])
+    refused.push(await run.ask.verify('y'.repeat(301)))
     await run.commit('done')
   })
   const first = await stage.question(task_id)
@@ -192,7 +196,7 @@ test('what only a checkpoint carries makes it one by itself; what only a request
   )
   assert.ok(refused[0] instanceof TypeError)
   await owner.collaboration.checkpoint.resolve({ checkpoint_id: first.id, action: 'approve' })
-  for (const choice of ['b', '7']) {
+  for (const choice of ['b', '7', 'refuted']) {
     const { id, request_id } = await stage.question(task_id)
     assert.equal(request_id, undefined)
     await owner.collaboration.checkpoint.resolve({ checkpoint_id: id, action: 'choose', choice })
@@ -202,6 +206,7 @@ test('what only a checkpoint carries makes it one by itself; what only a request
     )
   }
   await stage.taskIn(task_id, 'review_ready')
+  assert.equal((refused[1] as { result: string }).result, 'refuted')
 })
 
 test('a yes that approves none of the proposed actions is a no, and the task goes on', async (t) => {

@@ -96,7 +96,7 @@ describe('a server that cannot be reached', () => {
 })
 
 describe('asking', () => {
-  test('decides, approves and provides, each with a verified receipt', async (t) => {
+  test('decides, approves, provides and verifies, each with a verified receipt', async (t) => {
     const { agent, client } = await asker(t)
     const decided = client.hxp.decide('Which colour?', ['red', 'green'], { context: 'For the button.', priority: 'high' })
     await answer(agent, 'green', 'Calmer.')
@@ -118,6 +118,13 @@ describe('asking', () => {
     await answer(agent, '42')
     const number: number = (await provided).result
     assert.equal(number, 42)
+    const evidence = [{ kind: 'text' as const, text: '4,211 rows' }]
+    const verifying = client.hxp.verify('It can be restored', { evidence, context: 'Weekly.' })
+    await answer(agent, 'cannot_tell', 'No access.')
+    const claim = await verifying
+    const verdict: 'confirmed' | 'refuted' | 'cannot_tell' = claim.result
+    assert.deepEqual([verdict, claim.reason, claim.verified], ['cannot_tell', 'No access.', true])
+    assert.deepEqual(claim.request.payload, { claim: 'It can be restored', evidence, context: 'Weekly.' })
   })
 
   test('a rejection is an error that holds the answer with its receipt: nobody goes on by mistake', async (t) => {

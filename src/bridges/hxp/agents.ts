@@ -30,13 +30,13 @@ export function requestRoutes({ host, tickets }: Parts) {
     who: 'anyone',
     operation: 'execution/request.get',
     changes: false,
-    async run({ id, query, caller, actor, response }) {
+    async run({ id, query, caller, actor, response, isPage }) {
       const wait = waitIn(query)
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
         : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: abortOnClose(response) }))) as Got
-      const anew = (): Answer => aboutRequest(200, shapeFor(actor, got), got.request)
-      return got.receipt ? anew() : repeatedPoll(got.request, anew)
+      const anew = (): Answer => aboutRequest(200, shapeFor(actor, got, isPage), got.request)
+      return got.receipt || isPage ? anew() : repeatedPoll(got.request, anew)
     },
   }
 

@@ -10,13 +10,13 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     who: 'human',
     operation: 'execution/request.inbox',
     changes: false,
-    async run({ query, caller, actor }) {
-      const input = { status: 'pending', ...pageIn(query, ['status', 'priority', 'action']) }
+    async run({ query, caller, actor, isPage }) {
+      const input = { status: 'pending', ...pageIn(query, ['status', 'priority', 'action']), ...(isPage ? { surface: 'page' } : {}) }
       const fetchPage = (limit: number, cursor: string | null): Promise<Page> =>
         pageAfter(cursor === null ? offsetIn(query) : 0, { ...input, limit, ...(cursor === null ? {} : { cursor }) }, (one) =>
           kernel.call('execution/request.inbox', one, caller),
         )
-      const shapes = ({ requests }: Page): object[] => (requests as Got['request'][]).map((request) => shapeFor(actor, { request }))
+      const shapes = ({ requests }: Page): object[] => (requests as Got['request'][]).map((request) => shapeFor(actor, { request }, isPage))
       const { limit } = input as { limit?: number }
       const { page, requests } = limit === undefined ? await wholeOf(fetchPage, shapes) : await pageOf(fetchPage(limit, null), shapes)
       const { total, unresolved, next_cursor } = page

@@ -1,6 +1,7 @@
 // A request as the draft writes it (HXP 0.1, 3.1), with what became of it. An absent field is left out, never null; only `expires_at` may
 // be null.
 import type { Actor } from '#kernel/declare/access.ts'
+import { knownForm } from '#protocols/execution/actions/index.ts'
 import { asShown } from '#protocols/execution/answering/shown-request.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import type { RequestView } from '#protocols/execution/view.ts'
@@ -26,9 +27,11 @@ const further = [
   'no_decider',
 ] as const
 
-/** For a person, what an agent wrote in it cannot hide or turn around anything. */
-export const shapeFor = ({ kind }: Actor, { request, ...got }: Got): Record<string, unknown> =>
-  shapeOf({ request: kind === 'human' ? asShown(request) : request, ...got })
+/** For a person, what an agent wrote in it cannot hide or turn around anything. A page of another origin knows only the draft's actions. */
+export function shapeFor({ kind }: Actor, { request, ...got }: Got, isPage: boolean): Record<string, unknown> {
+  const shown = kind === 'human' ? asShown(request) : request
+  return shapeOf({ request: isPage ? knownForm(shown) : shown, ...got })
+}
 
 export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request

@@ -16,7 +16,13 @@ const none: Ports = {
   names: { named: resolveNull, projects: () => Promise.resolve([]) },
   requests: { request: resolveNull, cases: () => Promise.resolve([]), answer: resolveNull },
   runs: { run: resolveNull, work: resolveNull, card: resolveNull, running: () => Promise.resolve(0), attempt: resolveNull },
-  tasks: { task: resolveNull, seenTask: absent, checkpoint: resolveNull, amendments: () => Promise.resolve([]) },
+  tasks: {
+    task: resolveNull,
+    seenTask: absent,
+    hasVersion: () => Promise.resolve(false),
+    checkpoint: resolveNull,
+    amendments: () => Promise.resolve([]),
+  },
 }
 
 export const portsOf = (protocols: readonly { readonly ports?: Partial<Ports> }[]): Ports =>

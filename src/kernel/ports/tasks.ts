@@ -1,5 +1,6 @@
 // The port of tasks: the part of a task, of its questions and of its steering that other protocols may know.
 import type { TimeLimits } from '../codec/timestamps.ts'
+import type { Actor } from '../declare/access.ts'
 import type { Read } from '../declare/operation.ts'
 import { kindOf, type AnyDoc } from '../declare/schema.ts'
 
@@ -49,6 +50,8 @@ export type Tasks = {
   task(read: Read, id: string): Promise<KnownTask | null>
   /** The task, or NOT_FOUND for an actor that may not see it. */
   seenTask(read: Read, id: string): Promise<KnownTask>
+  /** Whether there is a version of an artifact that the actor may read. */
+  hasVersion(read: Read, artifact_id: string, version: string, actor: Actor): Promise<boolean>
   checkpoint(read: Read, id: string): Promise<KnownCheckpoint | null>
   /** The steering log, oldest first. The task is read with it: an amendment that comes meanwhile changes that. */
   amendments(read: Read, task_id: string): Promise<readonly KnownAmendment[]>

@@ -1,6 +1,7 @@
 // The seven objects of the draft. Field names are the draft's; what is ours says so.
 import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { activeUntil } from '#kernel/codec/timestamps.ts'
+import { Evidence } from '#kernel/declare/evidence.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import * as blobs from '#kernel/ports/blobs.ts'
@@ -152,14 +153,6 @@ export const CheckpointOption = t.Object({
   label: someText(limits.labelCharsMax),
   risk: refusedAs('INVALID_SPEC', either('low', 'medium', 'high')),
 })
-export const Evidence = t.Union(
-  [
-    t.Object({ kind: t.Literal('text'), text: text(limits.textCharsMax) }),
-    t.Object({ kind: t.Literal('artifact'), artifact_id: Id, version: text(40) }),
-    t.Object({ kind: t.Literal('link'), uri: text(2_000), title: t.Optional(text(limits.labelCharsMax)) }),
-  ],
-  { description: 'the evidence for the question: text, an artifact version or a link' },
-)
 export const ProposedAction = t.Object({
   id: someText(limits.idCharsMax),
   kind: someText(limits.labelCharsMax),

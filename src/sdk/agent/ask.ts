@@ -2,14 +2,14 @@
 // that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
 import { persistently } from '../transport/retry.ts'
 import type { Input, Output } from '../client.ts'
-import type { Answered, ApproveOptions, DecideOptions, InputType, Provided, ProvideOptions, QuestionOptions } from '../hxp.ts'
+import type { Answered, QuestionOptions } from '../hxp.ts'
+import { methodsBy, questions, requestOf, type Choice, type Methods, type QuestionName } from '../questions.ts'
 import type { Answer, WaitOptions } from '../await-answer.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
 import type { Job } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type Raise = Input<'collaboration/checkpoint.raise'>
-type Create = Input<'execution/request.create'>
 type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
 /** Options of a checkpoint alone; see `collaboration/checkpoint.raise`. */
@@ -20,34 +20,22 @@ export type AskOptions = Omit<QuestionOptions, 'context'> &
     /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
     readonly context?: string | Raise['context']
   }
-/** An option by its id, which is then also its label, at low risk; or the whole of it. */
-export type Choice = string | NonNullable<Raise['options']>[number]
 /** The answer, and how the task's checkpoint was resolved by it. */
 export type Asked<T> = Answered<T> & { readonly resolution: Resolution }
 
-/** The questions of `client.hxp`, to the people of the task. */
-export type Ask = {
-  /** Asks for a yes. Throws `Rejected` for a no, `Declined` when nobody would answer, and `NotAnswered` when its time is over. */
-  approve(item: string, options?: AskOptions & ApproveOptions): Promise<Asked<'approved'>>
-  /** Asks for one of the options. */
-  decide<const O extends string>(
-    question: string,
-    choices: readonly O[],
-    options?: AskOptions & DecideOptions<NoInfer<O>>,
-  ): Promise<Asked<O>>
+/** The questions of `client.hxp`, to the people of the task; `decide` also takes options with an id and a risk. */
+export type Ask = Methods<AskOptions, Asked<unknown>> & {
   decide(question: string, choices: readonly Choice[], options?: AskOptions): Promise<Asked<string>>
-  /** Asks for something that only a person has. */
-  provide<const T extends InputType = 'text'>(prompt: string, options?: AskOptions & ProvideOptions<T>): Promise<Asked<Provided<T>>>
 }
 
 type Proof = Pick<WaitOptions, 'verify' | 'keys' | 'unseal'>
-type AnyOptions = AskOptions & ApproveOptions & DecideOptions<string> & ProvideOptions<InputType>
 type Question = {
-  readonly kind: 'approval' | 'choice' | 'input'
+  readonly name: QuestionName
   readonly prompt: string
   readonly choices: readonly Choice[]
-  readonly more: Omit<AnyOptions, 'key' | keyof Proof>
+  readonly more: Omit<AskOptions, 'key' | keyof Proof>
 }
+type Kind = (typeof questions)[QuestionName]['kind']
 /** The note that is kept of a question that was put; for a checkpoint by itself it is the id alone. */
 type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
 
@@ -69,15 +57,16 @@ export function createAsk(job: Job, steps: Steps): Ask {
       const raise = { task_id, ...by, ...checkpointOf(question) }
       return (await job.effect(() => client.collaboration.checkpoint.raise({ ...raise, attempt: job.attempt }, options))).checkpoint.id
     }
-    const create = { ...by, ...requestOf(question), metadata: { task_id } }
+    const { name, prompt, choices, more } = question
+    const create = { ...by, ...requestOf(name, prompt, choices, more), metadata: { task_id } }
     const { request } = await job.effect(() => client.execution.request.create({ ...create, attempt: job.attempt }, options))
     return { request_id: request.id, checkpoint_id: request.checkpoint_id ?? null }
   }
 
-  function ask<T>(kind: Question['kind'], prompt: string, choices: readonly Choice[], options: AnyOptions): Promise<Asked<T>> {
+  function ask(name: QuestionName, prompt: string, choices: readonly Choice[], options: AskOptions): Promise<Asked<unknown>> {
     const { key, verify, keys, unseal, ...more } = options
     const proof = given({ verify, keys, unseal }) as Proof
-    const question: Question = { kind, prompt, choices, more }
+    const question: Question = { name, prompt, choices, more }
     const task_id = job.item.run.task_id
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
@@ -85,7 +74,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
         // A question that the system's own has put an end to was not answered: it is put again when the run goes on.
         for (let again = 0; ; again++) {
           const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key, proof)
-          if (answer !== null) return answer as Asked<T>
+          if (answer !== null) return answer
         }
       }),
     )
@@ -107,7 +96,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
       return made
     })
     try {
-      return await answerOf(job, question.kind, await known, raised !== null, proof)
+      return await answerOf(job, questions[question.name].kind, await known, raised !== null, proof)
     } catch (error) {
       throw (await refusalOf(job, job.waitsFor)) ?? error
     } finally {
@@ -115,28 +104,16 @@ export function createAsk(job: Job, steps: Steps): Ask {
     }
   }
 
-  return {
-    approve: (item, options = {}) => ask('approval', item, [], options),
-    decide: (question: string, choices: readonly Choice[], options: AnyOptions = {}) => ask<never>('choice', question, choices, options),
-    provide: (prompt, options = {}) => ask('input', prompt, [], options),
-  }
+  return methodsBy<AskOptions, Asked<unknown>>(ask)
 }
 
 // --- Two forms of a question -------------------------------------------------------------------------------------------------
 
 const PROMPT_CHARS_MAX = 300
 const CHOICE_CHARS_MAX = 80
-const ofRequest = new Set([
+const ofRequest = new Set<string>([
   'context',
-  'details',
-  'details_schema',
-  'reject_requires_reason',
-  'scope',
-  'default_option',
-  'input_type',
-  'placeholder',
-  'validation',
-  'sensitive',
+  ...Object.values(questions).flatMap(({ fields }) => fields),
   'priority',
   'timeout_seconds',
   'fallback',
@@ -148,57 +125,32 @@ const ofRequest = new Set([
 ])
 
 /** Whether HXP can carry it: from two to six options by their words, short words, and nothing that only checkpoints know. */
-function isPlain({ kind, prompt, choices, more }: Question): boolean {
+function isPlain({ name, prompt, choices, more }: Question): boolean {
   const isShort = Array.from(prompt).length <= PROMPT_CHARS_MAX
   const areWords = choices.every((one) => typeof one === 'string' && one !== '' && Array.from(one).length <= CHOICE_CHARS_MAX)
-  const isChoice = kind !== 'choice' || (choices.length >= 2 && choices.length <= 6 && areWords && new Set(choices).size === choices.length)
-  const isKnown = Object.entries(more).every(([name, value]) => value === undefined || ofRequest.has(name))
+  const isChoice = name !== 'decide' || (choices.length >= 2 && choices.length <= 6 && areWords && new Set(choices).size === choices.length)
+  const isKnown = Object.entries(more).every(([option, value]) => value === undefined || ofRequest.has(option))
   return isShort && isChoice && isKnown && !Array.isArray(more.context)
 }
 
 const given = <T extends object>(fields: T): T => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
 
-function requestOf({ kind, prompt, choices, more }: Question): Create {
-  const {
-    context,
-    details,
-    details_schema,
-    reject_requires_reason,
-    scope,
-    default_option,
-    input_type,
-    placeholder,
-    validation,
-    sensitive,
-    ...rest
-  } = more as AnyOptions & { context?: string }
-  if (kind === 'approval')
-    return {
-      ...rest,
-      action: 'APPROVE',
-      payload: given({ item: prompt, details: details ?? {}, details_schema, context, reject_requires_reason, scope }),
-    }
-  if (kind === 'choice')
-    return { ...rest, action: 'DECIDE', payload: given({ question: prompt, options: [...choices], context, default_option }) }
-  const payload = { prompt, input_type: input_type ?? 'text', context, placeholder, validation, sensitive }
-  return { ...rest, action: 'PROVIDE', payload: given(payload) }
-}
-
-function checkpointOf({ kind, prompt, choices, more }: Question): Omit<Raise, 'task_id'> {
-  const foreign = Object.keys(more).find((name) => name !== 'context' && ofRequest.has(name))
+function checkpointOf({ name, prompt, choices, more }: Question): Omit<Raise, 'task_id'> {
+  const { kind, choices: verdicts = choices } = questions[name]
+  const foreign = Object.keys(more).find((option) => option !== 'context' && ofRequest.has(option))
   if (foreign !== undefined)
     throw new TypeError(
       `${foreign} does not go with evidence, proposed actions, state, expiry, long words or options that have an id and a risk`,
     )
   const { context, ...rest } = more as OfCheckpoint & { context?: string | Raise['context'] }
   const evidence = typeof context === 'string' ? [{ kind: 'text' as const, text: context }] : context
-  const options = choices.map((one) => (typeof one === 'string' ? { id: one, label: one, risk: 'low' as const } : one))
+  const options = verdicts.map((one) => (typeof one === 'string' ? { id: one, label: one, risk: 'low' as const } : one))
   return { ...rest, kind, prompt, ...(evidence === undefined ? {} : { context: evidence }), ...(kind === 'choice' ? { options } : {}) }
 }
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answerOf(job: Job, kind: Question['kind'], made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
+async function answerOf(job: Job, kind: Kind, made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
   if (typeof made === 'string') {
     const resolution = await answerTo(job, made, isNew, proof)
     return resolution && ofCheckpoint(made, resolution, kind)
@@ -209,12 +161,12 @@ async function answerOf(job: Job, kind: Question['kind'], made: Put, isNew: bool
   const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
   const said = resolution ?? resolutionOf(answer)
   // HXP has a no that is an answer: the task goes on with it.
-  if (answer.request.action === 'APPROVE' && answer.result !== 'approved')
+  if (kind === 'approval' && answer.result !== 'approved')
     throw new Rejected(checkpoint_id ?? request_id, said, false, answer as Answer<'rejected'>)
   return { ...answer, resolution: said }
 }
 
-function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Question['kind']): Asked<unknown> {
+function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Kind): Asked<unknown> {
   const { action, choice, input, comment = null, approved_actions = [], denied_actions = [] } = resolution
   // Of the actions that it proposed none was approved: a no, with which the task goes on.
   if (kind === 'approval' && denied_actions.length > 0 && approved_actions.length === 0)

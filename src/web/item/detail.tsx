@@ -28,7 +28,12 @@ import { Quorum, Thread } from './thread.tsx'
 
 const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
   request: ({ action }) =>
-    ({ APPROVE: 'asks for your approval', DECIDE: 'asks for your decision', PROVIDE: 'asks for your answer' })[action],
+    ({
+      APPROVE: 'asks for your approval',
+      DECIDE: 'asks for your decision',
+      PROVIDE: 'asks for your answer',
+      VERIFY: 'asks you to verify a claim',
+    })[action],
   approval: () => 'asks for your approval',
   choice: () => 'asks for your decision',
   input: () => 'asks for your answer',

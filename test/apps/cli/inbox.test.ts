@@ -53,6 +53,31 @@ describe('ask', () => {
     assert.deepEqual(await asking, { code: 5, out: 'rejected\n', err: '' })
   })
 
+  test('a claim is verified with its evidence; only a confirmed one is exit code 0', async () => {
+    for (const [verdict, code] of [
+      ['confirmed', 0],
+      ['refuted', 5],
+      ['cannot_tell', 5],
+    ] as const) {
+      // prettier-ignore
+      const claim = `It can be restored: ${verdict}`
+      const argv = ['ask', 'verify', claim, '--evidence', '4,211 rows', '--evidence', 'https://files.example.com/log', '--quiet']
+      const asking = piped(argv, 'agent')
+      const { request_id, card } = await opened(claim)
+      const evidence = [{ kind: 'text', text: '4,211 rows' }, { kind: 'link', uri: 'https://files.example.com/log' }] // prettier-ignore
+      assert.deepEqual(card['payload'], { claim, evidence })
+      assert.match((await run(['inbox', 'show', request_id])).out, /4,211 rows/)
+      const foreign = await run(['inbox', 'answer', request_id, 'approve'])
+      assert.deepEqual([foreign.code, /choose one of "confirmed", "refuted", "cannot_tell"/.test(foreign.err)], [2, true], foreign.err)
+      assert.equal((await run(['inbox', 'answer', request_id, 'maybe'])).code, 1)
+      assert.equal((await run(['inbox', 'answer', request_id, verdict, '--reason', 'I looked.'])).code, 0)
+      assert.deepEqual(await asking, { code, out: `${verdict}\n`, err: '' })
+    }
+    const other = await run(['ask', 'verify', 'x', '--evidence', 'artifact:art_1@v1'], 'agent')
+    assert.deepEqual([other.code, /there is no artifact art_1 v1/.test(other.err)], [1, true], other.err)
+    assert.match((await run(['ask', 'verify'], 'agent')).err, /missing: <claim>/)
+  })
+
   test('--json is the answer with its receipt', async () => {
     const asking = piped(['ask', 'provide', 'How many?', '--type', 'number', '--min', '1', '--json'], 'agent')
     const { request_id } = await opened('How many?')

@@ -677,6 +677,7 @@ test('GET /hxp tells what this is, without a credential', async (t) => {
     const answer = await send(world.port, path, { method: 'GET' })
     assert.equal(answer.status, 200)
     assert.deepEqual([answer.json.name, answer.json.version, answer.json.protocol], ['countersign', '1.2.3', 'hxp'])
+    assert.deepEqual(answer.json.actions, ['DECIDE', 'APPROVE', 'PROVIDE', 'VERIFY'])
   }
 })
 

@@ -203,6 +203,36 @@ test('an answer in the form that a page was given counts for the option that it 
   assert.equal(refused.json.details.field, 'payload.options')
 })
 
+test('a page of another origin gets a claim as a DECIDE with the three verdicts, every other client as it is', async (t) => {
+  const world = await hxpWorld(t, cors)
+  const payload = { claim: 'It can be restored', evidence: [{ kind: 'link', uri: 'https://files.example.com/<log>', title: 'Log' }], context: 'Weekly.' } // prettier-ignore
+  const { request_id } = await world.ask('devin', { action: 'VERIFY', payload })
+  const seen = async (as: string, path: string, headers: object): Promise<any> => {
+    const { json } = await world.http(as, 'GET', path, undefined, headers as Record<string, string>)
+    return json.requests?.[0] ?? json
+  }
+  for (const path of ['/inbox', '/inbox?action=DECIDE', `/requests/${request_id}`, `/requests/${request_id}`]) {
+    const page = await seen('alice', path, foreign)
+    assert.deepEqual([page.action, page.payload.question, page.payload.options], ['DECIDE', payload.claim, ['confirmed', 'refuted', 'cannot_tell']], path) // prettier-ignore
+    assert.match(page.payload.context, /^Weekly\.\nEvidence: Log: https:\/\/files\.example\.com\/＜log＞$/)
+  }
+  for (const [as, path, headers] of [
+    ['alice', '/inbox?action=VERIFY', {}],
+    ['alice', `/requests/${request_id}`, { origin: `http://127.0.0.1:${world.port}` }],
+    ['devin', `/requests/${request_id}`, foreign],
+    ['devin', '/requests', {}],
+  ] as const) {
+    const { action, payload: found } = await seen(as, path, headers)
+    assert.deepEqual([action, found], ['VERIFY', payload], path)
+  }
+  assertRefused(await world.http('alice', 'POST', `/requests/${request_id}/resolve`, { result: 'yes' }, foreign), 422, 'invalid_result')
+  const { receipt } = (await world.http('alice', 'POST', `/requests/${request_id}/resolve`, { result: 'cannot_tell' }, foreign)).json
+  assert.equal(receipt.result, 'cannot_tell')
+  const claims = claimsOf(jwsOf(receipt.signature) as Jws) as Claims
+  assert.equal(claims.shown_digest, sha256(canonical(cardOf(await stored(world, request_id), 'page'))))
+  assert.equal((cardOf(await stored(world, request_id), 'page') as { action: string }).action, 'DECIDE')
+})
+
 test('a socket of a page hears nothing that is markup either', async (t) => {
   const world = await hxpWorld(t, { http: { ...cors.http, live: { origins: ['https://pages.example'] } } })
   const { request_id } = await world.ask()

@@ -2,11 +2,11 @@
 // verdict. The command and the terminal both ask here.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { usage, type CliError } from '../exit-codes.ts'
-import { payloadOf, choicesOf } from '../inbox/card.ts'
+import { choicesOf, isVerdict, payloadOf } from '../inbox/card.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
 /** A yes, a no or another verdict is asked for, and nothing else is an answer. */
-export const isJudged = ({ action, kind }: Pick<Item, 'action' | 'kind'>): boolean => action === 'APPROVE' || kind === 'review'
+export const isJudged = ({ action, kind }: Pick<Item, 'action' | 'kind'>): boolean => kind === 'review' || isVerdict({ action })
 
 const yes = { approve: 'approved', approved: 'approved', yes: 'approved' } as const
 const no = { reject: 'rejected', rejected: 'rejected', no: 'rejected' } as const
@@ -37,8 +37,8 @@ export const verdictFor = (item: Item, text: string): string | undefined => {
 
 /** Everything that is an answer here by itself, ids of options included. */
 const valuesOf = (item: Item): readonly unknown[] => {
-  const { options, validation, option_ids } = payloadOf(item)
-  return [...(options ?? validation?.allowed_values ?? []), ...((option_ids ?? []) as unknown[])]
+  const { validation, option_ids } = payloadOf(item)
+  return [...(validation?.allowed_values ?? choicesOf(item)), ...((option_ids ?? []) as unknown[])]
 }
 
 /** Refuses text that is no answer to this item. `isLiteral`: it was said to be the value itself. */

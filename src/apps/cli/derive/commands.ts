@@ -1,7 +1,7 @@
 // Every command there is: one for each operation, some of them with more than can be derived, and those that stand for none.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { agentRun } from '../commands/agent-run.ts'
-import { askSpecs } from '../commands/ask.ts'
+import { askSpecs } from '../ask/index.ts'
 import { acceptSpec, exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
 import { completionSpec } from './completion.ts'

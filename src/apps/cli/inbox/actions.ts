@@ -4,7 +4,7 @@ import type { Input, Output } from '#sdk/client.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
-import { payloadOf, choicesOf, isOpen, type Style } from './card.ts'
+import { choicesOf, isNo, isOpen, payloadOf, type Style } from './card.ts'
 import { isFile, scopeIn, verdictOf } from './keyboard-help.ts'
 import type { Items } from './list.ts'
 import type { Line } from '../input/line-editor.ts'
@@ -171,9 +171,12 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
   function choosing(item: Item, key: string): void {
     const result = choicesOf(item)[Number(key) - 1]!
     if (item.kind === 'review') return judging(item, key, String(result))
-    sure(stage, { item, result, question: `Answer ${JSON.stringify(result)}?` }, () =>
-      sending(item, { result, message: `answered ${JSON.stringify(result)}` }),
-    )
+    const go = (reason?: string): void =>
+      sure(stage, { item, result, question: `Answer ${JSON.stringify(result)}?` }, () =>
+        sending(item, { result, message: `answered ${JSON.stringify(result)}`, ...(reason === undefined ? {} : { reason }) }),
+      )
+    if (!isNo(item, result)) return go()
+    ask('Why? The agent and the record get it; empty: no reason.', (text) => go(text.trim() === '' ? undefined : text))
   }
 
   function providing(item: Item): void {

@@ -1,6 +1,8 @@
 // One item of the inbox as lines of text: that an agent asks and which, everything that it wrote, what the server knows, and what each
 // answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
 import type { Checkpoint } from '#protocols/collaboration/schema.ts'
+import type { HumanAction } from '#protocols/execution/actions/action.ts'
+import { actions } from '#protocols/execution/actions/index.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { AnyField } from '#sdk/index.ts'
 import type { Delivered } from './deliverable.ts'
@@ -19,8 +21,18 @@ export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 
 /** The values that a digit chooses. */
 export function choicesOf(item: Item): readonly (string | number)[] {
   const { options, validation } = payloadOf(item)
-  return options ?? (validation?.multiple === true ? [] : (validation?.allowed_values ?? []))
+  if (validation !== undefined) return validation.multiple === true ? [] : (validation.allowed_values ?? [])
+  return options ?? item.options?.map(({ label }) => label) ?? []
 }
+/** An action that this version does not know is shown, and asks for no verdict. */
+const knownAction = (action: Item['action']): HumanAction | undefined => (Object.hasOwn(actions, action) ? actions[action] : undefined)
+/** Whether an answer says no where a yes could be said. */
+export const isNo = ({ action }: Pick<Item, 'action'>, result: unknown): boolean => {
+  const yes = knownAction(action)?.yes
+  return yes !== undefined && result !== yes
+}
+/** A yes or a no is asked for. */
+export const isVerdict = ({ action }: Pick<Item, 'action'>): boolean => knownAction(action)?.isVerdict === true
 
 const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (payloadOf(item).details ?? {}) as Record<string, unknown>
 
@@ -70,7 +82,7 @@ const harnessIn = ({ agent: { id, label } }: Item): string | null =>
   id === 'agent_system' && label.startsWith('hcp:') ? label.slice('hcp:'.length) : null
 
 /** Fields that have a place of their own, or that only repeat one. */
-const PLACED = ['question', 'item', 'prompt', 'options', 'option_ids', 'context', 'details', 'details_schema']
+const PLACED = ['question', 'item', 'prompt', 'claim', 'options', 'option_ids', 'context', 'details', 'details_schema']
 const PLACED_DETAILS = ['proposed_actions', 'delivered']
 
 type Writing = {
@@ -99,7 +111,7 @@ export function cardLines(item: Item, columns: number, now: number, delivered: D
     out.own('It calls itself:', 'cyan')
     out.theirs(item.agent.label)
   }
-  out.theirs(payload.question ?? payload.item ?? payload.prompt ?? item.title, 'bold')
+  out.theirs(knownAction(item.action)?.question(payload) ?? item.title, 'bold')
   // The verdicts on a review have keys of their own.
   const choices = item.kind === 'review' ? [] : choicesOf(item)
   for (const [i, choice] of choices.entries()) out.theirs(String(choice), undefined, `${String(i + 1).padStart(2)} │ `)
@@ -209,7 +221,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   }
   known(item, own)
   if (!isOpen(item)) return own(endOf(item), 'green')
-  const isJudged = item.action === 'APPROVE' || item.kind === 'review'
+  const isJudged = isVerdict(item) || item.kind === 'review'
   const [yes, no] = verdictWords[item.kind] ?? ['Approve', 'Reject']
   own(`${isJudged ? yes : 'Answer'}: ${effects.approve}`)
   if (effects.changes !== undefined) own(`Request changes: ${effects.changes}`)

@@ -1,7 +1,7 @@
 // The keys of the inbox: those that answer an item, the line of hints below the list, and the help.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { endsTask } from '../answer/guard.ts'
-import { payloadOf, choicesOf, isOpen, proposedIn, stateIn } from './card.ts'
+import { choicesOf, isOpen, isVerdict, payloadOf, proposedIn, stateIn } from './card.ts'
 import type { View } from './screen.ts'
 import { widthOf } from '../output/safe-text.ts'
 
@@ -13,13 +13,13 @@ const verdicts: Readonly<Record<string, string>> = { a: 'approved', c: 'changes_
 export function verdictOf(item: Item, key: string): string | undefined {
   const result = verdicts[key]
   if (result === undefined) return undefined
-  if (item.action === 'APPROVE') return key === 'c' ? undefined : result
+  if (isVerdict(item)) return key === 'c' ? undefined : result
   return item.kind === 'review' && choicesOf(item).includes(result) ? result : undefined
 }
 
 /** A checkpoint that is approved may be approved with a state, or an artifact, as the person left it. */
 export const isEditable = (item: Item): boolean =>
-  item.action === 'APPROVE' && (item.kind === 'request' ? hasSchema(item) : stateIn(item) !== undefined || evidenceIn(item) !== undefined)
+  isVerdict(item) && (item.kind === 'request' ? hasSchema(item) : stateIn(item) !== undefined || evidenceIn(item) !== undefined)
 /** X33: its details may be edited within the schema that the agent gave. */
 export const hasSchema = (item: Item): boolean =>
   item.kind === 'request' && item.quorum === null && payloadOf(item).details_schema !== undefined
@@ -33,7 +33,7 @@ export function evidenceIn(item: Item): EditedArtifact | undefined {
 }
 
 /** An approval that is asked for in a task can be allowed beforehand. */
-export const isGrantable = ({ action, task_id }: Item): boolean => action === 'APPROVE' && task_id !== null
+export const isGrantable = (item: Item): boolean => isVerdict(item) && item.task_id !== null
 /** The scope that the agent names, where it is one; what it wrote else is not repeated in a line of ours. */
 export function scopeIn(item: Item): string | null {
   const named = item.kind === 'request' ? payloadOf(item).scope : proposedIn(item)[0]?.kind
@@ -49,7 +49,7 @@ export function answersOf(item: Item): readonly Hint[] {
   if (item.kind === 'escalation')
     return [['t', 'tell the agent'], ['h', 'hand to another agent'], ['r', 'end the task'], ['a', 'let it go on'], ...no]
   if (item.kind === 'interrupt') return [['a', 'let it go on'], ['r', 'end the task'], ...no]
-  if (item.action === 'APPROVE')
+  if (isVerdict(item))
     return [
       ['a', actions > 0 ? 'approve all' : 'approve'],
       ...(actions > 0 ? [['x', 'approve some'] as const] : []),
@@ -62,14 +62,14 @@ export function answersOf(item: Item): readonly Hint[] {
     return Object.entries(verbs).filter(([key]) => verdictOf(item, key) !== undefined)
   }
   if (choices > 0) return [[choices === 1 ? '1' : `1-${Math.min(9, choices)}`, 'choose'], ...no]
-  return item.action === 'DECIDE' ? no : [['p', isFile(item) ? 'send a file' : 'provide'], ...no]
+  return payloadOf(item).prompt === undefined ? no : [['p', isFile(item) ? 'send a file' : 'provide'], ...no]
 }
 export const isFile = (item: Item): boolean => payloadOf(item).input_type === 'file'
 
 /** Whether a key answers an item. */
 export function answersWith(item: Item, key: string): boolean {
   if (!isOpen(item)) return false
-  if (/^[1-9]$/.test(key)) return item.action !== 'APPROVE' && Number(key) <= choicesOf(item).length
+  if (/^[1-9]$/.test(key)) return !isVerdict(item) && Number(key) <= choicesOf(item).length
   return answersOf(item).some(([one]) => one === key.toLowerCase())
 }
 

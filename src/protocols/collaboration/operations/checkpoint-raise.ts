@@ -3,6 +3,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
+import { Evidence } from '#kernel/declare/evidence.ts'
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { command } from '#kernel/declare/operation.ts'
@@ -18,7 +19,6 @@ import {
   CheckpointKind,
   CheckpointOption,
   Duration,
-  Evidence,
   ExpiryPolicy,
   Id,
   ProposedAction,

@@ -11,6 +11,8 @@ export type Fallback = Static<typeof Fallback>
 export type FileResult = { readonly artifact_id: string; readonly version?: string }
 export type Result = string | number | (string | number)[] | FileResult
 
+type ArtifactReference = { readonly artifact_id: string; readonly version: string }
+
 /** `P`: its payload as it is stored. Methods, so that actions with different payloads fit one table. */
 export type HumanAction<P extends object = object> = {
   /** Its word in inboxes, filters and metrics. */
@@ -36,6 +38,8 @@ export type HumanAction<P extends object = object> = {
   readonly checkpoint: 'approval' | 'choice' | 'input'
   /** A yes or a no: grants, edits, batches and typed targets are for these alone. */
   readonly isVerdict?: true
+  /** The result that a script goes on with: any other is a no. */
+  readonly yes?: string
   /** A timeout may take a default. */
   readonly takesDefault?: true
   /** The noun that several people vote for; absent: one person answers. */
@@ -44,8 +48,10 @@ export type HumanAction<P extends object = object> = {
   readonly isPrivate?: true
   /** The label of an answer in metrics; absent: the result itself. */
   readonly counted?: string
+  /** The artifact versions that it names: the agent must be able to read them. */
+  artifacts?(payload: P): readonly ArtifactReference[]
   /** The same question for pages that know only the draft's actions. */
-  asKnown?(payload: P): { readonly action: string; readonly payload: object }
+  asKnown?(payload: P): { readonly action: 'DECIDE' | 'APPROVE' | 'PROVIDE'; readonly payload: object }
 }
 
 export const text = (maxLength: number) => t.String({ minLength: 1, maxLength })

@@ -48,6 +48,7 @@ export const approve = {
   effects: { approve: 'may go ahead', reject: 'may not go ahead' },
   checkpoint: 'approval',
   isVerdict: true,
+  yes: 'approved',
   votesFor: 'approval',
 } as const satisfies HumanAction<ApprovePayload>
 

@@ -4,19 +4,27 @@ import type { HumanAction } from './action.ts'
 import { approve } from './approve.ts'
 import { decide } from './decide.ts'
 import { provide } from './provide.ts'
+import { verify } from './verify.ts'
 
-const table = { DECIDE: decide, APPROVE: approve, PROVIDE: provide } as const satisfies Readonly<Record<string, HumanAction>>
+const table = { DECIDE: decide, APPROVE: approve, PROVIDE: provide, VERIFY: verify } as const satisfies Readonly<
+  Record<string, HumanAction>
+>
 export type Action = keyof typeof table
 export const actionNames = Object.keys(table) as Action[]
 export const Action = either(...actionNames)
 
 /** As it is stored and shown. The first field of each is in no other. */
-export const Payload = t.Union([decide.payload, approve.payload, provide.payload])
+export const Payload = t.Union([decide.payload, approve.payload, provide.payload, verify.payload])
 export type Payload = Static<typeof Payload>
 
 type Known = HumanAction & { readonly asks: (typeof table)[Action]['asks'] }
 export const actions: Readonly<Record<Action, Known>> = table
 export const actionOf = ({ action }: { readonly action: Action }): Known => actions[action]
+/** The question in an action of the draft, for pages that know no other. */
+export function knownForm<R extends { readonly action: Action; readonly payload: object }>(request: R): R {
+  const known = actionOf(request).asKnown?.(request.payload)
+  return known === undefined ? request : { ...request, ...known }
+}
 /** Names of the actions that have a trait, as a sentence lists them. */
 export function actionsWith(trait: keyof HumanAction): string {
   const names = actionNames.filter((name) => actions[name][trait] !== undefined)

@@ -4,7 +4,9 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { t, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { approve } from '../actions/approve.ts'
 import { decide } from '../actions/decide.ts'
+import { knownForm } from '../actions/index.ts'
 import { provide } from '../actions/provide.ts'
+import { verify } from '../actions/verify.ts'
 import { coveredBy } from './request-digest.ts'
 import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
@@ -69,13 +71,15 @@ export const Card = t.Union([
   cardWith('DECIDE', t.Object({ ...mirrored.DECIDE.properties, ...decide.payload.properties })),
   cardWith('APPROVE', t.Object({ ...mirrored.APPROVE.properties, ...approve.payload.properties })),
   cardWith('PROVIDE', t.Object({ ...mirrored.PROVIDE.properties, ...provide.payload.properties })),
+  cardWith('VERIFY', verify.payload),
 ])
 export type Card = Static<typeof Card>
 
 /** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
 export function cardOf(request: Request, surface?: Surface): Card {
   const write = writerFor(surface)
-  const { id, kind, action, agent_id, requester, owner, priority, payload, thread, artifact, task_id, risk, option_risks, notice } = request
+  const { id, kind, agent_id, requester, owner, priority, thread, artifact, task_id, risk, option_risks, notice } = request
+  const { action, payload } = surface === 'page' ? knownForm(request) : request
   return {
     request_id: id,
     asks: whoAsks(request),

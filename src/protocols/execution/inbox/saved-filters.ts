@@ -6,13 +6,14 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
 import { Action } from '../actions/index.ts'
 import { GROUP } from '../asking/preferences.ts'
-import { Id, Kind, Priority, Risk, Timestamp } from '../schema.ts'
+import { Asks } from './item.ts'
+import { Id, Priority, Risk, Timestamp } from '../schema.ts'
 
 export const State = either('open', 'closed', 'completed', 'failed', 'cancelled', 'declined')
 const fields = {
   kind: t.Optional({
-    ...Kind,
-    description: 'approval, choice and input also find requests that ask for one; request: only what came as one',
+    ...either('request', ...Asks.enum),
+    description: 'approval, choice, input and verification also find requests that ask for one; request: only what came as one',
   }),
   action: t.Optional(Action),
   priority: t.Optional(Priority),

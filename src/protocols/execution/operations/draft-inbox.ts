@@ -4,9 +4,9 @@ import { limits } from '#kernel/limits.ts'
 import { query, type Listed, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, t, type Part, type Static } from '#kernel/declare/schema.ts'
-import { asShown } from '../answering/shown-request.ts'
+import { asShown, type Surface } from '../answering/shown-request.ts'
 import { allOf, inboxesReadBy, type Inboxes } from '../inbox/readers.ts'
-import { Action } from '../actions/index.ts'
+import { Action, knownForm } from '../actions/index.ts'
 import { allTiers, isTimedOut, outcomeOf, Priority, Request, tiersOf, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
@@ -22,6 +22,7 @@ type Asked = {
   readonly status?: ListedStatus | undefined
   readonly priority?: Priority | undefined
   readonly action?: Action | undefined
+  readonly surface?: Surface | undefined
 }
 type Paged = { readonly cursor?: string | undefined; readonly limit?: number | undefined }
 
@@ -59,11 +60,11 @@ const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
 }
 
 const isMeantBy =
-  ({ status, priority, action }: Asked) =>
+  ({ status, priority, action, surface }: Asked) =>
   (request: Request): boolean =>
     (status === undefined || isOfStatus(request, status)) &&
     (priority === undefined || request.priority === priority) &&
-    (action === undefined || request.action === action)
+    (action === undefined || (surface === 'page' ? knownForm(request) : request).action === action)
 
 /** Waiting requests come first, by urgency, without those that were put off; ended ones follow, the latest first. */
 function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
@@ -232,6 +233,7 @@ const inbox = query({
     status: t.Optional(ListedStatus),
     priority: t.Optional(Priority),
     action: t.Optional(Action),
+    surface: t.Optional({ ...either('page'), description: 'a page of another origin, which knows only the actions of the draft' }),
     ...pageInput,
   }),
   output: t.Object({

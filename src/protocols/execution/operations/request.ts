@@ -92,11 +92,20 @@ async function taskOf(read: Read, { metadata }: CreateInput, requester: string):
   return task?.executor === requester ? task : null
 }
 
+/** Evidence that the agent cannot read itself is none. */
+async function refuseForeignEvidence(read: Read, { action, payload, fallback = 'pause' }: CreateInput, actor: Actor): Promise<void> {
+  for (const { artifact_id, version } of actions[action].artifacts?.(payloadOf(action, payload, fallback)) ?? [])
+    if (!(await read.ports.tasks.hasVersion(read, artifact_id, version, actor)))
+      throw new Refusal('INVALID_REQUEST', `payload.evidence: there is no artifact ${artifact_id} ${version}`, {
+        field: 'payload.evidence',
+      })
+}
+
 const textIn = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
 const create = command({
   name: 'request.create',
-  summary: 'Ask a person to decide, to approve or to provide something.',
+  summary: 'Ask a person to decide, to approve, to provide or to verify something.',
   draft: 'HXP 0.1, 3 and 5.1: Create Request',
   input: CreateInput,
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
@@ -112,6 +121,7 @@ const create = command({
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
+    await refuseForeignEvidence(read, input, actor)
     const { scope, details } = (input.payload ?? {}) as { scope?: unknown; details?: { target?: unknown } | null }
     const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import type { Actor } from '#kernel/declare/access.ts'
 import fc from 'fast-check'
 import { limits } from '#kernel/limits.ts'
+import { actionNames } from '#protocols/execution/actions/index.ts'
 import { ruleFor, type Rule } from '#protocols/execution/asking/preferences.ts'
 import { agent, APPROVE, DECIDE, person, requests } from '../../../support/in-process/requests.ts'
 
@@ -100,7 +101,7 @@ describe('a request for a delegate', () => {
 
 test('of all rules that fit, the one with the most conditions counts, and of those the first', () => {
   const word: fc.Arbitrary<string> = fc.constantFrom('a', 'b')
-  const action = fc.constantFrom('DECIDE', 'APPROVE', 'PROVIDE')
+  const action = fc.constantFrom(...actionNames)
   const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined })
   const rules = fc.array(fc.record({ action: maybe(action), project_id: maybe(word), tag: maybe(word) }), { maxLength: 12 })
   const asked = fc.record({ action, project_id: word, label: maybe(word), tags: fc.array(word, { maxLength: 2 }) })

@@ -51,6 +51,23 @@ describe('asking within a task', () => {
     await assertMirrored(on.world)
   })
 
+  test('a claim is a choice of three for the task, whichever side is answered', async () => {
+    const claim = { action: 'VERIFY', payload: { claim: 'It can be restored', evidence: [{ kind: 'text', text: '4,211 rows' }] } }
+    for (const [i, verdict] of ['confirmed', 'refuted', 'cannot_tell'].entries()) {
+      const on = await asked(claim)
+      const { kind, prompt, options } = await checkpointOf(on)
+      assert.deepEqual([kind, prompt, options[i].id, options.length], ['choice', 'It can be restored', verdict, 3])
+      await answer(on, 'alice', verdict, 'I looked.')
+      const { action, choice, comment } = (await checkpointOf(on)).resolution
+      assert.deepEqual([action, choice, comment], ['choose', verdict, 'I looked.'])
+      const there = await asked(claim)
+      const checkpoint_id = there.refs['request'].checkpoint_id
+      await there.call('alice', 'checkpoint.resolve', { checkpoint_id, action: 'choose', choice: verdict })
+      assert.equal((await receiptOf(there)).result, verdict)
+      assert.equal((await there.task()).state, 'in_progress')
+    }
+  })
+
   test('the risk of the request is that of its options', async () => {
     for (const [risk, word] of Object.entries({ R2: 'low', R3: 'medium', R5: 'high' })) {
       const { options } = await checkpointOf(await asked(decide, { risk }))

@@ -1,12 +1,12 @@
-// `ask`: a question to a person from any script, with the key of an agent. The answer alone goes to the output, and how it went is
-// the exit code.
+// Asking a person from a script, with the key of an agent, for every action: the flags that all share, the wait, and the exit code that says how it went.
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
+import { actions, type Action } from '#protocols/execution/actions/index.ts'
 import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest, type WaitOptions } from '#sdk/await-answer.ts'
 import type { Input } from '#sdk/client.ts'
 import { reasonOf } from '#sdk/retry-notice.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
-import { flag, objectIn, type Flag, type Given } from '../derive/flags.ts'
+import { flag, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
@@ -17,7 +17,7 @@ const waiting: readonly Flag[] = [
   flag('withdraw', null, 'withdraw the request when you end this command before there is an answer'),
   flag('quiet', null, 'the answer, and nothing else'),
 ]
-const common: readonly Flag[] = [
+export const commonFlags: readonly Flag[] = [
   flag('context', 'text', 'why, in a few words'),
   flag('priority', 'word', 'how urgent it is', { choices: ['critical', 'high', 'normal', 'low'] }),
   flag('timeout', 'duration', 'how long it may take, such as PT2H or 7200 (seconds); without it, as long as it takes'),
@@ -34,92 +34,11 @@ const common: readonly Flag[] = [
   ...waiting,
 ]
 
-const first = (name: string, message: string): Flag => ({ ...flag(name, 'text', message), required: true })
-const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+export const first = (name: string, message: string): Flag => ({ ...flag(name, 'text', message), required: true })
+export const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(pairs).filter(([, value]) => value !== undefined))
 
-const decide = spec('ask decide', 'Ask a person to choose; the option that they choose is printed.', {
-  positionals: [first('question', 'the question')],
-  flags: [
-    { ...flag('option', 'text', 'an option to choose from, two to six; repeat', { many: true }), required: true },
-    flag('default-option', 'text', 'the option that is taken when nobody answers in time and the fallback is default'),
-    ...common,
-  ],
-  examples: [
-    "countersign ask decide 'Ship it?' --option yes --option no",
-    "countersign ask decide 'Which region?' --option eu --option us --timeout PT1H --fallback default --default-option eu",
-  ],
-  run: (context, given) =>
-    ask(context, given, 'DECIDE', {
-      question: given.get('question'),
-      options: given.get('option'),
-      default_option: given.get('default-option'),
-    }),
-})
-
-const approve = spec(
-  'ask approve',
-  'Ask a person for a yes; `approved` or `rejected` is printed, and a no, or a declined question, is exit code 5.',
-  {
-    positionals: [first('item', 'the thing to approve')],
-    flags: [
-      flag('details', 'json', 'everything that they should know, as a JSON object'),
-      flag('details-schema', 'json', 'a JSON Schema: they may edit the details within it; --json shows those as receipt.edited'),
-      flag('reject-requires-reason', null, 'a no must say why'),
-      flag('scope', 'text', 'the scope of a grant that may answer it'),
-      ...common,
-    ],
-    examples: [
-      `countersign ask approve 'Deploy v2' --details '{"sha":"1f0c"}' && ./deploy.sh`,
-      "countersign ask approve 'Delete the old backups' --risk R4 --reject-requires-reason --key backups/2026-11",
-    ],
-    run: (context, given) =>
-      ask(context, given, 'APPROVE', {
-        item: given.get('item'),
-        details: objectIn(given, 'details'),
-        details_schema: objectIn(given, 'details-schema'),
-        reject_requires_reason: given.get('reject-requires-reason'),
-        scope: given.get('scope'),
-      }),
-  },
-)
-
-const provide = spec('ask provide', 'Ask a person for a value that only they have; it is printed.', {
-  positionals: [first('prompt', 'the thing that is needed')],
-  flags: [
-    flag('type', 'word', 'its type; text by default', { choices: ['text', 'number', 'url', 'email', 'file', 'selection'] }),
-    flag('sensitive', null, 'it is a secret'),
-    flag('placeholder', 'text', 'an example of it'),
-    flag('pattern', 'text', 'the pattern that it must match, in RE2 syntax'),
-    flag('min', 'number', 'the least number, or the least length', { kind: 'number' }),
-    flag('max', 'number', 'the greatest number, or the greatest length', { kind: 'number' }),
-    flag('value', 'text', 'one of the values that are allowed; repeat', { many: true }),
-    flag('multiple', null, 'several of the values may be chosen'),
-    ...common,
-  ],
-  examples: [
-    "countersign ask provide 'The API key of the mail provider' --sensitive",
-    "countersign ask provide 'How many seats?' --type number --min 1",
-  ],
-  run(context, given) {
-    const validation = fields({
-      pattern: given.get('pattern'),
-      min: given.get('min'),
-      max: given.get('max'),
-      allowed_values: valuesOf(given),
-      multiple: given.get('multiple'),
-    })
-    return ask(context, given, 'PROVIDE', {
-      prompt: given.get('prompt'),
-      input_type: given.get('type') ?? 'text',
-      placeholder: given.get('placeholder'),
-      sensitive: given.get('sensitive'),
-      validation: Object.keys(validation).length === 0 ? undefined : validation,
-    })
-  },
-})
-
-const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
+export const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
   positionals: [first('request-id', 'the request')],
   flags: waiting,
   examples: ['countersign ask await hxp_1'],
@@ -128,13 +47,6 @@ const wait = spec('ask await', 'Wait for the answer to a request that was made b
     return outcome(context, given, remote, given.get('request-id') as string)
   },
 })
-
-export const askSpecs: readonly Spec[] = [decide, approve, provide, wait]
-
-const valuesOf = (given: Given): (string | number)[] | undefined => {
-  const values = given.get('value') as string[] | undefined
-  return given.get('type') === 'number' ? values?.map(Number) : values
-}
 
 function secondsOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
@@ -147,7 +59,7 @@ function secondsOf(text: string | undefined): number | undefined {
   }
 }
 
-async function ask(context: Context, given: Given, action: string, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
+export async function ask(context: Context, given: Given, action: Action, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
   const task_id = given.get('task') as string | undefined
   const input = fields({
     action,
@@ -220,7 +132,8 @@ function outagesTo({ io, paintErr }: Context, { where }: Remote, isQuiet: boolea
 
 function answered(context: Context, { result, reason, edited, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
   const { io, paintErr } = context
-  const isNo = request.action === 'APPROVE' && result === 'rejected'
+  const { yes = result } = actions[request.action]
+  const isNo = result !== yes
   // X29: said before the result, and not to be silenced.
   if (receipt.basis.kind === 'default') io.err.write(`${paintErr('yellow', '!')} nobody answered in time: the default was taken\n`)
   if (edited !== null && !context.json)
