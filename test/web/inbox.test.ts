@@ -122,6 +122,26 @@ describe('deciding', () => {
     await shoot(page, 'decided')
   })
 
+  test('a decision reads the item once and the count once', async () => {
+    const { id } = await stage.ask('robin', { item: 'Empty the cache', details: { host: 'web-1' } }, { risk: 'R1' })
+    const page = await stage.open('maya', `/inbox/${id}`)
+    await rowOf(page, id).waitFor()
+    await page.getByTestId('connection').and(page.locator('[data-state=live]')).waitFor()
+    await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
+    const sent: string[] = []
+    page.on('request', (request) => sent.push(`${new URL(request.url()).pathname} ${request.postData() ?? ''}`))
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await decided(page)
+    await until(async () => (await rowOf(page, id).getAttribute('data-state')) === 'ended')
+    // News arrive in their order: once the next item is here, everything that the decision causes was sent. The next item is counted, too.
+    const next = await stage.ask('robin', { item: 'Fill the cache', details: { host: 'web-1' } }, { risk: 'R1' })
+    await rowOf(page, next.id).waitFor()
+    const gets = sent.filter((line) => line.startsWith('/v1/execution/inbox.get ') && line.includes(id))
+    const counts = sent.filter((line) => line.startsWith('/v1/execution/inbox.count '))
+    assert.equal(gets.length, 1, sent.join('\n'))
+    assert.ok(counts.length <= 2, sent.join('\n'))
+  })
+
   test('what is held goes out at once when the page is hidden', async () => {
     const asked = await stage.ask('robin', { item: 'Restart the cache', details: {} }, { risk: 'R1' })
     const page = await stage.open('maya', `/inbox/${asked.id}`)

@@ -5,7 +5,7 @@ import { FormDialog } from '../parts/dialog.tsx'
 import { Pick, Radios, TextArea, TextField, type Choice } from '../parts/fields.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { momentOf } from '../parts/time.tsx'
-import { call, queries, serverNow } from '../server/client.ts'
+import { call, serverNow } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
 import { useAgents, useMe, usePeople } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
@@ -26,8 +26,6 @@ function Act({ item, close, done, name, button, about, blocked, children, act }:
   const send = useMutation({
     mutationFn: act,
     onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ['item', item.request_id] })
-      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
       done()
       close()
     },

@@ -4,6 +4,7 @@ import { useSyncExternalStore } from 'react'
 import { queries } from '../server/client.ts'
 import { tellError } from '../app/error-toast.tsx'
 import { codeOf, Unverified, wordsFor } from '../server/errors.ts'
+import { isLive } from '../server/live.ts'
 import { checkReceipt } from '../server/receipts.ts'
 
 export const HELD_MS = 5_000
@@ -95,13 +96,14 @@ async function release(request_id: string): Promise<void> {
       set({ ...one, phase: 'done', receipt }, request_id)
     }
     one.arrived?.()
+    // News of the decision renew the item and the count; without a connection there are none.
+    if (isLive()) return
   } catch (error) {
     set({ ...one, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
     // Beside the item it is said by the item.
     if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${wordsFor(error)}`)
   }
-  await queries.invalidateQueries({ queryKey: ['item', request_id] })
-  void queries.invalidateQueries({ queryKey: ['inbox-count'] })
+  void queries.invalidateQueries({ queryKey: ['item', request_id] })
 }
 
 /** A page that is closed or put away cannot count to five: what is held goes out at once. */

@@ -6,7 +6,7 @@ import { TextArea } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { isWeighty, RiskBadge } from '../parts/risk.tsx'
 import { plural } from '../parts/text.tsx'
-import { call, queries } from '../server/client.ts'
+import { call } from '../server/client.ts'
 import { useNameOf } from '../server/names.ts'
 import { checkReceipt } from '../server/receipts.ts'
 import type { Row } from '../server/types.ts'
@@ -82,10 +82,6 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   const weighty = taken.filter(({ risk }) => isWeighty(risk)).length
   const send = useMutation({
     mutationFn: () => answered(fit, verdict, reason),
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
-      for (const { request_id } of fit) void queries.invalidateQueries({ queryKey: ['item', request_id] })
-    },
   })
   const finish = (): void => {
     cleared()

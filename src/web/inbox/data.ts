@@ -104,22 +104,10 @@ function createRows(filters: Filters): Store {
     const ids = [...waiting]
     waiting.clear()
     const known = new Set(state.rows.map(({ request_id }) => request_id))
-    if (ids.length > NEWS_AT_ONCE || ids.some((id) => !known.has(id))) await refresh()
-    await Promise.all(
-      ids
-        .filter((id) => known.has(id))
-        .slice(0, NEWS_AT_ONCE)
-        .map(reload),
-    )
-  }
-  async function reload(request_id: string): Promise<void> {
-    try {
-      const { item } = await call('execution/inbox.get', { request_id })
-      put(item)
-    } catch {
-      // It may have left this inbox: what is there now is asked for as a whole.
-      await refresh()
-    }
+    const isBurst = ids.length > NEWS_AT_ONCE
+    // An item that cannot be read may have left this inbox: then the whole list is read again.
+    const renewed = await Promise.allSettled(ids.map((id) => renewItem(id, !isBurst && known.has(id))))
+    if (isBurst || ids.some((id) => !known.has(id)) || renewed.some(({ status }) => status === 'rejected')) await refresh()
   }
   function put(row: Row): void {
     if (!state.rows.some(({ request_id }) => request_id === row.request_id)) return
@@ -183,13 +171,7 @@ export function useRows(filters: Filters): Rows & Pick<Store, 'more' | 'load'> {
   current = ref.current
   useEffect(() => {
     void store.load()
-    const leaveNews = onNews((news) => {
-      store.news(news)
-      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
-      // One that nobody looks at is forgotten: it would be shown as it was, and change under the eyes of somebody who has only just come.
-      queries.removeQueries({ queryKey: ['item', news.request_id], type: 'inactive' })
-      void queries.invalidateQueries({ queryKey: ['item', news.request_id] })
-    })
+    const leaveNews = onNews(store.news)
     const leaveLive = onLive(() => void store.refresh())
     return () => {
       leaveNews()
@@ -222,6 +204,14 @@ const itemQuery = (request_id: string) => ({
   },
   staleTime: 0,
 })
+/** After news of an item: reads it again, once for its row and for the open page; one that is neither listed nor open is forgotten. */
+async function renewItem(request_id: string, isListed: boolean): Promise<void> {
+  const query = itemQuery(request_id)
+  const filters = { queryKey: query.queryKey, exact: true }
+  queries.removeQueries({ ...filters, type: 'inactive' })
+  if (queries.getQueryState(query.queryKey) !== undefined) await queries.invalidateQueries(filters, { throwOnError: true })
+  else if (isListed) await queries.fetchQuery(query)
+}
 export const useItem = (request_id: string) => useQuery(itemQuery(request_id))
 export type Shown = NonNullable<ReturnType<typeof useItem>['data']>
 

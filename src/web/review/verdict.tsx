@@ -78,7 +78,6 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
       clearChanges()
       void queries.invalidateQueries({ queryKey: ['tasks'] })
       void queries.invalidateQueries({ queryKey: ['task', task.id] })
-      void queries.invalidateQueries({ queryKey: ['inbox-count'] })
       go(`/tasks/${task.id}`)
     },
   })

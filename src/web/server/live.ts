@@ -28,6 +28,8 @@ const subscribe = (watcher: () => void): (() => void) => {
 }
 export const useConnection = (): State => useSyncExternalStore(subscribe, () => state)
 
+export const isLive = (): boolean => state.connection === 'live'
+
 export function onNews(listener: (news: News) => void): () => void {
   newsListeners.add(listener)
   return () => newsListeners.delete(listener)
