@@ -27,9 +27,20 @@ export function sourceHash(): string {
   return hash.digest('hex')
 }
 
-function isCurrent(hash: string): boolean {
-  const stamp = join(made, STAMP)
+function isCurrent(hash: string, target = made): boolean {
+  const stamp = join(target, STAMP)
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === hash
+}
+
+/** Moves a build to its place. Another process may have finished the same build in the meantime: then that one stays. */
+export function place(fresh: string, target: string, hash: string): void {
+  if (isCurrent(hash, target)) return
+  rmSync(target, { recursive: true, force: true })
+  try {
+    renameSync(fresh, target)
+  } catch (error) {
+    if (!isCurrent(hash, target)) throw error
+  }
 }
 
 /** Builds the page where it is not what the sources say; `says` is told once when it does. */
@@ -46,8 +57,7 @@ export async function buildWeb(says: (message: string) => void = () => {}): Prom
     const { bundle } = await import('./web-bundle.ts')
     await bundle(join(root, 'src', 'web'), fresh, hash.slice(0, 12))
     writeFileSync(join(fresh, STAMP), hash)
-    rmSync(made, { recursive: true, force: true })
-    renameSync(fresh, made)
+    place(fresh, made, hash)
   } finally {
     rmSync(fresh, { recursive: true, force: true })
   }

@@ -1,12 +1,12 @@
 // Serving the page: its headers, its hashed files, its own paths and no others, and how large the first load is.
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import fs, { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { isPagePath } from '#bindings/http/browser/page.ts'
-import { buildWeb, sourceHash } from '../../scripts/web.ts'
+import { buildWeb, place, sourceHash, STAMP } from '../../scripts/web.ts'
 import { createCaller, spawnServer, startServer, type ServerProcess } from '../support/as-processes/server.ts'
 import { openBrowser } from '../support/browser/chromium.ts'
 
@@ -105,6 +105,32 @@ describe('the build', () => {
     assert.equal(await buildWeb(), 'current')
     assert.match(sourceHash(), /^[0-9a-f]{64}$/)
     assert.ok(existsSync(join(built, 'worker.js.br')))
+  })
+  test('the same build, finished by another process in the meantime, stays', (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'place-'))
+    const [target, fresh] = [join(folder, 'web'), join(folder, 'fresh')]
+    const build = (path: string, by: string): void => {
+      mkdirSync(path)
+      writeFileSync(join(path, STAMP), 'hash')
+      writeFileSync(join(path, 'by'), by)
+    }
+    build(fresh, 'this one')
+    // The other process puts its build in place between the removal of the old one and the rename.
+    const remove = t.mock.method(fs, 'rmSync', () => build(target, 'the other'))
+    syncBuiltinESMExports()
+    try {
+      place(fresh, target, 'hash')
+    } finally {
+      remove.mock.restore()
+      syncBuiltinESMExports()
+    }
+    assert.equal(readFileSync(join(target, 'by'), 'utf8'), 'the other')
+    place(fresh, target, 'hash')
+    assert.equal(readFileSync(join(target, 'by'), 'utf8'), 'the other')
+    writeFileSync(join(target, STAMP), 'an older one')
+    place(fresh, target, 'hash')
+    assert.equal(readFileSync(join(target, 'by'), 'utf8'), 'this one')
+    rmSync(folder, { recursive: true })
   })
 })
 
