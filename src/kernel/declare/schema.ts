@@ -1,5 +1,5 @@
 // The only file that runs the schema library, and the declaration of a document kind: its shape, its indexes, who may see it.
-import type { Static, TEnum, TSchema } from 'typebox'
+import type { Static, TEnum, TObject, TProperties, TSchema } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { Refusal } from './errors.ts'
 import type { Actor } from './access.ts'
@@ -14,6 +14,30 @@ export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Nul
 
 /** An invalid value at or below this place is refused with this code instead of INVALID_REQUEST. */
 export const refusedAs = <S extends TSchema>(code: string, schema: S): S => ({ ...schema, 'x-refusal': code })
+
+/** The fields of a document that an audience sees: the schema of its answers, and the function that makes them. */
+export type View<P extends TProperties, F extends keyof P> = {
+  readonly schema: TObject<Pick<P, F>>
+  readonly of: (value: Static<TObject<P>>) => Static<TObject<Pick<P, F>>>
+}
+/** A view by allow-list: a new field of the document is hidden until it is listed. */
+export function pick<P extends TProperties, const F extends keyof P & string>(
+  { properties }: TObject<P>,
+  fields: readonly F[],
+): View<P, F> {
+  const listed = Object.fromEntries(fields.map((field) => [field, properties[field]])) as Pick<P, F>
+  return {
+    schema: t.Object(listed),
+    of(value) {
+      const view: Record<string, unknown> = {}
+      for (const field of fields) {
+        const held = (value as Readonly<Record<string, unknown>>)[field]
+        if (held !== undefined) view[field] = held
+      }
+      return view as Static<TObject<Pick<P, F>>>
+    },
+  }
+}
 
 export type Part = string | number
 

@@ -1,7 +1,7 @@
 // Requests and receipts as documents. Field names are the draft's (HXP 0.1); ours are marked.
 import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, pick, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
 import { DECLINED } from './answering/receipt-format.ts'
@@ -158,8 +158,8 @@ const RequestSchema = t.Object({
 })
 export type Request = Static<typeof RequestSchema>
 
-/** The fields of a request that an agent sees, in every answer and in the record. A new field is hidden from agents until it is listed here. */
-export const agentFields = [
+/** A request as agents see it, in every answer and in the record. */
+export const agentView = pick(RequestSchema, [
   'id',
   'kind',
   'action',
@@ -200,21 +200,17 @@ export const agentFields = [
   'asked_by',
   'on_expiry',
   'notice',
-] as const satisfies readonly (keyof Request)[]
-export type AgentRequest = Pick<Request, (typeof agentFields)[number]> & { voted?: number }
+])
+export type AgentRequest = Static<typeof agentView.schema> & { voted?: number }
 
 /** A request as an agent sees it: what became of its question, and of the people only what it needs to know. */
 export function forAgents(request: Request): AgentRequest {
-  const shown: Record<string, unknown> = {}
-  for (const field of agentFields) if (request[field] !== undefined) shown[field] = request[field]
   const { votes, role, thread } = request
-  if (votes) shown['voted'] = votes.length
+  const view: AgentRequest = { ...agentView.of(request), ...(votes ? { voted: votes.length } : {}) }
+  if (role !== 'pool') return view
   // In a pool nobody is known by name (X21).
-  if (role === 'pool') {
-    shown['assigned_to'] = null
-    if (thread) shown['thread'] = thread.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
-  }
-  return shown as AgentRequest
+  const remarks = thread?.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
+  return { ...view, assigned_to: null, ...(remarks ? { thread: remarks } : {}) }
 }
 
 /** A request that has ended, with its receipt. */

@@ -1,15 +1,67 @@
-// A request as somebody sees it: people see the whole, agents what `forAgents` of schema.ts lists.
+// A request as its audience sees it: people see `personView`, agents `agentView` of schema.ts.
 import type { Actor } from '#kernel/declare/access.ts'
-import { t, type Static } from '#kernel/declare/schema.ts'
+import { pick, t, type Static } from '#kernel/declare/schema.ts'
 import { forAgents, Request } from './schema.ts'
 
-const { receipt: _, owner, people, ...fields } = Request.schema.properties
-/** `receipt` stands beside it, signed. */
+/** Without `receipt`, which an answer has beside the request, signed. */
+export const personView = pick(Request.schema, [
+  'id',
+  'kind',
+  'action',
+  'role',
+  'priority',
+  'timeout_seconds',
+  'fallback',
+  'agent_id',
+  'requester',
+  'project_id',
+  'label',
+  'metadata',
+  'tags',
+  'payload',
+  'created_at',
+  'expires_at',
+  'status',
+  'owner',
+  'people',
+  'assigned_to',
+  'assigned_at',
+  'overdue',
+  'details_order',
+  'gone',
+  'no_decider',
+  'asked_with',
+  'risk',
+  'option_risks',
+  'floor',
+  'quorum',
+  'votes',
+  'claimed_until',
+  'escalation',
+  'escalated_at',
+  'escalated_to',
+  'called',
+  'remind_seconds',
+  'reminders',
+  'reminded_at',
+  'asked_until',
+  'snoozed',
+  'thread',
+  'callback',
+  'task_id',
+  'root_task_id',
+  'session_id',
+  'approvers',
+  'checkpoint_id',
+  'artifact',
+  'asked_by',
+  'on_expiry',
+  'notice',
+])
+
+const { owner, people, ...fields } = personView.schema.properties
 export const RequestView = t.Object({ ...fields, owner: t.Optional(owner), people: t.Optional(people), voted: t.Optional(t.Integer()) })
 export type RequestView = Static<typeof RequestView>
 
-export function viewOf(request: Request, actor: Actor): RequestView {
-  if (actor.kind !== 'human' && actor.kind !== 'system') return forAgents(request)
-  const { receipt: __, ...whole } = request
-  return whole
-}
+export const viewOf = (request: Request, actor: Actor): RequestView =>
+  actor.kind === 'human' || actor.kind === 'system' ? personView.of(request) : forAgents(request)

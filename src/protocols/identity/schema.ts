@@ -1,7 +1,7 @@
 // People, agents, projects and their credentials. "Human" is the kind of document that stands here, never how an id is spelled.
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 
 const word = '[A-Za-z0-9][A-Za-z0-9_-]{0,63}'
 const idOf = (prefix: string, description: string) => t.String({ pattern: `^${prefix}_${word}$`, description })
@@ -267,11 +267,17 @@ export const SubjectLink = doc(
 )
 export type SubjectLink = Static<typeof SubjectLink.schema>
 
-/** Keys, links and sessions as they are shown: without the digest of the secret. */
-const { digest: _key, ...keyFields } = Key.schema.properties
-export const KeyView = t.Object(keyFields)
-const { digest: _session, ...sessionFields } = Session.schema.properties
-export const SessionView = t.Object(sessionFields)
-export function withoutDigest<V extends { digest: string }>({ digest: _, ...shown }: V): Omit<V, 'digest'> {
-  return shown
-}
+/** Keys and sessions as they are shown: without the digest of the secret. */
+export const keyView = pick(Key.schema, ['id', 'subject', 'project_id', 'label', 'issued_by', 'created_at', 'expires_at', 'revoked_at'])
+export const sessionView = pick(Session.schema, [
+  'id',
+  'user_id',
+  'created_at',
+  'seen_at',
+  'expires_at',
+  'closed_at',
+  'browser',
+  'address',
+  'remembered',
+  'by_key',
+])

@@ -1,7 +1,7 @@
 // CAP manifests: the self-description of a capability, and the record of an invocation: hashes, never arguments or output.
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 import { CapabilityRef, Id, Open, Run, Timestamp } from '../schema.ts'
 
 export const CapabilityId = t.String({
@@ -92,16 +92,19 @@ export const Offering = doc(
 )
 export type Offering = Static<typeof Offering.schema>
 
-export function manifestOf({
-  id: _,
-  source: __,
-  projects: ___,
-  withdrawn: ____,
-  updated_at: _____,
-  ...manifest
-}: Capability): CapabilityManifest {
-  return manifest
-}
+/** A capability as agents see it. */
+export const manifestView = pick(Capability.schema, [
+  'capability_id',
+  'version',
+  'kind',
+  'name',
+  'description',
+  'input_schema',
+  'output_schema',
+  'prompt_template',
+  'resources',
+  'required_permissions',
+])
 
 // --- Invocation --------------------------------------------------------------------------------------------------------------
 

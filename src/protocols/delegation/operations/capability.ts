@@ -6,7 +6,7 @@ import { query, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, t } from '#kernel/declare/schema.ts'
-import { Capability, CapabilityManifest, manifestOf } from '../capabilities/manifest.ts'
+import { Capability, CapabilityManifest, manifestView } from '../capabilities/manifest.ts'
 import { bestOf } from '../capabilities/compatibility.ts'
 import { CapabilityRef } from '../schema.ts'
 
@@ -32,7 +32,7 @@ const list = query({
       )
       for (const { id, at } of page) {
         const one = await read.raw(Capability, id)
-        if (one && (kind === undefined || one.kind === kind)) items.push(manifestOf(one))
+        if (one && (kind === undefined || one.kind === kind)) items.push(manifestView.of(one))
         bytes += one ? JSON.stringify(one).length : 0
         place = at
         if (items.length === limit || bytes > limits.pageBytesMax) return { items, place, more }
@@ -79,7 +79,7 @@ const describe = query({
     if (!found) throw new Refusal('NOT_FOUND', `there is no capability ${input.capability_id} ${input.version ?? ''}`.trimEnd())
     return { found }
   },
-  view: ({ found }) => ({ manifest: manifestOf(found) }),
+  view: ({ found }) => ({ manifest: manifestView.of(found) }),
   example: { given: 'offering', as: 'devin', input: { capability_id: 'cap:web-search', version: '2.1.0' } },
 })
 

@@ -9,7 +9,7 @@ import { put } from '#kernel/declare/facts.ts'
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Change, Read } from '#kernel/declare/operation.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 import { Id, Priority, Timestamp, type Request } from '../schema.ts'
 
 export const Label = t.String({ maxLength: limits.labelCharsMax, description: 'a label, to tell it from the others' })
@@ -46,29 +46,28 @@ export const Channel = doc(
 )
 export type Channel = Static<typeof Channel.schema>
 
+const AgentChannelSchema = t.Object({
+  id: Id,
+  agent_id: Id,
+  owner: t.Optional(Id), // who answered for the agent when it was added; absent in old ones
+  kind: t.Optional(either('webhook')), // absent in old ones, which are webhooks
+  label: Label,
+  disabled: t.Boolean(),
+  created_at: Timestamp,
+  removed_at: nullable(Timestamp),
+})
+export const agentChannelView = pick(AgentChannelSchema, ['id', 'agent_id', 'kind', 'label', 'disabled', 'created_at', 'removed_at'])
+
 /** An agent's channel gets the receipts of its requests. Its stored name is the field by which a request names it. */
-export const AgentChannel = doc(
-  'execution.callback',
-  t.Object({
-    id: Id,
-    agent_id: Id,
-    owner: t.Optional(Id), // who answered for the agent when it was added; absent in old ones
-    kind: t.Optional(either('webhook')), // absent in old ones, which are webhooks
-    label: Label,
-    disabled: t.Boolean(),
-    created_at: Timestamp,
-    removed_at: nullable(Timestamp),
-  }),
-  {
-    scopeOf: () => SYSTEM_SCOPE,
-    visibleTo: (channel, actor) => isOf(actor, channel.agent_id),
-    forAgents: ({ owner: _, ...channel }) => channel,
-    indexes: {
-      agent: index((channel) => (channel.removed_at === null ? [[channel.agent_id]] : []), 1),
-      owner: index((channel) => (channel.removed_at === null && channel.owner !== undefined ? [[channel.owner]] : []), 1),
-    },
+export const AgentChannel = doc('execution.callback', AgentChannelSchema, {
+  scopeOf: () => SYSTEM_SCOPE,
+  visibleTo: (channel, actor) => isOf(actor, channel.agent_id),
+  forAgents: agentChannelView.of,
+  indexes: {
+    agent: index((channel) => (channel.removed_at === null ? [[channel.agent_id]] : []), 1),
+    owner: index((channel) => (channel.removed_at === null && channel.owner !== undefined ? [[channel.owner]] : []), 1),
   },
-)
+})
 export type AgentChannel = Static<typeof AgentChannel.schema>
 export const isOfAgent = (channel_id: string): boolean => channel_id.startsWith('cb_')
 

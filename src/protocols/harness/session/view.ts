@@ -1,12 +1,45 @@
 // Sessions and events as they are read: with what was sealed of them, and never with a token.
 import type { Context, Read } from '#kernel/declare/operation.ts'
-import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 import { Cursor, type Event, Session } from '../schema.ts'
 import { outcomeOf, unseal, type SessionWork } from './session-work.ts'
 
-const { sealed: _, resources: __, deadline: ___, ...shown } = Session.schema.properties
+/** Its deadline is shown until it ends. */
+export const sessionFields = pick(Session.schema, [
+  'id',
+  'session_id',
+  'role',
+  'state',
+  'reason',
+  'waiting_for',
+  'risk_level',
+  'data_classification',
+  'caller_id',
+  'callee_id',
+  'submit_id',
+  'capability',
+  'created_at',
+  'updated_at',
+  'accepted_at',
+  'ended_at',
+  'outputs',
+  'outputs_valid',
+  'partial_outputs',
+  'artifacts',
+  'error',
+  'error_details',
+  'execution_summary',
+  'rejection',
+  'metadata',
+  'project_id',
+  'submitted_by',
+  'agent_id',
+  'run_id',
+  'task_id',
+  'abort_reason',
+])
 export const SessionView = t.Object({
-  ...shown,
+  ...sessionFields.schema.properties,
   last_processed_sequence: t.Integer(),
   missing_sequences: t.Array(t.Integer()),
   deadline: nullable(t.String()),
@@ -18,9 +51,13 @@ export async function viewOf(read: Read, session: Session, context: Pick<Context
   return shownWith(await unseal(context, session, session.sealed), cursor)
 }
 export function shownWith(session: Session, cursor: Cursor | null): SessionView {
-  const { sealed: _sealed, resources: _resources, ...rest } = session
   const deadline = session.ended_at === null ? session.deadline : null
-  return { ...rest, deadline, last_processed_sequence: cursor?.sequence ?? 0, missing_sequences: cursor?.missing ?? [] }
+  return {
+    ...sessionFields.of(session),
+    deadline,
+    last_processed_sequence: cursor?.sequence ?? 0,
+    missing_sequences: cursor?.missing ?? [],
+  }
 }
 /** The outcome of an operation whose answer is the session as it is then, with fields that the session itself does not keep. */
 export const sessionOutcome = (work: SessionWork, more: Partial<Session> = {}) => ({

@@ -11,7 +11,7 @@ import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { fact } from '../events.ts'
 import { isGoodKey, tokenOf } from '../authenticate.ts'
 import { administrators, keeper, mayPassOn, subjectOf, type Subject } from '../access.ts'
-import { ADMIN_SERVICE, Agent, Key, KeyView, ProjectId, SubjectId, Timestamp, User, withoutDigest } from '../schema.ts'
+import { ADMIN_SERVICE, Agent, Key, keyView, ProjectId, SubjectId, Timestamp, User } from '../schema.ts'
 
 type OfSubject = { readonly subject: Subject }
 const isAdminService = ({ subject }: OfSubject): boolean => subject.id === ADMIN_SERVICE
@@ -26,7 +26,7 @@ const issue = command({
     label: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     expires_at: t.Optional(Timestamp),
   }),
-  output: t.Object({ key: nullable(t.String()), issued: KeyView }),
+  output: t.Object({ key: nullable(t.String()), issued: keyView.schema }),
   callers: [...administrators, keeper],
   requires: [
     rule<OfSubject>(
@@ -71,7 +71,7 @@ const issue = command({
     return {
       facts: [fact('key.issued', [image(Key, key), ...away])],
       atMost: [{ doc: Key, index: 'subject', prefix: [subject.id], max, message: `a subject has at most ${max} keys: revoke one first` }],
-      output: { key: tokenOf(key.id, hidden), issued: withoutDigest(key) },
+      output: { key: tokenOf(key.id, hidden), issued: keyView.of(key) },
     }
   },
   example: { given: 'empty', as: 'admin', input: { subject: 'agent_devin', label: 'laptop' } },
@@ -87,7 +87,7 @@ const revoke = command({
   summary: 'Revoke an API key; it is refused from the next call on.',
   draft: 'ours: identity',
   input: t.Object({ key_id: t.String({ maxLength: limits.idCharsMax }) }),
-  output: t.Object({ revoked: KeyView }),
+  output: t.Object({ revoked: keyView.schema }),
   callers: [...administrators, keeper],
   requires: [
     rule<{ key: Key }>(
@@ -104,7 +104,7 @@ const revoke = command({
   },
   decide({ key }, _, { now }) {
     const revoked: Key = { ...key, revoked_at: now }
-    return { facts: [fact('key.revoked', [image(Key, revoked)])], output: { revoked: withoutDigest(revoked) } }
+    return { facts: [fact('key.revoked', [image(Key, revoked)])], output: { revoked: keyView.of(revoked) } }
   },
   example: { given: 'withKey', as: 'admin', input: ({ issued }) => ({ key_id: issued.id }) },
 })
@@ -119,7 +119,7 @@ const list = query({
   summary: 'List the keys of a subject that are neither revoked nor expired.',
   draft: 'ours: identity',
   input: t.Object({ subject: SubjectId, ...pageInput }),
-  output: t.Object({ items: t.Array(KeyView), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(keyView.schema), next_cursor: nextCursor }),
   callers: [...administrators, keeper],
   async load(read, input) {
     const subject = await subjectOf(read, input.subject)
@@ -127,7 +127,7 @@ const list = query({
   },
   view({ listed, found }, input, { now }) {
     const good = found.filter((key) => isGoodKey(key, now))
-    return pageOf('key.list', input, listed, good.map(withoutDigest))
+    return pageOf('key.list', input, listed, good.map(keyView.of))
   },
   example: { given: 'withKey', as: 'alice', input: { subject: 'agent_devin' } },
 })

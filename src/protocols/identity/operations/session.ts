@@ -11,7 +11,7 @@ import { idOf, keyOf, nullable, t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { isGoodLogin, isGoodSession, isOpenerGood, partsOf, tokenOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
-import { Key, Login, Session, SessionView, Timestamp, User, UserId, withoutDigest } from '../schema.ts'
+import { Key, Login, Session, sessionView, Timestamp, User, UserId } from '../schema.ts'
 
 const issueLogin = command({
   name: 'login.issue',
@@ -134,14 +134,14 @@ const close = command({
   summary: 'Log out: end a session at once.',
   draft: 'ours: identity',
   input: sessionInput,
-  output: t.Object({ session: SessionView }),
+  output: t.Object({ session: sessionView.schema }),
   callers: [...administrators, itsPerson],
   requires: [isOpen],
   audit: 'session.closed',
   load: async (read, { session_id }) => ({ session: await read(Session, session_id) }),
   decide({ session }, _, { now }) {
     const closed = { ...session, closed_at: now }
-    return { facts: [fact('session.closed', [image(Session, closed)])], output: { session: withoutDigest(closed) } }
+    return { facts: [fact('session.closed', [image(Session, closed)])], output: { session: sessionView.of(closed) } }
   },
   example: { given: 'withSession', as: 'alice', input: ({ session_id }) => ({ session_id }) },
 })
@@ -151,14 +151,14 @@ const touch = command({
   summary: 'Note that a session is in use, so that it does not end for idleness.',
   draft: 'ours: identity',
   input: sessionInput,
-  output: t.Object({ session: SessionView }),
+  output: t.Object({ session: sessionView.schema }),
   callers: [system],
   requires: [isOpen],
   audit: 'session.seen',
   load: async (read, { session_id }) => ({ session: await read(Session, session_id) }),
   decide({ session }, _, { now }) {
     const seen = { ...session, seen_at: now }
-    return { facts: [fact('session.seen', [image(Session, seen)])], output: { session: withoutDigest(seen) } }
+    return { facts: [fact('session.seen', [image(Session, seen)])], output: { session: sessionView.of(seen) } }
   },
   example: { given: 'withSession', as: 'system', input: ({ session_id }) => ({ session_id }) },
 })
@@ -169,13 +169,13 @@ const list = query({
   draft: 'ours: identity',
   input: t.Object({ ...pageInput }),
   output: t.Object({
-    items: t.Array(t.Object({ ...SessionView.properties, current: t.Boolean({ description: 'the session that asks' }) })),
+    items: t.Array(t.Object({ ...sessionView.schema.properties, current: t.Boolean({ description: 'the session that asks' }) })),
     next_cursor: nextCursor,
   }),
   callers: [human],
   load: (read: Read, input, { actor, now }) => sessionsOf(read, actor.id, now, pageIn('session.list', input)),
   view({ listed, good }, input, { actor }) {
-    const shown = good.map((session) => ({ ...withoutDigest(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
+    const shown = good.map((session) => ({ ...sessionView.of(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
     return pageOf('session.list', input, listed, shown)
   },
   example: { given: 'withSession', as: 'alice', input: {} },
