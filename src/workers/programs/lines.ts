@@ -12,7 +12,7 @@ export type Item = {
 type Fields = Readonly<Record<string, unknown>>
 
 /** `asks`: the run waits for a person; `ends`: nothing comes after it; `answers`: the child waits for a line. */
-export type Said =
+export type ParsedLine =
   | {
       readonly kind: 'call'
       readonly type: string
@@ -25,7 +25,7 @@ export type Said =
 type Rule = {
   /** Only where a task stands behind the run. */
   readonly needsTask: boolean
-  readonly effect: (Said & { kind: 'call' })['effect']
+  readonly effect: (ParsedLine & { kind: 'call' })['effect']
   readonly operation: string | ((fields: Fields) => string)
   input(fields: Fields, item: Item): Fields
 }
@@ -91,10 +91,10 @@ const rules: Readonly<Record<string, Rule>> = {
 }
 export const lineTypes = Object.keys(rules)
 
-const wrong = (message: string): Said => ({ kind: 'wrong', message })
+const wrong = (message: string): ParsedLine => ({ kind: 'wrong', message })
 
 /** The meaning of a child's line for its run. */
-export function parseLine(line: Uint8Array, item: Item): Said {
+export function parseLine(line: Uint8Array, item: Item): ParsedLine {
   let fields: unknown
   try {
     fields = decode(line)

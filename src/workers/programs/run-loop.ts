@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import type { Item } from './lines.ts'
-import { startRun, type Outcome, type Plan, type Port, type Working } from './run.ts'
+import { startConversation, type Outcome, type Plan, type Port, type RunHandle } from './conversation.ts'
 import type { Worker } from '../worker.ts'
 
 export type RunLoopOptions = {
@@ -42,7 +42,7 @@ const ANSWER_MS = 65_000
 const SOON_MS = 500
 export const programBackoffMs = (tries: number): number => backoffMs(500, 60_000, tries)
 
-type HeldRun = { item: Item; working: Working | null; done: Promise<void> | null }
+type HeldRun = { item: Item; working: RunHandle | null; done: Promise<void> | null }
 
 export function startRunLoop(options: RunLoopOptions): RunLoop {
   const { port, plan, concurrency, tries, worker, clock, note, trouble, backoffMs: pauseMs = programBackoffMs } = options
@@ -98,7 +98,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
   async function work(held: HeldRun): Promise<void> {
     const { id } = held.item.run
     for (let count = 1; !signal.aborted; count++) {
-      held.working = startRun(held.item, plan, port, (message) => note(id, message))
+      held.working = startConversation(held.item, plan, port, (message) => note(id, message))
       const outcome: Outcome = await held.working.ended
       held.working = null
       if (outcome.kind === 'over' && hasCancel(held.item.messages)) await settle(held.item)
@@ -137,7 +137,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     const last = held.item.messages.at(-1)?.number ?? 0
     const fresh = item.messages.filter(({ number }) => number > last)
     held.item = { ...item, messages: [...held.item.messages, ...fresh] }
-    held.working?.tell(fresh, item.attempt)
+    held.working?.pass(fresh, item.attempt)
   }
 
   /** A process that lost a run to another one stops working on it. */

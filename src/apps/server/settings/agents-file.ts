@@ -7,7 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import { parse, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { profiles } from '#workers/programs/profiles.ts'
-import type { Plan } from '#workers/programs/run.ts'
+import type { Plan } from '#workers/programs/conversation.ts'
 import type { ProcessAgent } from '#workers/programs/agents.ts'
 import { ConfigError } from './config.ts'
 
