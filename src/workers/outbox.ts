@@ -8,9 +8,9 @@ import type { Hint } from '#kernel/log/store.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import { readSound } from './upkeep/sound-documents.ts'
-import { createLaneShares, UNANSWERED, Unanswered, type Share } from './lane-shares.ts'
+import { createLaneShares, UNANSWERED, Unanswered, type LaneShares, type Share } from './lane-shares.ts'
 import { ALONE, type Duty } from './leases.ts'
-import { isPassing, runLoop } from './loop.ts'
+import { isPassing, runLoop, type Loop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
 export type Channel = {
@@ -53,281 +53,341 @@ const wordsOf = (error: unknown): string => (error instanceof Error ? error.mess
 const isUnanswered = (result: PromiseSettledResult<unknown>): boolean =>
   result.status === 'rejected' ? result.reason instanceof Unanswered : result.value === UNANSWERED
 
-export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
-  const { store } = kernel
-  const prefix = prefixIn(channel)
-  const inChannel = keyOf(Delivery, `${channel.name}/`)
-  const lanes = new Map<string, Promise<void>>()
-  const shares = createLaneShares(channel.lanesMax)
-  /** Of lanes at work: what was committed since their work began, by key. It need not be looked for. */
-  const news = new Map<string, string[]>()
-  /** Of lanes that wait for an outcome to be recorded: what wakes them. */
-  const bells = new Map<string, () => void>()
+/** One channel at work. */
+type Outbox = {
+  readonly kernel: Kernel
+  readonly channel: Channel
+  readonly clock: Clock
+  readonly log: WorkerLog
+  readonly duty: Duty
+  readonly loop: Loop
+  /** Where the due deliveries of the channel begin in the index. */
+  readonly prefix: string
+  /** The beginning of the keys of its deliveries. */
+  readonly keys: string
+  readonly lanes: Map<string, Lane>
+  readonly shares: LaneShares
   /** Lanes whose first delivery waits for its next attempt, and until when. */
-  const held = new Map<string, string>()
-  /** Sent, and about to be removed: a commit that speaks of them says nothing new. */
-  const leaving = new Set<string>()
-  const settle = createSettler(kernel, clock, () => loop.signal, log, duty)
-  const nowText = (): string => timestampOf(clock.now())
-  let place = prefix
+  readonly held: Map<string, string>
+  /** Sent, and about to be removed: a commit about them is no news. */
+  readonly leaving: Set<string>
+  readonly settle: (outcome: Outcome) => Promise<void>
+  /** Where the round over the index goes on. */
+  place: string
   /** A lane became free or a delivery was added since the round over the index began. */
-  let isStale = false
+  isStale: boolean
+}
 
-  async function send(lane: string, deliveries: readonly Delivery[]): Promise<{ settled: Promise<unknown>; isWell: boolean }> {
-    const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
-    const failed = done.findIndex(({ status }) => status === 'rejected')
-    // A receiver that answers again has room for its other lanes.
-    if (done.length > 0 && shares.note(lane, done.some(isUnanswered))) lookAgain()
-    // Messages after a failure in their lane are sent again after it: twice rather than out of order.
-    const spoken = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
-    if (failed !== -1)
-      log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
-    const outcomes = spoken.map((result, i) => outcomeOf(deliveries[i]!, result))
-    return { settled: Promise.all(outcomes.map(settleDelivery)), isWell: failed === -1 }
-  }
-  async function settleDelivery(outcome: Outcome): Promise<void> {
-    const key = keyOf(Delivery, outcome.id)
-    leaving.add(key)
-    try {
-      await settle(outcome)
-    } finally {
-      leaving.delete(key)
-    }
-  }
+/** A lane at work. */
+type Lane = {
+  readonly name: string
+  /** Keys committed since its work began: they need not be looked for. */
+  readonly news: string[]
+  /** Wakes it while it waits for an outcome to be recorded. */
+  wake(): void
+  ended: Promise<void>
+}
 
-  function outcomeOf({ id, attempt, due: taken }: Delivery, result: PromiseSettledResult<unknown>): Outcome {
-    if (result.status === 'fulfilled') return { id, taken, ok: true }
-    const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
-    return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
-  }
-
-  /**
-   * From the first on, as long as there are any. The store is asked until it has no more; from then on commits say what is new. While outcomes
-   * are being recorded the next ones go out, as many as the window has room for.
-   */
-  async function workInOrder(lane: string): Promise<void> {
-    const first = keyOf(Delivery, `${channel.name}/${lane}/`)
-    const open = new Set<Promise<unknown>>()
-    let [after, isWhole, unsettled] = [first, false, 0]
-    const allRecorded = async (): Promise<void> => void (await Promise.all(open))
-    while (isOnDuty()) {
-      if (unsettled >= channel.window) await Promise.race(open)
-      const room = channel.window - unsettled
-      const heard = news.get(lane)!.splice(0).toSorted()
-      // Put in again under its old key while it was sent: it is another one.
-      if (heard.some((key) => key <= after)) {
-        await allRecorded()
-        ;[after, isWhole] = [first, false]
-        continue
-      }
-      const keys = isWhole ? heard.slice(0, room) : await store.keys(after, first + END, room)
-      if (isWhole) news.get(lane)!.push(...heard.slice(room))
-      else
-        news.set(
-          lane,
-          news.get(lane)!.filter((key) => !keys.includes(key)),
-        )
-      if (keys.length === 0) {
-        isWhole = true
-        if (open.size > 0) await Promise.race([allRecorded(), new Promise<void>((ring) => bells.set(lane, ring))])
-        if (open.size === 0 && news.get(lane)!.length === 0) return
-        continue
-      }
-      const { rows, isCut } = await rowsOf(keys)
-      const now = nowText()
-      const later = rows.findIndex(({ due }) => due > now)
-      const ready = later === -1 ? rows : rows.slice(0, later)
-      if (ready.length === 0) {
-        await allRecorded()
-        if (isWhole) {
-          // Taken back, perhaps: only the store knows.
-          ;[after, isWhole] = [first, false]
-          continue
-        }
-        // Not due yet, or the next one differs from the record: nothing overtakes it.
-        held.set(lane, rows[0]?.due ?? timestampOf(clock.now() + DAMAGED_MS))
-        return
-      }
-      isWhole = (isWhole || keys.length < room) && !isCut && later === -1
-      const sent = await send(lane, ready)
-      const { length } = ready
-      const ends = sent.settled.finally(() => {
-        open.delete(ends)
-        unsettled -= length
-      })
-      open.add(ends)
-      unsettled += length
-      after = keyOf(Delivery, ready.at(-1)!.id)
-      if (!sent.isWell) break
-    }
-    await allRecorded()
-  }
-
-  /** As far as they can be read one after the other. */
-  async function rowsOf(keys: readonly string[]): Promise<{ rows: Delivery[]; isCut: boolean }> {
-    const found = new Map((await readAll(keys)).map((row) => [keyOf(Delivery, row.id), row]))
-    const missing = keys.findIndex((key) => !found.has(key))
-    const rows = (missing === -1 ? keys : keys.slice(0, missing)).map((key) => found.get(key)!)
-    return { rows, isCut: missing !== -1 }
-  }
-
-  async function workAsDue(lane: string, ids: readonly string[]): Promise<void> {
-    for (let i = 0; i < ids.length && !loop.signal.aborted; i += channel.window) {
-      // Read again: while the ones before were sent, this one may have been moved or taken back.
-      const rows = await readAll(ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id)))
-      const now = nowText()
-      const { settled: ends } = await send(
-        lane,
-        rows.filter(({ due }) => due <= now),
-      )
-      await ends
-      // It gives its lane back: others may be waiting for one.
-      if (shares.isSilent(lane)) return
-    }
-  }
-
-  async function readAll(keys: readonly string[]): Promise<Delivery[]> {
-    return (await readSound(store, keys)).map(({ value }) => value as Delivery)
-  }
-
-  function start(lane: string, share: Share, ids: readonly string[]): void {
-    held.delete(lane)
-    shares.begin(lane, share)
-    news.set(lane, [])
-    const work = (channel.ordered ? workInOrder(lane) : workAsDue(lane, ids))
-      .then(
-        () => true,
-        (error: unknown) => {
-          log.error({ channel: channel.name, lane, error: wordsOf(error) }, 'the deliveries of one lane could not be worked on')
-          return false
-        },
-      )
-      .then((isWell) => {
-        lanes.delete(lane)
-        shares.end(lane)
-        bells.delete(lane)
-        const isLate = news.get(lane)!.length > 0
-        news.delete(lane)
-        // Messages that came at the last moment are taken up at once; another lane may wait for the place; and the index knows what is due
-        // later.
-        if (isWell && isLate && !held.has(lane) && isOnDuty()) start(lane, share, [])
-        else lookAgain()
-      })
-    lanes.set(lane, work)
-  }
-
-  const isOnDuty = (): boolean => duty.holds() && !loop.signal.aborted
-  function lookAgain(): void {
-    isStale = true
-    loop.wake()
-  }
-  /** Messages that were committed here are begun at once, where they can be. Answers whether the index has to be looked at. */
-  function hear(keys: Hint['keys']): boolean {
-    let isMore = keys === 'all'
-    const now = nowText()
-    for (const key of keys === 'all' ? [] : keys) {
-      if (!key.startsWith(inChannel)) continue
-      const delivery = store.peek?.(key)?.value as Delivery | undefined
-      if (delivery === undefined && leaving.has(key)) continue
-      if (!channel.ordered || delivery === undefined || delivery.due > now) isMore = true
-      else if (channel.sharesOf === undefined || lanes.has(delivery.lane)) take(delivery.lane, key, ownShare(delivery.lane))
-      else void offer(delivery.lane, key)
-    }
-    isStale ||= isMore
-    return isMore
-  }
-  /** Hands a new delivery to its lane, which begins where there is room. Without room the next lane that ends looks into the index. */
-  function take(lane: string, key: string, share: Share): void {
-    if (lanes.has(lane)) {
-      news.get(lane)!.push(key)
-      bells.get(lane)?.()
-    } else if ((held.get(lane) ?? '') <= nowText() && shares.hasRoomFor(share) && isOnDuty()) start(lane, share, [])
-  }
-  async function offer(lane: string, key: string): Promise<void> {
-    try {
-      const [share] = await sharesOf([lane])
-      take(lane, key, share!)
-    } catch {
-      // The index knows it too.
-      lookAgain()
-    }
-  }
-  const ownShare = (lane: string): Share => ({ owner: lane, address: lane, yields: false })
-  const sharesOf = async (some: readonly string[]): Promise<readonly Share[]> =>
-    some.length === 0 ? [] : ((await channel.sharesOf?.(some)) ?? some.map(ownShare))
-
-  const laneOf = (id: string): string => id.slice(channel.name.length + 1, id.lastIndexOf('/'))
-  /** A channel that works in order reads for itself, and holds a lane whose next one cannot be read. */
-  const soundIn = async (ids: readonly string[]): Promise<readonly string[]> =>
-    channel.ordered ? ids : (await readAll(ids.map((id) => keyOf(Delivery, id)))).map(({ id }) => id)
-
-  async function startableIn(ids: readonly string[], now: string): Promise<{ lane: string; share: Share; ids: readonly string[] }[]> {
-    const idle = [...Map.groupBy(ids, laneOf)].filter(([lane]) => !lanes.has(lane) && (held.get(lane) ?? '') <= now)
-    const owned = await sharesOf(idle.map(([lane]) => lane))
-    const startable = new Map(idle.flatMap(([lane], i) => (shares.hasRoomFor(owned[i]!) ? [[lane, owned[i]!] as const] : [])))
-    const sound = await soundIn(idle.flatMap(([lane, its]) => (startable.has(lane) ? its : [])))
-    return [...Map.groupBy(sound, laneOf)].map(([lane, its]) => ({ lane, share: startable.get(lane)!, ids: its }))
-  }
-
-  /**
-   * Starts what is due, as far as there are lanes. Answers whether to look again soon: the round is not at its end, or something changed since
-   * it began. A round without a change waits for a lane to end, a commit or the next due time.
-   */
-  async function look(now: string): Promise<boolean> {
-    if (place === prefix) isStale = false
-    for (let page = 0; page < PAGES_MAX; page++) {
-      const entries = await store.scan(place, endOf(prefix, now), PAGE)
-      for (const { lane, share, ids } of shares.inTurns(await startableIn(entries.map(idIn), now))) {
-        if (lanes.has(lane) || (held.get(lane) ?? '') > now) continue
-        if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
-        if (shares.hasRoomFor(share)) start(lane, share, ids)
-      }
-      if (entries.length < PAGE) {
-        place = prefix
-        return isStale
-      }
-      place = entries.at(-1)!
-    }
-    return true
-  }
-
-  /** Starts what is due and answers how long there is nothing more to do. */
-  async function turn(): Promise<number> {
-    const now = clock.now()
-    const [first] = await store.scan(prefix, prefix + END, 1)
-    // Mostly nothing is due, and then this one look was enough.
-    if (first === undefined || dueIn(first) > now) return untilMs(first, now)
-    const text = timestampOf(now)
-    if (await look(text)) return REST_MS
-    const [next] = await store.scan(endOf(prefix, text), prefix + END, 1)
-    return untilMs(next, now)
-  }
-  const dueIn = (entry: string): number => Date.parse(entry.slice(prefix.length, entry.indexOf('\0', prefix.length)))
-  const untilMs = (entry: string | undefined, now: number): number =>
-    entry === undefined ? SLEEP_MS_MAX : Math.min(SLEEP_MS_MAX, Math.max(REST_MS, dueIn(entry) - now))
-
-  const loop = runLoop({
-    name: `outbox/${channel.name}`,
+export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  const prefix = prefixIn(channel)
+  const self: Outbox = {
+    kernel,
+    channel,
     clock,
     log,
     duty,
-    turn,
-    // A hint; the index is the truth.
-    tail: kernel.tail,
-    wants: ({ keys }) => hear(keys),
-    restMs: REST_MS,
-    failed: 'due deliveries could not be read',
-  })
+    loop: runLoop({
+      name: `outbox/${channel.name}`,
+      clock,
+      log,
+      duty,
+      turn: () => turn(self),
+      // A hint; the index is the truth.
+      tail: kernel.tail,
+      wants: ({ keys }) => receive(self, keys),
+      restMs: REST_MS,
+      failed: 'due deliveries could not be read',
+    }),
+    prefix,
+    keys: keyOf(Delivery, `${channel.name}/`),
+    lanes: new Map(),
+    shares: createLaneShares(channel.lanesMax),
+    held: new Map(),
+    leaving: new Set(),
+    settle: createSettler(kernel, clock, () => self.loop.signal, log, duty),
+    place: prefix,
+    isStale: false,
+  }
   // Another server sent meanwhile: the places of an earlier term say nothing.
-  const leave = duty.onChange(() => (isStale = true))
+  const leave = duty.onChange(() => (self.isStale = true))
   return {
-    ...loop,
+    ...self.loop,
     async stop() {
       leave()
-      await loop.stop()
-      await Promise.all(lanes.values())
+      await self.loop.stop()
+      await Promise.all([...self.lanes.values()].map(({ ended }) => ended))
     },
   }
+}
+
+const isOnDuty = ({ duty, loop }: Outbox): boolean => duty.holds() && !loop.signal.aborted
+const nowText = ({ clock }: Outbox): string => timestampOf(clock.now())
+const isHeld = ({ held }: Outbox, lane: string, now: string): boolean => (held.get(lane) ?? '') > now
+function lookAgain(self: Outbox): void {
+  self.isStale = true
+  self.loop.wake()
+}
+async function readAll({ kernel }: Outbox, keys: readonly string[]): Promise<Delivery[]> {
+  return (await readSound(kernel.store, keys)).map(({ value }) => value as Delivery)
+}
+
+// --- Deliveries ------------------------------------------------------------------------------------------------------------
+
+async function send(self: Outbox, lane: string, deliveries: readonly Delivery[]): Promise<{ recorded: Promise<unknown>; isWell: boolean }> {
+  const { channel, duty, shares, log } = self
+  const done = await Promise.allSettled(deliveries.map((delivery) => channel.send(delivery, duty.as())))
+  const failed = done.findIndex(({ status }) => status === 'rejected')
+  // A receiver that answers again has room for its other lanes.
+  if (done.length > 0 && shares.note(lane, done.some(isUnanswered))) lookAgain(self)
+  // Messages after a failure in their lane are sent again after it: twice rather than out of order.
+  const results = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
+  if (failed !== -1)
+    log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
+  const outcomes = results.map((result, i) => outcomeOf(self, deliveries[i]!, result))
+  return { recorded: Promise.all(outcomes.map((outcome) => settleDelivery(self, outcome))), isWell: failed === -1 }
+}
+
+async function settleDelivery({ leaving, settle }: Outbox, outcome: Outcome): Promise<void> {
+  const key = keyOf(Delivery, outcome.id)
+  leaving.add(key)
+  try {
+    await settle(outcome)
+  } finally {
+    leaving.delete(key)
+  }
+}
+
+function outcomeOf({ channel, clock }: Outbox, { id, attempt, due: taken }: Delivery, result: PromiseSettledResult<unknown>): Outcome {
+  if (result.status === 'fulfilled') return { id, taken, ok: true }
+  const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
+  return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
+}
+
+// --- Lanes -----------------------------------------------------------------------------------------------------------------
+
+function startLane(self: Outbox, name: string, share: Share, ids: readonly string[]): void {
+  const { channel, lanes, shares, held, log } = self
+  held.delete(name)
+  shares.begin(name, share)
+  const lane: Lane = { name, news: [], wake: () => undefined, ended: Promise.resolve() }
+  lanes.set(name, lane)
+  lane.ended = (channel.ordered ? workInOrder(self, lane) : workAsDue(self, name, ids))
+    .then(
+      () => true,
+      (error: unknown) => {
+        log.error({ channel: channel.name, lane: name, error: wordsOf(error) }, 'the deliveries of one lane could not be worked on')
+        return false
+      },
+    )
+    .then((isWell) => {
+      lanes.delete(name)
+      shares.end(name)
+      // Messages that came at the last moment are taken up immediately; another lane may wait for the place; and the index knows what is due
+      // later.
+      if (isWell && lane.news.length > 0 && !held.has(name) && isOnDuty(self)) startLane(self, name, share, [])
+      else lookAgain(self)
+    })
+}
+
+/**
+ * From the first on, as long as there are any. The store is asked until it has no more; from then on commits say what is new. While outcomes
+ * are being recorded the next ones go out, as many as the window has room for.
+ */
+async function workInOrder(self: Outbox, lane: Lane): Promise<void> {
+  const { kernel, channel, clock, held } = self
+  const first = keyOf(Delivery, `${channel.name}/${lane.name}/`)
+  const open = new Set<Promise<unknown>>()
+  let [after, isWhole, unsettled] = [first, false, 0]
+  const allRecorded = async (): Promise<void> => void (await Promise.all(open))
+  while (isOnDuty(self)) {
+    if (unsettled >= channel.window) await Promise.race(open)
+    const room = channel.window - unsettled
+    const news = lane.news.splice(0).toSorted()
+    // Put in again under its old key while it was sent: it is another one.
+    if (news.some((key) => key <= after)) {
+      await allRecorded()
+      ;[after, isWhole] = [first, false]
+      continue
+    }
+    const keys = isWhole ? news.slice(0, room) : await kernel.store.keys(after, first + END, room)
+    if (isWhole) lane.news.push(...news.slice(room))
+    else lane.news.push(...lane.news.splice(0).filter((key) => !keys.includes(key)))
+    if (keys.length === 0) {
+      isWhole = true
+      if (open.size > 0) await Promise.race([allRecorded(), new Promise<void>((wake) => (lane.wake = wake))])
+      if (open.size === 0 && lane.news.length === 0) return
+      continue
+    }
+    const { rows, isCut } = await rowsOf(self, keys)
+    const now = nowText(self)
+    const later = rows.findIndex(({ due }) => due > now)
+    const ready = later === -1 ? rows : rows.slice(0, later)
+    if (ready.length === 0) {
+      await allRecorded()
+      if (isWhole) {
+        // Taken back, perhaps: only the store knows.
+        ;[after, isWhole] = [first, false]
+        continue
+      }
+      // Not due yet, or the next one differs from the record: nothing overtakes it.
+      held.set(lane.name, rows[0]?.due ?? timestampOf(clock.now() + DAMAGED_MS))
+      return
+    }
+    isWhole = (isWhole || keys.length < room) && !isCut && later === -1
+    const sent = await send(self, lane.name, ready)
+    const { length } = ready
+    const ends = sent.recorded.finally(() => {
+      open.delete(ends)
+      unsettled -= length
+    })
+    open.add(ends)
+    unsettled += length
+    after = keyOf(Delivery, ready.at(-1)!.id)
+    if (!sent.isWell) break
+  }
+  await allRecorded()
+}
+
+/** As far as they can be read one after the other. */
+async function rowsOf(self: Outbox, keys: readonly string[]): Promise<{ rows: Delivery[]; isCut: boolean }> {
+  const found = new Map((await readAll(self, keys)).map((row) => [keyOf(Delivery, row.id), row]))
+  const missing = keys.findIndex((key) => !found.has(key))
+  const rows = (missing === -1 ? keys : keys.slice(0, missing)).map((key) => found.get(key)!)
+  return { rows, isCut: missing !== -1 }
+}
+
+async function workAsDue(self: Outbox, lane: string, ids: readonly string[]): Promise<void> {
+  const { channel, loop, shares } = self
+  for (let i = 0; i < ids.length && !loop.signal.aborted; i += channel.window) {
+    // Read again: while the ones before were sent, this one may have been moved or taken back.
+    const keys = ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id))
+    const rows = await readAll(self, keys)
+    const now = nowText(self)
+    const due = rows.filter((row) => row.due <= now)
+    await (
+      await send(self, lane, due)
+    ).recorded
+    // It gives its lane back: others may be waiting for one.
+    if (shares.isSilent(lane)) return
+  }
+}
+
+// --- Commits ---------------------------------------------------------------------------------------------------------------
+
+/** Deliveries that were committed here are begun immediately, where possible. Answers whether the index has to be read. */
+function receive(self: Outbox, keys: Hint['keys']): boolean {
+  const { kernel, channel, lanes, leaving } = self
+  let isMore = keys === 'all'
+  const now = nowText(self)
+  for (const key of keys === 'all' ? [] : keys) {
+    if (!key.startsWith(self.keys)) continue
+    const delivery = kernel.store.peek?.(key)?.value as Delivery | undefined
+    if (delivery === undefined && leaving.has(key)) continue
+    if (!channel.ordered || delivery === undefined || delivery.due > now) isMore = true
+    else if (channel.sharesOf === undefined || lanes.has(delivery.lane)) take(self, delivery.lane, key, ownShare(delivery.lane))
+    else void offer(self, delivery.lane, key)
+  }
+  self.isStale ||= isMore
+  return isMore
+}
+
+/** Hands a new delivery to its lane, which begins where there is room. Without room the next lane that ends looks into the index. */
+function take(self: Outbox, name: string, key: string, share: Share): void {
+  const lane = self.lanes.get(name)
+  if (lane) {
+    lane.news.push(key)
+    lane.wake()
+  } else if (!isHeld(self, name, nowText(self)) && self.shares.hasRoomFor(share) && isOnDuty(self)) startLane(self, name, share, [])
+}
+
+async function offer(self: Outbox, lane: string, key: string): Promise<void> {
+  try {
+    const [share] = await sharesOf(self, [lane])
+    take(self, lane, key, share!)
+  } catch {
+    // The index knows it too.
+    lookAgain(self)
+  }
+}
+
+const ownShare = (lane: string): Share => ({ owner: lane, address: lane, yields: false })
+const sharesOf = async ({ channel }: Outbox, lanes: readonly string[]): Promise<readonly Share[]> =>
+  lanes.length === 0 ? [] : ((await channel.sharesOf?.(lanes)) ?? lanes.map(ownShare))
+
+// --- The index -------------------------------------------------------------------------------------------------------------
+
+/** Starts what is due and answers how long there is nothing more to do. */
+async function turn(self: Outbox): Promise<number> {
+  const { kernel, clock, prefix } = self
+  const now = clock.now()
+  const [first] = await kernel.store.scan(prefix, prefix + END, 1)
+  // Mostly nothing is due, and then this one look was enough.
+  if (first === undefined || dueIn(self, first) > now) return untilMs(self, first, now)
+  const text = timestampOf(now)
+  if (await look(self, text)) return REST_MS
+  const [next] = await kernel.store.scan(endOf(prefix, text), prefix + END, 1)
+  return untilMs(self, next, now)
+}
+const dueIn = ({ prefix }: Outbox, entry: string): number => Date.parse(entry.slice(prefix.length, entry.indexOf('\0', prefix.length)))
+const untilMs = (self: Outbox, entry: string | undefined, now: number): number =>
+  entry === undefined ? SLEEP_MS_MAX : Math.min(SLEEP_MS_MAX, Math.max(REST_MS, dueIn(self, entry) - now))
+
+/**
+ * Starts what is due, as far as there are lanes. Answers whether to look again soon: the round is not at its end, or something changed since
+ * it began. A round without a change waits for a lane to end, a commit or the next due time.
+ */
+async function look(self: Outbox, now: string): Promise<boolean> {
+  const { kernel, channel, prefix, lanes, shares } = self
+  if (self.place === prefix) self.isStale = false
+  for (let page = 0; page < PAGES_MAX; page++) {
+    const entries = await kernel.store.scan(self.place, endOf(prefix, now), PAGE)
+    for (const { lane, share, ids } of shares.inTurns(await startableIn(self, entries.map(idIn), now))) {
+      if (lanes.has(lane) || isHeld(self, lane, now)) continue
+      if (lanes.size >= channel.lanesMax) return false // one that ends wakes us
+      if (shares.hasRoomFor(share)) startLane(self, lane, share, ids)
+    }
+    if (entries.length < PAGE) {
+      self.place = prefix
+      return self.isStale
+    }
+    self.place = entries.at(-1)!
+  }
+  return true
+}
+
+type Startable = { readonly lane: string; readonly share: Share; readonly ids: readonly string[] }
+
+async function startableIn(self: Outbox, ids: readonly string[], now: string): Promise<Startable[]> {
+  const { channel, lanes, shares } = self
+  const laneOf = (id: string): string => id.slice(channel.name.length + 1, id.lastIndexOf('/'))
+  const idle = [...Map.groupBy(ids, laneOf)].filter(([lane]) => !lanes.has(lane) && !isHeld(self, lane, now))
+  const owned = await sharesOf(
+    self,
+    idle.map(([lane]) => lane),
+  )
+  const startable = new Map(idle.flatMap(([lane], i) => (shares.hasRoomFor(owned[i]!) ? [[lane, owned[i]!] as const] : [])))
+  const sound = await soundIn(
+    self,
+    idle.flatMap(([lane, its]) => (startable.has(lane) ? its : [])),
+  )
+  return [...Map.groupBy(sound, laneOf)].map(([lane, its]) => ({ lane, share: startable.get(lane)!, ids: its }))
+}
+
+/** A channel that works in order reads for itself, and holds a lane whose next one cannot be read. */
+async function soundIn(self: Outbox, ids: readonly string[]): Promise<readonly string[]> {
+  if (self.channel.ordered) return ids
+  const keys = ids.map((id) => keyOf(Delivery, id))
+  return (await readAll(self, keys)).map(({ id }) => id)
 }
 
 /** All outcomes of one turn go into one commit, and so do those that come while it is written. */

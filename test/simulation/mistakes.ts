@@ -190,7 +190,7 @@ export const mistakes: readonly Mistake[] = [
     'delivery-done-before-it-is-sent',
     'workers/outbox.ts',
     'const done = await Promise.allSettled(',
-    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => self.settle({ id: delivery.id, taken: delivery.due, ok: true })))\n  const done = await Promise.allSettled(',
   ),
   one('errand-is-never-done', 'protocols/delegation/operations/admit.ts', 'own ? [errandDone(own.id)] : []', '[]'),
   one('time-stays-set', 'protocols/collaboration/schema.ts', "at: state === 'pending' && !overdue ?", 'at: !overdue ?'),

@@ -22,7 +22,7 @@ export const harnessMistakes: readonly Mistake[] = [
     'settled-before-it-is-sent',
     'workers/outbox.ts',
     'const done = await Promise.allSettled(',
-    'await Promise.all(deliveries.map((delivery) => settle({ id: delivery.id, taken: delivery.due, ok: true })))\n    const done = await Promise.allSettled(',
+    'await Promise.all(deliveries.map((delivery) => self.settle({ id: delivery.id, taken: delivery.due, ok: true })))\n  const done = await Promise.allSettled(',
   ),
   one(
     'submissions-are-not-deduplicated',
