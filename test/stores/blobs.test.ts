@@ -21,7 +21,7 @@ import type { Readable } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Refusal } from '#kernel/declare/errors.ts'
-import { openBlobs } from '#stores/blobs.ts'
+import { openBlobs } from '#stores/blobs/index.ts'
 import { until } from '../support/over-sockets/receiver.ts'
 
 const MAX = 1024 * 1024
@@ -326,7 +326,7 @@ test('a disk that is full in the middle refuses, keeps nothing of it, and goes o
 })
 
 const script = (path: string, body: string): string => `
-  import { openBlobs } from '#stores/blobs.ts'
+  import { openBlobs } from '#stores/blobs/index.ts'
   const blobs = await openBlobs(${JSON.stringify(path)}, { fatal: (error) => { throw error } })
   async function* portions(bytes, count, wait = 0) { for (let i = 0; i < count; i++) { yield bytes; if (wait) await new Promise((done) => setTimeout(done, wait)) } }
   ${body}`

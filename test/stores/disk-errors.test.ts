@@ -5,7 +5,7 @@ import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { openBlobs } from '#stores/blobs.ts'
+import { openBlobs } from '#stores/blobs/index.ts'
 import { isOutOfRoom, refusalOf } from '#stores/disk-errors.ts'
 
 const systemError = (code: string, errno = 0): Error => Object.assign(new Error(code), { code, errno })

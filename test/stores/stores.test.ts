@@ -13,7 +13,7 @@ import { isSound } from '#kernel/log/sealed-documents.ts'
 import type { SequencerOptions } from '#kernel/log/group-commit.ts'
 import type { Batch, FactsOf, Sealed, Store, Value } from '#kernel/log/store.ts'
 import { memoryDisk, memoryStore, type MemoryOptions } from '#stores/memory.ts'
-import { postgresStore } from '#stores/postgres.ts'
+import { postgresStore } from '#stores/postgres/index.ts'
 import { sqliteStore, type SqliteOptions } from '#stores/sqlite.ts'
 import { isPostgresOff, newDatabase } from '../support/as-processes/postgres.ts'
 import {

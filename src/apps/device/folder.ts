@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { createIds } from '#kernel/codec/ids.ts'
-import { deviceKey, newDeviceKey, type DeviceKey } from '#workers/hardware/device-key.ts'
+import { deviceKey, newDeviceKey, type DeviceKey } from '#devices/audit/device-key.ts'
 import { holdFolder, type FolderLock } from '../server/folder/folder-lock.ts'
 import { StartError } from '../server/start-error.ts'
 

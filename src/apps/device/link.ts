@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { httpTransport } from '#sdk/transport/http.ts'
-import type { Uplink } from '#workers/hardware/link.ts'
+import type { Uplink } from '#devices/uplink/link.ts'
 
 export const LINK_FILE = 'link.json'
 

@@ -8,7 +8,7 @@ import type { Notary } from '#kernel/ports/notary.ts'
 import type { HarnessTerms } from '#kernel/declare/operation.ts'
 import { END, prefixOf } from '#kernel/declare/schema.ts'
 import { AMQP } from '#protocols/harness/session/session-work.ts'
-import { runAmqp } from '#workers/amqp.ts'
+import { runOutbound } from '#bridges/hcp/outbound.ts'
 import type { Leases } from '#workers/leases.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 import { isPrivateLink, type HarnessSettings } from './settings/harness-settings.ts'
@@ -59,7 +59,7 @@ export function runHarness(
     prefetch: settings.prefetch,
     sendsUser: settings.checksSenders,
   })
-  const outbox = runAmqp(kernel, { id: settings.id, publish: harness.publish, notary }, clock, log, leases.duty('outbox/amqp'))
+  const outbox = runOutbound(kernel, { id: settings.id, publish: harness.publish, notary }, clock, log, leases.duty('outbox/amqp'))
   const counted = { at: 0, unsent: 0 }
   function unsent(): number {
     if (clock.now() - counted.at >= COUNT_MS) {

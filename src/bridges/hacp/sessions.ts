@@ -1,7 +1,7 @@
 // Sessions of the wire and their connections (W19): one may be used by the connection that opened it while that is open, then the first of the same principal that names it.
 // Idle sessions are ended; one with a task that runs or waits is not idle.
 import type { Connection } from '#bindings/jsonrpc/connection.ts'
-import { invalidSession } from '#protocols/hardware/operations/session.ts'
+import { invalidSession } from '#protocols/hardware/daemon/operations/session.ts'
 import type { Failure } from './failures.ts'
 
 type Held = { readonly principal: string; connection: Connection<Failure> | null; usedAt: number; readonly idleMs: number }

@@ -1,7 +1,7 @@
 // The link to the broker: one connection, a publisher with confirms, and consumers that acknowledge by hand. The only file that knows the
 // client library (docs/decisions/0020-rabbitmq-client.md says what it has to be careful about).
 import { Connection, type AsyncMessage, type Consumer, type Publisher } from 'rabbitmq-client'
-import type { Parcel, Properties } from '#protocols/harness/message-decoder.ts'
+import { Unroutable, type Parcel, type Properties } from '#protocols/harness/message-decoder.ts'
 import { commandQueue, DEAD, eventQueue } from '#protocols/harness/envelope.ts'
 import { queueOptions, topologyOf, type QueueKind, type TopologyMode } from './topology.ts'
 
@@ -37,11 +37,6 @@ export type Arrived = {
 /** Taken for good, or back to the queue. */
 export type Verdict = 'ack' | 'requeue'
 export type Handler = (arrived: Arrived) => Promise<Verdict>
-
-/** No queue takes it: the broker confirms such a message as well, after it has sent it back. */
-export class Unroutable extends Error {
-  override name = 'Unroutable'
-}
 
 export type Link = {
   state(): LinkState

@@ -49,6 +49,11 @@ export type Parcel = {
   readonly body: Buffer
 }
 
+/** No queue takes a message: the broker confirms it as well, after it has returned it. */
+export class Unroutable extends Error {
+  override name = 'Unroutable'
+}
+
 class Unfit extends Error {
   readonly reason: DeadReason
   constructor(reason: DeadReason, detail: string) {

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { Damaged } from '#kernel/declare/errors.ts'
 import { isChecksum, type Announced, type Blobs, type ByteRange, type Checksum, type Held, type Received } from '#kernel/ports/blobs.ts'
-import { countingOf } from '../announced-bytes.ts'
+import { countingOf } from '../blobs/announced-bytes.ts'
 import { SCHEMA, unavailableFor } from './link.ts'
 import { within, type Pins } from './pins.ts'
 

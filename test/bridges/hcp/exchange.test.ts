@@ -14,7 +14,7 @@ import { Delivery } from '#kernel/log/outbox-document.ts'
 import { deadQueue, type Envelope } from '#protocols/harness/envelope.ts'
 import { Early } from '#protocols/harness/schema.ts'
 import { propertiesOf, type Parcel } from '#protocols/harness/message-decoder.ts'
-import { runAmqp } from '#workers/amqp.ts'
+import { runOutbound } from '#bridges/hcp/outbound.ts'
 import { runTimers } from '#workers/timers.ts'
 import { createWorld, testHarness, type World } from '../../support/in-process/world.ts'
 import { testNotary } from '../../support/in-process/notary.ts'
@@ -46,7 +46,7 @@ async function side(broker: TestBroker, id: string, gapMs = 1_000, log: Log = qu
     sendsUser: true,
   })
   const workers = [
-    runAmqp(kernel, { id, publish: harness.publish, notary: testNotary }, realClock, log),
+    runOutbound(kernel, { id, publish: harness.publish, notary: testNotary }, realClock, log),
     runTimers(kernel, realClock, quiet),
   ]
   return {

@@ -10,7 +10,7 @@ import type { BridgeHost } from '#bindings/http/mount.ts'
 import type { Route } from '#bridges/hxp/route.ts'
 import { tableOf } from '#bridges/hxp/routes.ts'
 import type { Tickets } from '#bridges/hxp/sockets/tickets.ts'
-import { openBlobs } from '#stores/blobs.ts'
+import { openBlobs } from '#stores/blobs/index.ts'
 import { assertRefused, hxpWorld, QUESTION, type HxpWorld } from '../../support/over-sockets/hxp-world.ts'
 
 type Cell = {

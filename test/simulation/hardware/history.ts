@@ -2,7 +2,7 @@
 // sticks, the board is unplugged, the disk is full, the audit cannot be written, the process is killed. After every turn the rules are looked at.
 import { mock } from 'node:test'
 import { memoryDisk } from '#stores/memory.ts'
-import type { StepRequest } from '#protocols/hardware/operations/step.ts'
+import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
 import { settled } from '../../support/in-process/world.ts'
 import { createRandom, type Random } from '../random.ts'
 import { faultyBoard } from './board.ts'

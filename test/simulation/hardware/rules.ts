@@ -1,7 +1,7 @@
 // The rules of a daemon, looked at from outside: its disk, in the order of the record, and what its tools did to the board.
 import type { MemoryDisk } from '#stores/memory.ts'
 import { stepId, type Plan, type Session, type Step, type Task } from '#protocols/hardware/daemon/schema.ts'
-import type { StepRequest } from '#protocols/hardware/operations/step.ts'
+import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
 import type { FaultyBoard } from './board.ts'
 import type { Caps, Client } from './daemon.ts'
 

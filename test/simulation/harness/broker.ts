@@ -1,14 +1,10 @@
 // A broker in the simulation: two queues, confirms, returns, acknowledgements. It loses no message that it has confirmed, and whatever else a
 // real one does is drawn by lot: a publish that never arrives, a confirm that is lost, another order, a message once more.
 import type { Arrived, Handler } from '#bridges/hcp/link.ts'
-import type { Parcel } from '#protocols/harness/message-decoder.ts'
+import { Unroutable, type Parcel } from '#protocols/harness/message-decoder.ts'
 import type { Random } from '../random.ts'
 
 type Message = { readonly queue: string; readonly arrived: Arrived }
-/** As the link says it. */
-class Unroutable extends Error {
-  override name = 'Unroutable'
-}
 
 type Faults = {
   readonly lose: number

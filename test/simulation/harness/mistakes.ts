@@ -17,7 +17,7 @@ export const harnessMistakes: readonly Mistake[] = [
     'passing.has(error.code)) {',
     "passing.has(error.code)) {\n        if (error) return 'ack'",
   ),
-  one('confirm-taken-for-routed', 'workers/amqp.ts', 'await unroutable(outgoing, parcel, as)', ''),
+  one('confirm-taken-for-routed', 'bridges/hcp/outbound.ts', 'await unroutable(outgoing, parcel, as)', ''),
   one(
     'settled-before-it-is-sent',
     'workers/outbox.ts',

@@ -5,7 +5,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { memoryStore } from '#stores/memory.ts'
-import { runAmqp } from '#workers/amqp.ts'
+import { runOutbound } from '#bridges/hcp/outbound.ts'
 import { runTimers } from '#workers/timers.ts'
 import { testNotary } from '../../support/in-process/notary.ts'
 import { createWorld, testHarness, type World } from '../../support/in-process/world.ts'
@@ -60,7 +60,7 @@ export async function createSide(id: string, broker: SimulatedBroker, clock: Clo
     const { kernel } = world
     const publish: SimulatedBroker['publish'] extends (user: string, ...rest: infer R) => infer P ? (...rest: R) => P : never = (parcel) =>
       own.isOver ? NEVER : unlessOver(broker.publish(id, parcel))
-    runAmqp(kernel, { id, publish, notary: testNotary }, time, silent)
+    runOutbound(kernel, { id, publish, notary: testNotary }, time, silent)
     runTimers(kernel, time, silent)
     const handle = inbound({ id, kernel, clock: time, link: { publish }, log: silent })
     for (const queue of [`hcp.cmd.${id}`, `hcp.evt.${id}`]) {

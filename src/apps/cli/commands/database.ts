@@ -33,7 +33,7 @@ export function databaseIn({ env: given }: Io): DatabaseSettings | null {
 }
 
 async function inDatabase<T>(settings: DatabaseSettings, work: (parts: DatabaseParts) => Promise<T>): Promise<T> {
-  const { postgresStore } = await import('#stores/postgres.ts')
+  const { postgresStore } = await import('#stores/postgres/index.ts')
   const { wordsFor } = await import('#stores/postgres/link.ts')
   const { wrappedValues } = await import('#stores/postgres/wrapped-values.ts')
   const { secretFrom } = await import('../../server/database/secret.ts')
@@ -56,7 +56,7 @@ async function inDatabase<T>(settings: DatabaseSettings, work: (parts: DatabaseP
   }
 }
 type DatabaseParts = {
-  readonly store: import('#stores/postgres.ts').PostgresStore
+  readonly store: import('#stores/postgres/index.ts').PostgresStore
   readonly values: import('#stores/postgres/wrapped-values.ts').WrappedValues
   useTag(tag: (text: string) => string): void
 }

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Difference } from '#kernel/log/hash-chain.ts'
 import type { Found, Store } from '#kernel/log/store.ts'
-import { checksOf } from '#stores/blob-reading.ts'
+import { checksOf } from '#stores/blobs/reading.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
 import { serverKeyId } from '#workers/keys/notary.ts'
 import { differenceAt } from '#workers/upkeep/record-verifier.ts'

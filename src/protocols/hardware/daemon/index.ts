@@ -1,10 +1,10 @@
 // HACP, the Hardware Agent Capability Protocol, as the daemon speaks it: the draft's methods are operations on a kernel of its own.
 import type { Protocol } from '#kernel/declare/operation.ts'
 import { daemonCodes } from '../codes.ts'
-import { sessionOperations } from '../operations/session.ts'
-import { stepOperations } from '../operations/step.ts'
-import { taskOperations } from '../operations/task.ts'
-import { toolOperations } from '../operations/tool.ts'
+import { sessionOperations } from './operations/session.ts'
+import { stepOperations } from './operations/step.ts'
+import { taskOperations } from './operations/task.ts'
+import { toolOperations } from './operations/tool.ts'
 import type { DaemonPorts } from './ports.ts'
 import { daemonEvents } from './events.ts'
 

@@ -10,7 +10,7 @@ import { createHttp } from '#bindings/http/index.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { openBlobs } from '#stores/blobs.ts'
+import { openBlobs } from '#stores/blobs/index.ts'
 import { collect } from '#workers/upkeep/blob-collector.ts'
 import { cast, createWorld, stateHash } from '../../../support/in-process/world.ts'
 

@@ -1,5 +1,5 @@
-// The task runner: takes submitted tasks in their order, runs several at once, and each step under the lock of its resource. It decides nothing:
-// a step begins only where its operation says so, and every outcome is recorded.
+// The task runner: takes submitted tasks in order, runs several concurrently, and each step under the lock of its resource. It decides nothing:
+// the operation of a step starts it, and every outcome is recorded.
 import { NotJson, plainJson } from '#kernel/codec/plain-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
@@ -10,9 +10,9 @@ import type { Clock } from '#kernel/ports/clock.ts'
 import type { Sealed, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { stepId, type Outcome, type Plan, type PlannedStep, type Session, type Step, type Task } from '#protocols/hardware/daemon/schema.ts'
-import type { StepRequest } from '#protocols/hardware/operations/step.ts'
-import type { Port } from '../effect-runner.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
+import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
+import type { Port } from '#workers/effect-runner.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
 import { createLocks, type Lock } from './locks.ts'
 
 /** The parts of the device that the runner needs. */
@@ -104,7 +104,7 @@ export function createTaskRunner(options: RunnerOptions): TaskRunner {
     const queue = queues.get(policy) ?? []
     queues.set(policy, queue)
     queue.push(entry)
-    // After everybody was told that it is durable.
+    // After every follower of the record has seen the fact.
     queueMicrotask(() => pump(policy))
   }
 
@@ -311,7 +311,7 @@ export function createTaskRunner(options: RunnerOptions): TaskRunner {
     const entry = entries.get(task_id)
     let isSlow = false
     try {
-      // Most acts are over at once: nothing watches over those.
+      // Most acts end synchronously and need no timer.
       const begun = device.act(request, ending.signal)
       const done = begun instanceof Promise ? await withTimeout(begun, entry, () => (isSlow = true)) : begun
       if (done === null) return timeoutOutcome(tool, 'and has not come back: its resource stays locked until it does')

@@ -16,8 +16,8 @@ import {
 import { Refusal } from '#kernel/declare/errors.ts'
 import { createLanes } from '#kernel/codec/key-mutex.ts'
 import { countingOf } from './announced-bytes.ts'
-import { checksOf, createReading, hexIn, pathIn } from './blob-reading.ts'
-import { isOutOfRoom, refusalOf } from './disk-errors.ts'
+import { checksOf, createReading, hexIn, pathIn } from './reading.ts'
+import { isOutOfRoom, refusalOf } from '../disk-errors.ts'
 
 /** Pins of bytes in a folder that several servers share. */
 export type SharedPins = {

@@ -18,7 +18,7 @@ import type { Sealed, Store, StoredFact, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { auditLine, lineHash, type AuditedFact } from '#protocols/hardware/daemon/audit-line.ts'
 import { DEVICE_SCOPE } from '#protocols/hardware/daemon/schema.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
 
 export type AuditHead = { readonly seq: number; readonly hash: string }
 

@@ -2,7 +2,7 @@
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
 import type { AuditFile } from './audit-file.ts'
 import type { DeviceKey } from './device-key.ts'
 

@@ -6,8 +6,8 @@ import type { Store } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Call } from '#protocols/index.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
-import { GENESIS, recordedLines, type AuditHead } from './audit-file.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
+import { GENESIS, recordedLines, type AuditHead } from '../audit/audit-file.ts'
 
 /** A server and the key of an agent there. A failure has a `code`, and `details` where the server gave some. */
 export type Uplink = {

@@ -8,15 +8,15 @@ import { limits } from '#kernel/limits.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { COMMANDS, DEAD, textOf, type Envelope } from '#protocols/harness/envelope.ts'
-import { propertiesOf, type Parcel } from '#protocols/harness/message-decoder.ts'
+import { propertiesOf, Unroutable, type Parcel } from '#protocols/harness/message-decoder.ts'
 import { AMQP, type Outgoing } from '#protocols/harness/session/session-work.ts'
-import { ALONE, type Duty } from './leases.ts'
-import { runOutbox, type Channel } from './outbox.ts'
-import type { Worker, WorkerLog } from './worker.ts'
+import { ALONE, type Duty } from '#workers/leases.ts'
+import { runOutbox, type Channel } from '#workers/outbox.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
 
-export type AmqpOptions = {
+export type OutboundOptions = {
   readonly id: string
-  /** Resolves when the broker has it; throws an error called Unroutable where no queue takes it. */
+  /** Resolves when the broker has it; throws Unroutable where no queue takes it. */
   publish(parcel: Parcel): Promise<void>
   readonly notary: Pick<Notary, 'open'>
 }
@@ -34,9 +34,7 @@ async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, '
   return fields.length === 0 ? envelope : { ...envelope, payload: { ...envelope.payload, ...Object.fromEntries(fields) } }
 }
 
-const isUnroutable = (error: unknown): boolean => error instanceof Error && error.name === 'Unroutable'
-
-export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: WorkerLog): Channel {
+export function outboundChannel(kernel: Kernel, { id, publish, notary }: OutboundOptions, log: WorkerLog): Channel {
   /** By lane: until the message before has gone to the broker. A sealed one takes a while to open, and nothing may overtake it. */
   const turns = new Map<string, Promise<void>>()
   const lines = boundedLog(log, limits.harnessLinesPerMinute, kernel.now)
@@ -44,7 +42,7 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
   /** An answer to a harness without rights here: where no queue takes it, it is not worth a second attempt, and nothing else holds it long. */
   function isGivenUp({ stranger, key, envelope }: Outgoing, error: unknown): boolean {
     const isOld = kernel.now() - Date.parse(envelope.timestamp) >= limits.harnessStrangerMs
-    if (stranger !== true || !(isUnroutable(error) || isOld)) return false
+    if (stranger !== true || !(error instanceof Unroutable || isOld)) return false
     const [receiver = key] = key.split('.')
     lines.warn(receiver, { receiver, error: String(error) }, 'an answer to a harness without rights here was dropped')
     return true
@@ -98,12 +96,12 @@ export function amqp(kernel: Kernel, { id, publish, notary }: AmqpOptions, log: 
       await publishing
     } catch (error) {
       if (isGivenUp(outgoing, error)) return
-      if (!isUnroutable(error)) throw error
+      if (!(error instanceof Unroutable)) throw error
       await unroutable(outgoing, parcel, as)
     }
   }
 }
 
-export function runAmqp(kernel: Kernel, options: AmqpOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
-  return runOutbox(kernel, amqp(kernel, options, log), clock, log, duty)
+export function runOutbound(kernel: Kernel, options: OutboundOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+  return runOutbox(kernel, outboundChannel(kernel, options, log), clock, log, duty)
 }

@@ -8,26 +8,14 @@ import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { AtRest } from '#kernel/log/sealed-documents.ts'
 import type { Key, Store } from '#kernel/log/store.ts'
-import { createFeed, FEED, feedIn, RECORD, type FeedRow } from './postgres/feed.ts'
-import { createHints } from './postgres/hints.ts'
-import { ask, createLink, isLost, letsNobodyIn, unavailableFor, type Link } from './postgres/link.ts'
-import {
-  documentsIn,
-  entriesIn,
-  factsIn,
-  inspectionIn,
-  keysIn,
-  placeIn,
-  sealsAt,
-  sealsIn,
-  seekIn,
-  walksIn,
-  type Query,
-} from './postgres/reads.ts'
-import { migrate, refuseUnmigrated } from './postgres/schema.ts'
-import { inDb } from './postgres/text.ts'
-import { createWriting } from './postgres/writing.ts'
-import { salt } from './salt.ts'
+import { createFeed, FEED, feedIn, RECORD, type FeedRow } from './feed.ts'
+import { createHints } from './hints.ts'
+import { ask, createLink, isLost, letsNobodyIn, unavailableFor, type Link } from './link.ts'
+import { documentsIn, entriesIn, factsIn, inspectionIn, keysIn, placeIn, sealsAt, sealsIn, seekIn, walksIn, type Query } from './reads.ts'
+import { migrate, refuseUnmigrated } from './schema.ts'
+import { inDb } from './text.ts'
+import { createWriting } from './writing.ts'
+import { salt } from '../salt.ts'
 
 export type PostgresOptions = Partial<SequencerOptions> & {
   /** Shown by the database to its operator. */

@@ -1,5 +1,5 @@
 // Asking people for tasks that wait (W5, W44): the daemon asks as the agent of its link, hands the answer to the task, and withdraws a question
-// that is not needed any more. A device that was revoked asks nobody.
+// that is not needed any more. A revoked device asks no one.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -8,13 +8,13 @@ import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Sealed, Value } from '#kernel/log/store.ts'
 import type { Tail } from '#kernel/log/tail.ts'
 import { Question, type Task } from '#protocols/hardware/daemon/schema.ts'
-import type { Worker, WorkerLog } from '../worker.ts'
+import type { Worker, WorkerLog } from '#workers/worker.ts'
 import type { InputOf } from '#protocols/index.ts'
 import type { Uplink } from './link.ts'
 
 const RETRY_MS = 1_000
 const WAIT_SECONDS = 20
-/** How often it is looked at whether the device may still ask: within a second nobody sees its questions any more. */
+/** How often revocation is checked: the questions of a revoked device disappear within a second. */
 const LOOK_MS = 400
 const REVOKED = 'the device or its key was revoked, so it asks nobody any more'
 const FINAL = ['INVALID_REQUEST', 'UNAUTHORIZED', 'UNAUTHENTICATED', 'NO_RECIPIENT', 'NOT_FOUND']
@@ -142,7 +142,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
     await callUntilReached(
       (to) =>
         to.call('execution/request.cancel', { request_id }).catch((error: unknown) => {
-          // Somebody was faster: there is nothing to withdraw.
+          // It was answered or ended first: there is nothing to withdraw.
           if (['ALREADY_RESOLVED', 'EXPIRED', 'PRECONDITION_FAILED'].includes(String((error as { code?: unknown }).code))) return null
           throw error
         }),

@@ -2,10 +2,10 @@
 import { anyone } from '#kernel/declare/access.ts'
 import { query } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
-import type { DaemonPorts } from '../daemon/ports.ts'
-import { allowsTool } from '../daemon/policy.ts'
-import { Id } from '../daemon/schema.ts'
-import { shownTool } from '../daemon/tools.ts'
+import type { DaemonPorts } from '../ports.ts'
+import { allowsTool } from '../policy.ts'
+import { Id } from '../schema.ts'
+import { shownTool } from '../tools.ts'
 import { openSession, policyFor } from './session.ts'
 
 const list = (ports: DaemonPorts) =>

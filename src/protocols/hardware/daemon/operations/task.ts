@@ -7,11 +7,11 @@ import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageOf } from '#kernel/declare/paging.ts'
 import { either, matches, nullable, parse, t } from '#kernel/declare/schema.ts'
 import type { Value } from '#kernel/log/store.ts'
-import { daemonFact } from '../daemon/events.ts'
-import { approvalFor } from '../daemon/approval.ts'
-import { argsHash } from '../daemon/audit-line.ts'
-import type { DaemonPorts, ParsedStep } from '../daemon/ports.ts'
-import { judgeSteps, type Judged } from '../daemon/judging.ts'
+import { daemonFact } from '../events.ts'
+import { approvalFor } from '../approval.ts'
+import { argsHash } from '../audit-line.ts'
+import type { DaemonPorts, ParsedStep } from '../ports.ts'
+import { judgeSteps, type Judged } from '../judging.ts'
 import {
   Id,
   NamedTask,
@@ -26,8 +26,8 @@ import {
   UsedApproval,
   type PlannedStep,
   type ShownStep,
-} from '../daemon/schema.ts'
-import type { Policy } from '../daemon/policy.ts'
+} from '../schema.ts'
+import type { Policy } from '../policy.ts'
 import { openSession, policyFor } from './session.ts'
 
 const Given = t.Object({ receipt: t.Unknown(), request: t.Unknown() })
