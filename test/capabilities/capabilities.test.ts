@@ -161,7 +161,7 @@ describe('an MCP server over Streamable HTTP', () => {
     })
 
   test('that goes away fails the calls in between and is found again when it comes back', async (t) => {
-    const first = await serveOverHttp()
+    const first = await serveOverHttp(t)
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     await first.close()
@@ -169,23 +169,21 @@ describe('an MCP server over Streamable HTTP', () => {
       const { ok, error } = await on.invoke('cap:test/echo', { message: 'hi' }, V)
       assert.deepEqual([ok, error.code], [false, 'EXECUTION_FAILED'])
     }
-    const second = await serveOverHttp(0, Number(new URL(first.url).port))
-    t.after(second.close)
+    const second = await serveOverHttp(t, 0, Number(new URL(first.url).port))
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
   test('that has forgotten the session after a restart is connected to anew', async (t) => {
-    const first = await serveOverHttp(0, 0, true)
+    const first = await serveOverHttp(t, 0, 0, true)
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     await first.close()
-    const second = await serveOverHttp(0, Number(new URL(first.url).port), true)
-    t.after(second.close)
+    const second = await serveOverHttp(t, 0, Number(new URL(first.url).port), true)
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
   test('with a thousand tools is listed page by page, each once; what is not offered any more is not found', async (t) => {
-    const many = await serveOverHttp(1_000)
+    const many = await serveOverHttp(t, 1_000)
     const on = await ready(t, mcp({ url: many.url, headers: {} }, {}, { ...quick, refreshMs: 300 }))
     const everything = async (): Promise<string[]> => {
       const seen: string[] = []
@@ -201,15 +199,13 @@ describe('an MCP server over Streamable HTTP', () => {
     assert.equal(new Set(await everything()).size, 1_008)
     assert.equal((await on.invoke('cap:test/tool-0999', {}, V)).output.content[0].text, '999')
     await many.close()
-    const few = await serveOverHttp(0, Number(new URL(many.url).port))
-    t.after(few.close)
+    const few = await serveOverHttp(t, 0, Number(new URL(many.url).port))
     await until(async () => (await everything()).length === 8, 20_000)
     assert.equal((await on.invoke('cap:test/tool-0999', {}, V)).error.code, 'NOT_FOUND')
   })
 
   test('asks for what its operator says that its tools need', async (t) => {
-    const http = await serveOverHttp()
-    t.after(http.close)
+    const http = await serveOverHttp(t)
     const on = await ready(t, mcp({ url: http.url, headers: {} }, { permissions: { '*': ['test:use'], echo: [] } }))
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     assert.equal((await on.invoke('cap:test/sum', { of: [1] }, V)).error.code, 'PERMISSION_DENIED')

@@ -21,7 +21,7 @@ import { capRows } from './cap.ts'
 
 const cap = requirements('CAP', capRows)
 const { must } = cap
-const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['words'] }
+const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
 const echo = capability('echo', (input) => input, { input_schema: message, output_schema: message, description: 'Says it again.' })
 const version = (version: string) => capability('many', () => ({ version }), { version })
 
@@ -111,8 +111,8 @@ must('C-CAP-03', 'invoking a skill answers its prompt, filled in, with its tools
 must(
   ['C-REF-01', 'C-REF-02', 'C-LAY-03'],
   'every upper layer names a capability by its reference, and nothing that it reads says where it runs',
-  async () => {
-    const http = await serveOverHttp()
+  async (t) => {
+    const http = await serveOverHttp(t)
     const settings = {
       name: 'remote',
       projects: ['project_default'],
@@ -131,7 +131,6 @@ must(
     assert.ok(refs.length >= 5)
     for (const ref of refs) assert.deepEqual(Object.keys(ref.properties), ['capability_id', 'version'])
     await on.close()
-    await http.close()
   },
 )
 /** Schemas inside an input that name a capability, other than manifests. */
@@ -291,8 +290,8 @@ must('C-ERR-05', 'what takes longer than its time is TIMEOUT: by default 30 seco
   await on.close()
 })
 
-must(['C-SRC-01', 'C-SRC-02'], "an MCP server's tools are capabilities as they are", async () => {
-  const http = await serveOverHttp()
+must(['C-SRC-01', 'C-SRC-02'], "an MCP server's tools are capabilities as they are", async (t) => {
+  const http = await serveOverHttp(t)
   const on = await capabilityWorld([
     mcpSource({ name: 'test', projects: ['project_default'], permissions: {}, server: { url: http.url, headers: {} } }, realClock, silent),
   ])
@@ -310,7 +309,6 @@ must(['C-SRC-01', 'C-SRC-02'], "an MCP server's tools are capabilities as they a
     message: 'the disk is on fire',
   })
   await on.close()
-  await http.close()
 })
 
 must('C-LAY-01', 'no operation of HACP leads to an invocation, people and services cannot call it, and no contract ever may', async () => {
@@ -353,7 +351,7 @@ must(
     const [begun, ended] = await on.events()
     assert.deepEqual([begun.action, ended.action], ['capability.invoked', 'capability.completed'])
     assert.deepEqual([begun.actor, ended.actor, ended.task_id], ['agent_devin', 'agent_system', on.task_id])
-    assert.equal(begun.after.input_hash, 'sha256:' + (await digest('{"words":"swordfish"}')))
+    assert.equal(begun.after.input_hash, 'sha256:' + (await digest('{"message":"swordfish"}')))
     assert.equal(ended.after.output_hash, begun.after.input_hash, 'it said it again')
     assert.deepEqual([begun.subject.id, begun.after.state, ended.after.state], [invocation_id, 'begun', 'succeeded'])
     const facts = await on.world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })

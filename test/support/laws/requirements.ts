@@ -1,7 +1,7 @@
 // Requirements as data: a row that no test cites is red, and so is a test that cites no row. A requirement that waits for a later protocol
 // says so in its row; it is counted and printed, never forgotten.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 
 export type Requirement = {
   readonly id: string
@@ -14,7 +14,7 @@ export type Requirement = {
 
 export type Requirements = {
   /** A test that shows one row, or several, to hold. */
-  must(ids: string | readonly string[], sentence: string, run: () => Promise<void> | void): void
+  must(ids: string | readonly string[], sentence: string, run: (t: TestContext) => Promise<void> | void): void
   /** To be called last: compares the rows with the tests. */
   assertAllCited(): void
 }
@@ -25,7 +25,7 @@ export function requirements(name: string, rows: readonly Requirement[]): Requir
     must(ids, sentence, run) {
       const all = typeof ids === 'string' ? [ids] : ids
       for (const id of all) cited.set(id, (cited.get(id) ?? 0) + 1)
-      test(`${all.join(', ')}: ${sentence}`, async () => run())
+      test(`${all.join(', ')}: ${sentence}`, async (t) => run(t))
     },
     assertAllCited() {
       test(`${name}: every row is shown by a test, and every test cites a row`, (t) => {

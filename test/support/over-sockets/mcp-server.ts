@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
 import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server'
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 
@@ -28,7 +29,7 @@ export function createTestServer(tools = 0, version = '1.4.2'): McpServer {
       }) as never,
     )
   }
-  tool('echo', { title: 'Echo', inputSchema: schema({ message: { type: 'string', pattern: '^[a-z ]+$' } }, ['words']) }, ({ message }) =>
+  tool('echo', { title: 'Echo', inputSchema: schema({ message: { type: 'string', pattern: '^[a-z ]+$' } }, ['message']) }, ({ message }) =>
     text(message),
   )
   tool(
@@ -79,17 +80,17 @@ function withSessions(): Handler {
   }
 }
 
-export async function serveOverHttp(tools = 0, port = 0, sessions = false): Promise<HttpMcp> {
+/** Closed with the test at the latest: a server left open by a failed test would keep its file from ending. */
+export async function serveOverHttp(t: Pick<TestContext, 'after'>, tools = 0, port = 0, sessions = false): Promise<HttpMcp> {
   const http = createServer(sessions ? withSessions() : stateless(tools))
   await new Promise<void>((done) => http.listen(port, '127.0.0.1', done))
-  return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
-    close: () =>
-      new Promise((done) => {
-        http.close(() => done())
-        http.closeAllConnections()
-      }),
-  }
+  const close = (): Promise<void> =>
+    new Promise((done) => {
+      http.close(() => done())
+      http.closeAllConnections()
+    })
+  t.after(close)
+  return { url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`, close }
 }
 
 if (import.meta.main) {
