@@ -44,6 +44,38 @@ describe('an answer', () => {
     }
   })
 
+  test('to a claim is one of three verdicts, by its button or its key, with a note', async () => {
+    const payload = { claim: 'It can be restored', evidence: [{ kind: 'text', text: '4,211 of 4,211 rows' }] }
+    const verify = (more: object = {}): Promise<any> => stage.ask('deployer', {}, { action: 'VERIFY', payload, ...more })
+    const [first, second, grave] = [await verify(), await verify(), await verify({ risk: 'R4' })]
+    const page = await stage.open('maya', `/inbox/${first.id}`)
+    assert.match(await page.getByTestId('item-evidence').innerText(), /4,211 of 4,211 rows/)
+    await page.getByLabel('Note').fill('One row is missing.')
+    await page.getByRole('button', { name: 'Refuted' }).click()
+    await decided(page)
+    const { result, reason } = await receiptOf(first.id)
+    assert.deepEqual([result, reason], ['refuted', 'One row is missing.'])
+    await page.goto(`${stage.url}/inbox/${second.id}`)
+    await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
+    await pressUntil(page, '3', page.getByTestId('undo-toast'))
+    await sendNow(page)
+    await until(async () => (await receiptOf(second.id)) !== undefined)
+    assert.equal((await receiptOf(second.id)).result, 'cannot_tell')
+    await page.goto(`${stage.url}/inbox/${grave.id}`)
+    const confirmed = page.getByRole('button', { name: 'Confirmed' })
+    await confirmed.waitFor()
+    assert.equal(await confirmed.getAttribute('aria-disabled'), 'true')
+    await page.getByLabel('Confirmation phrase').fill('answer R4')
+    // A press counts only once nothing has moved for a moment.
+    await until(async () => {
+      if (await page.getByTestId('undo-toast').isVisible()) return true
+      await confirmed.click()
+      return false
+    })
+    await decided(page)
+    assert.equal((await receiptOf(grave.id)).result, 'confirmed')
+  })
+
   test('is one of a selection, or several of it', async () => {
     const one = await provide({ prompt: 'Which colour?', input_type: 'selection', validation: { allowed_values: ['red', 'green'] } })
     const several = await provide({

@@ -3,6 +3,7 @@ import { RiskBadge } from '../parts/risk.tsx'
 import { Said } from '../parts/text.tsx'
 import { leavesOf, valueWords } from '../item/arguments.tsx'
 import type { Item, ProposedAction, Risk } from '../server/types.ts'
+import { isVerdict } from './kinds/words.ts'
 
 const risks: Readonly<Record<string, Risk>> = { low: 'R1', medium: 'R3', high: 'R4' }
 
@@ -12,7 +13,7 @@ const isAction = (one: unknown): one is ProposedAction => {
 }
 /** The actions that a checkpoint proposes, each of which may be approved by itself. A field of that name elsewhere is an argument like any other. */
 export function proposedIn(item: Item): readonly ProposedAction[] {
-  if (item.action !== 'APPROVE' || item.kind === 'request' || item.kind === 'review') return []
+  if (!isVerdict(item.action) || item.kind === 'request' || item.kind === 'review') return []
   const { proposed_actions: proposed } = (item.card.payload.details ?? {}) as { proposed_actions?: unknown }
   return Array.isArray(proposed) && proposed.every(isAction) ? proposed : []
 }

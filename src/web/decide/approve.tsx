@@ -14,7 +14,7 @@ import { onUndone } from './outgoing.ts'
 import { decline } from './send.ts'
 
 /** The digest of what is shown, which the answer carries. */
-export function Signs({ item }: { readonly item: Item }) {
+function Signs({ item }: { readonly item: Item }) {
   return (
     <span className="signs" title={`Your answer carries the digest of exactly what is shown: ${item.digest}`}>
       You sign version <span className="mono">{shortDigest(item.digest)}</span>{' '}
@@ -133,7 +133,7 @@ type ConfirmProps = {
   enter(): void
 }
 /** Asks for the phrase: letters reach its field from anywhere, and nothing else happens by them. */
-export function Confirm({ item, phrase, typed, isAsking, children, setTyped, enter }: ConfirmProps) {
+function Confirm({ item, phrase, typed, isAsking, children, setTyped, enter }: ConfirmProps) {
   const field = useRef<HTMLInputElement>(null)
   const sayWhy = (): void => announce(`${riskSentence(item.risk)}. Type ${phrase} to confirm.`, 'assertive')
   useLetters(
@@ -177,6 +177,22 @@ export function Confirm({ item, phrase, typed, isAsking, children, setTyped, ent
         />
       </label>
       {children}
+    </div>
+  )
+}
+
+/** The buttons of an answer, behind the phrase where one is asked for. `note`: why it cannot be sent yet. */
+export function ConfirmBar({
+  phrase,
+  note,
+  ...props
+}: Omit<ConfirmProps, 'phrase'> & { readonly phrase: string | null; readonly note?: ReactNode }) {
+  if (phrase !== null) return <Confirm {...props} phrase={phrase} />
+  return (
+    <div className="act">
+      <Signs item={props.item} />
+      <span className={note === undefined ? 'grow wide-only' : 'grow note'}>{note}</span>
+      {props.children}
     </div>
   )
 }
@@ -269,24 +285,16 @@ export function ApproveBar(props: Props) {
         </p>
       )}
       {comment.isOpen && <TextArea label={comment.label} value={text} onValue={setText} rows={2} note={comment.note} />}
-      {phrase === null ? (
-        <div className="act">
-          <Signs item={item} />
-          <span className="grow wide-only" />
-          {buttons}
-        </div>
-      ) : (
-        <Confirm
-          item={item}
-          phrase={phrase}
-          typed={typed}
-          isAsking={blocked === undefined && !isConfirmed}
-          setTyped={setTyped}
-          enter={byKey}
-        >
-          {buttons}
-        </Confirm>
-      )}
+      <ConfirmBar
+        item={item}
+        phrase={phrase}
+        typed={typed}
+        isAsking={blocked === undefined && !isConfirmed}
+        setTyped={setTyped}
+        enter={byKey}
+      >
+        {buttons}
+      </ConfirmBar>
       {open === 'reject' && <RejectDialog item={item} name={no ?? 'Reject'} close={() => setOpen(null)} send={reject} />}
       {open === 'change' && (
         <TextDialog

@@ -15,7 +15,9 @@ import { DeclineDialog } from './approve.tsx'
 import { editableOf } from './edit.tsx'
 import { GrantDialog } from './grant.tsx'
 import { useSettled } from './guarded.tsx'
-import { canChange, canComment, Kind } from './kinds.tsx'
+import { Kind } from './kinds/index.tsx'
+import { canChange, canComment } from './kinds/kind.ts'
+import { isVerdict } from './kinds/words.ts'
 import { useOutgoing } from './outgoing.ts'
 import { HeldWords } from './undo.tsx'
 
@@ -102,7 +104,7 @@ function Tools({
   // Without a deadline there is nothing to extend.
   const canExtend = item.expires_at !== null
   // Questions that are answered have the button in their bar.
-  const canDecline = item.declinable && item.action === 'APPROVE'
+  const canDecline = item.declinable && isVerdict(item.action)
   // C requests changes where that is an answer.
   const commentKey = canChange(item) ? [] : ['c']
   const commands: Command[] = [

@@ -43,6 +43,7 @@ export const kinds: readonly (readonly [string, string])[] = [
   ['approval', 'Approval'],
   ['choice', 'Choice'],
   ['input', 'Input'],
+  ['verification', 'Verification'],
   ['escalation', 'Escalation'],
   ['interrupt', 'Interrupt'],
   ['review', 'Review'],

@@ -7,6 +7,7 @@ import { Icon, type IconName } from '../parts/icon.tsx'
 import { RiskBadge } from '../parts/risk.tsx'
 import { Ago, deadlineOf, momentOf, span, useNow } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
+import { actionWords } from '../decide/kinds/words.ts'
 import { capital, useNameOf } from '../server/names.ts'
 import type { Row as RowData } from '../server/types.ts'
 import { isEnded } from './data.ts'
@@ -16,8 +17,8 @@ export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind
   if (kind === 'review') return { message: 'Review', icon: 'review' }
   if (kind === 'escalation') return { message: 'Escalation', icon: 'alert' }
   if (kind === 'interrupt') return { message: 'Interrupt', icon: 'stop' }
-  if (action === 'APPROVE') return { message: 'Approval', icon: 'approve' }
-  return action === 'DECIDE' ? { message: 'Choice', icon: 'decide' } : { message: 'Input', icon: 'provide' }
+  const { label, icon } = actionWords[action]
+  return { message: label, icon }
 }
 
 /** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
@@ -29,7 +30,8 @@ export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'a
   if (result === 'approved') return { message: 'Approved', no: false }
   if (result === 'rejected') return { message: 'Rejected', no: true }
   if (result === 'changes_requested') return { message: 'Changes requested', no: true }
-  return { message: action === 'DECIDE' ? 'Decided' : 'Answered', no: false }
+  const { answered, results = {} } = actionWords[action]
+  return { message: results[String(result)] ?? answered, no: false }
 }
 
 /** The one who answered, for those who share an inbox with them. Receipts have a pseudonym where a pool or a vote answered: agents never learn who it was. */

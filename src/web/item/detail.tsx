@@ -7,6 +7,7 @@ import { ConnectionState } from '../app/connection.tsx'
 import { useNarrow } from '../app/narrow.ts'
 import { proposedIn } from '../decide/actions.tsx'
 import { DecisionBar } from '../decide/bar.tsx'
+import { actionWords, isVerdict } from '../decide/kinds/words.ts'
 import { dismiss, isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { isEnded, useItem, type Shown } from '../inbox/data.ts'
 import { EndedWords, kindOf } from '../inbox/row.tsx'
@@ -27,13 +28,7 @@ import { isShown, ReviewPreview, useDelivered } from './review-preview.tsx'
 import { Quorum, Thread } from './thread.tsx'
 
 const asks: Readonly<Record<Row['kind'], (item: Row) => string>> = {
-  request: ({ action }) =>
-    ({
-      APPROVE: 'asks for your approval',
-      DECIDE: 'asks for your decision',
-      PROVIDE: 'asks for your answer',
-      VERIFY: 'asks you to verify a claim',
-    })[action],
+  request: ({ action }) => actionWords[action].asks,
   approval: () => 'asks for your approval',
   choice: () => 'asks for your decision',
   input: () => 'asks for your answer',
@@ -110,8 +105,8 @@ function Heading({ item }: { readonly item: Row & Partial<Pick<Item, 'facts'>> }
 
 /** All that was asked, where the title is only its beginning. */
 function WholeQuestion({ item }: { readonly item: Item }) {
-  const { question, item: asked, prompt } = item.card.payload
-  const whole = question ?? asked ?? prompt ?? ''
+  const { question, item: asked, prompt, claim } = item.card.payload
+  const whole = question ?? asked ?? prompt ?? claim ?? ''
   if (whole.trim() === item.title) return null
   return (
     <p className="whole">
@@ -130,7 +125,7 @@ export function plainDetails(item: Item): Record<string, unknown> {
 /** Arguments are an action that is asked for, or the details of a question or a delivery. */
 function exactWords({ action, kind }: Item): readonly [title: string, note: string] {
   if (kind === 'review') return ['Delivery details', 'as the agent sent them']
-  return action === 'APPROVE' && (kind === 'request' || kind === 'approval')
+  return isVerdict(action) && (kind === 'request' || kind === 'approval')
     ? ['What the agent asks to do', 'complete and unchanged']
     : ['Details', 'as the agent sent them']
 }

@@ -10,8 +10,10 @@ type Piece =
   | { readonly kind: 'artifact'; readonly artifact_id: string; readonly version: string }
   | { readonly kind: 'link'; readonly uri: string; readonly title?: string }
 
-/** Only checkpoints have it in this shape: what an agent calls so in a request of its own is an argument like any other. */
+/** Of a claim, or of a checkpoint: what an agent calls so in another request is an argument like any other. */
 export function evidenceIn(item: Item): readonly Piece[] {
+  const { evidence } = item.card.payload
+  if (evidence !== undefined) return evidence
   const { context } = (item.card.payload.details ?? {}) as { context?: unknown }
   return item.kind !== 'request' && item.kind !== 'review' && Array.isArray(context) ? (context as Piece[]) : []
 }

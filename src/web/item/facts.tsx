@@ -1,5 +1,6 @@
 // Three voices, never mixed: what the server knows, what the agent says, and who acts for whom.
 import { Link } from 'wouter'
+import { isVerdict } from '../decide/kinds/words.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { riskWords } from '../parts/risk.tsx'
 import { plural, Said } from '../parts/text.tsx'
@@ -50,7 +51,7 @@ function Before({ item }: { readonly item: Item }) {
   return (
     <>
       <dt>Before</dt>
-      <dd>{item.action === 'APPROVE' || found.length === 0 ? message : plural(found.length, 'answer')}</dd>
+      <dd>{isVerdict(item.action) || found.length === 0 ? message : plural(found.length, 'answer')}</dd>
     </>
   )
 }
@@ -178,8 +179,8 @@ export const sentence = (message: string): string => {
 
 export function EffectList({ item }: { readonly item: Item }) {
   const { effects, action, kind } = item
-  const isTalk = action === 'APPROVE' && (kind === 'escalation' || kind === 'interrupt')
-  const isApproval = action === 'APPROVE' || kind === 'review'
+  const isTalk = isVerdict(action) && (kind === 'escalation' || kind === 'interrupt')
+  const isApproval = isVerdict(action) || kind === 'review'
   const yes = !isApproval
     ? 'If you answer'
     : kind === 'escalation'

@@ -1,6 +1,7 @@
 // Delegation rules: which requests of one's agents go to somebody else.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
+import { actionWords, type Action } from '../decide/kinds/words.ts'
 import { ActButton } from '../parts/act-button.tsx'
 import { Pick, Select, TextField } from '../parts/fields.tsx'
 import { Loaded } from '../parts/states.tsx'
@@ -8,7 +9,6 @@ import { call } from '../server/client.ts'
 import { useMe, useNameOf, usePeople, useProjects } from '../server/names.ts'
 import { AddForm } from './parts.tsx'
 
-type Action = 'DECIDE' | 'APPROVE' | 'PROVIDE'
 export function Rules() {
   const me = useMe().data?.id
   const nameOf = useNameOf()
@@ -43,12 +43,7 @@ export function Rules() {
             label="Kind of request"
             value={action}
             onValue={setAction}
-            options={[
-              ['', 'Any'],
-              ['APPROVE', 'Approvals'],
-              ['DECIDE', 'Decisions'],
-              ['PROVIDE', 'Answers'],
-            ]}
+            options={[['', 'Any'], ...Object.entries(actionWords).map(([name, { plural }]) => [name, plural] as const)]}
           />
           <Select
             label="Project"

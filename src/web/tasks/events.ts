@@ -72,7 +72,7 @@ function quoteOf(action: string, after: After | null): string | null {
   if (action === 'task.checkpoint.raised') return textIn(after, 'prompt')
   if (action === 'request.created') {
     const payload = after?.['payload'] as After | undefined
-    return textIn(payload ?? null, 'item', 'question', 'prompt')
+    return textIn(payload ?? null, 'item', 'question', 'prompt', 'claim')
   }
   if (action.startsWith('run.progress')) return textIn((after?.['progress'] as After | undefined) ?? after, 'message')
   if (action === 'review.commented') return textIn(after, 'body')

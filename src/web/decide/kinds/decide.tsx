@@ -1,0 +1,5 @@
+// A decision: one of the options.
+import { useChoice } from '../answer.tsx'
+import { formKind } from './send-bar.tsx'
+
+export const DecideKind = formKind(useChoice)

@@ -1,0 +1,117 @@
+// A form in the item and one button that sends it; and an answer that did not arrive.
+import { useLayoutEffect, useState, type ReactNode } from 'react'
+import { createPortal } from 'react-dom'
+import { CountersignError } from '#sdk/index.ts'
+import { isSettled, useCommands } from '../../app/commands.ts'
+import { Refused } from '../../parts/states.tsx'
+import type { Item } from '../../server/types.ts'
+import type { Prepared, useChoice } from '../answer.tsx'
+import { ConfirmBar, DeclineDialog, usePhrase } from '../approve.tsx'
+import { Guarded } from '../guarded.tsx'
+import { isDoubted, sendAgain, useOutgoing } from '../outgoing.ts'
+import { decide, DECLINING } from '../send.ts'
+import type { KindProps } from './kind.ts'
+
+/** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
+export function InItem({ children }: { readonly children: ReactNode }) {
+  const [place, setPlace] = useState<Element | null>(null)
+  // Its place comes into being together with the bar: it is known before anything is painted, and not one paint later.
+  useLayoutEffect(() => setPlace(document.querySelector('#answer-place')), [])
+  return place ? createPortal(children, place) : null
+}
+
+/** An answer that did not arrive. A value that was refused is corrected where it stands, and sent from there. */
+export function NotSent({ item, again }: { readonly item: Item; readonly again?: (() => void) | undefined }) {
+  const outgoing = useOutgoing(item.request_id)
+  if (outgoing?.phase !== 'failed') return null
+  const { error } = outgoing
+  const isValue = error instanceof CountersignError && (error.status === 400 || error.status === 422)
+  return (
+    <div className="row">
+      <span className="grow">
+        <Refused error={error} testId="decide-error" />
+      </span>
+      {again !== undefined && outgoing.verb !== DECLINING && !isDoubted(outgoing) && !isValue && (
+        <button type="button" className="btn sm" onClick={again}>
+          Try again
+        </button>
+      )}
+    </div>
+  )
+}
+
+function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly prepared: Prepared }) {
+  const [isBusy, setBusy] = useState(false)
+  const [isDeclining, setDeclining] = useState(false)
+  const [typed, setTyped] = usePhrase(item, prepared.value)
+  // It is asked for once there is an answer to confirm.
+  const phrase = prepared.blocked !== undefined || prepared.isSlight === true ? null : item.guard.confirm
+  const isConfirmed = phrase === null || typed === phrase
+  const unfinished = prepared.blocked ?? (isBusy ? 'It is on its way.' : undefined)
+  const why = blocked ?? unfinished ?? (isConfirmed ? undefined : 'Type the phrase first.')
+  const send = (): void => {
+    setBusy(true)
+    void prepared
+      .make()
+      .then((answer) => decide(item, answer, [prepared.draft]))
+      .catch(() => undefined)
+      .finally(() => setBusy(false))
+  }
+  // Fields are sent again by the rules of their own button. A secret is gone from its field: it is sent as it was confirmed.
+  const resend = prepared.blocked === undefined ? undefined : () => sendAgain(item.request_id)
+  const again = prepared.isKept ? (why === undefined ? send : undefined) : resend
+  const canDecline = item.declinable
+  useCommands([
+    {
+      title: 'Send answer',
+      keys: ['Enter'],
+      group: 'This item',
+      withModifier: true,
+      decides: true,
+      run: () => why === undefined && send(),
+    },
+    ...(canDecline && blocked === undefined
+      ? [{ title: 'Decline', keys: ['r', 'd'], group: 'This item' as const, run: () => setDeclining(true) }]
+      : []),
+  ])
+  const buttons = (
+    <>
+      {canDecline && (
+        <Guarded className="btn danger" blocked={blocked} settled={settled} keyHint="R" press={() => setDeclining(true)}>
+          Decline
+        </Guarded>
+      )}
+      <Guarded className="btn primary" blocked={why} settled={settled} keyHint="Ctrl ↵" press={send}>
+        Send answer
+      </Guarded>
+    </>
+  )
+  return (
+    <>
+      <NotSent item={item} again={again} />
+      <ConfirmBar
+        item={item}
+        phrase={phrase}
+        typed={typed}
+        note={why}
+        isAsking={blocked === undefined && !isConfirmed}
+        setTyped={setTyped}
+        enter={() => why === undefined && isSettled() && send()}
+      >
+        {buttons}
+      </ConfirmBar>
+      {isDeclining && <DeclineDialog item={item} close={() => setDeclining(false)} />}
+    </>
+  )
+}
+/** A kind of answer that is a form in the item and one button. */
+export const formKind = (useForm: typeof useChoice) =>
+  function FormKind(props: KindProps) {
+    const { form, prepared } = useForm(props.item)
+    return (
+      <>
+        <InItem>{form}</InItem>
+        <SendBar {...props} prepared={prepared} />
+      </>
+    )
+  }

@@ -1,0 +1,38 @@
+// The words of each action on the page: in rows, headings and settings. The components are beside this file.
+import type { IconName } from '../../parts/icon.tsx'
+import type { Row } from '../../server/types.ts'
+
+type Words = {
+  readonly label: string
+  readonly icon: IconName
+  readonly asks: string
+  /** Requests of this kind, in the settings. */
+  readonly plural: string
+  readonly answered: string
+  /** Where a result has words of its own. */
+  readonly results?: Readonly<Record<string, string>>
+  /** A yes or a no. */
+  readonly isVerdict?: true
+}
+export type Action = Row['action']
+export const actionWords: Readonly<Record<Action, Words>> = {
+  APPROVE: {
+    label: 'Approval',
+    icon: 'approve',
+    asks: 'asks for your approval',
+    plural: 'Approvals',
+    answered: 'Answered',
+    isVerdict: true,
+  },
+  DECIDE: { label: 'Choice', icon: 'decide', asks: 'asks for your decision', plural: 'Decisions', answered: 'Decided' },
+  PROVIDE: { label: 'Input', icon: 'provide', asks: 'asks for your answer', plural: 'Answers', answered: 'Answered' },
+  VERIFY: {
+    label: 'Verification',
+    icon: 'check',
+    asks: 'asks you to verify a claim',
+    plural: 'Verifications',
+    answered: 'Answered',
+    results: { confirmed: 'Confirmed', refuted: 'Refuted', cannot_tell: 'Cannot tell' },
+  },
+}
+export const isVerdict = (action: Action): boolean => actionWords[action].isVerdict === true
