@@ -6,9 +6,9 @@ import { spec } from '../derive/command.ts'
 
 export const upSpec = spec('up', 'Start a server in the foreground; `countersign up --help` shows its options.', {
   isLocal: true,
-  flags: settings
-    .filter(({ flag: name }) => !['data', 'help', 'version'].includes(name))
-    .map(({ flag: name, value, help }) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), help)),
+  flags: Object.entries(settings)
+    .filter(([name]) => !['data', 'help', 'version'].includes(name))
+    .map(([name, { value, help }]) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), help)),
   examples: ['countersign up', 'countersign up --port 0 --data /var/lib/countersign'],
   run: () => Promise.reject(usage('up comes first: countersign up [options]')),
 })

@@ -14,9 +14,9 @@ const say = ({ io }: Context, text: string): void => void io.out.write(`${text}\
 const sayJson = (context: Context, value: unknown): void => say(context, inertJson(value, 2))
 
 const upSpec = spec('device up', 'Start the hardware daemon in the foreground; `countersign device up --help` shows its options.', {
-  flags: deviceSettings
-    .filter(({ flag: name }) => name !== 'data')
-    .map(({ flag: name, value, help }) => flag(name, value.replaceAll(/[<>]/g, ''), help)),
+  flags: Object.entries(deviceSettings)
+    .filter(([name]) => !['data', 'help'].includes(name))
+    .map(([name, { value, help }]) => flag(name, value === null ? null : value.replaceAll(/[<>]/g, ''), help)),
   examples: ['countersign device up', 'countersign device up --board linux --policies policies.json'],
   run: () => Promise.reject(usage('device up comes first: countersign device up [options]')),
 })

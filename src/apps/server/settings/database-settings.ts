@@ -48,12 +48,3 @@ function secretOf(secret: Named, file: Named, database: string): SecretSettings 
 
 export const SECRET_WORDS =
   "32 bytes in base64url, the same on every server, such as `openssl rand -base64 32 | tr '+/' '-_' | tr -d '='` makes"
-
-export function nodeOf({ value, name }: Named): string | null {
-  if (value === '') return null
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(value))
-    throw new ConfigError(
-      `${name} must be a name of at most 63 letters, digits, dots, dashes and underscores, not ${JSON.stringify(value)}`,
-    )
-  return value
-}

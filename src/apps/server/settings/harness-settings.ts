@@ -1,4 +1,5 @@
 // Settings of the link to other harnesses: the broker's address and certificates, this harness's id, and how queues are handled.
+import type { Named } from './config-error.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { isHarnessId } from '#protocols/harness/envelope.ts'
@@ -18,11 +19,11 @@ export type HarnessSettings = {
   readonly key: string | null
 }
 
-type Named = { readonly value: string; readonly name: string }
+type Flag = 'amqp' | `harness-${'id' | 'user-id' | 'topology' | 'queues' | 'prefetch' | 'gap' | 'reply'}` | `amqp-${'ca' | 'cert' | 'key'}`
 type Fail = (message: string) => Error
 
 /** null: nothing is said about a broker, and none is spoken to. */
-export function harnessSettings(of: (flag: string) => Named, wrong: Fail): HarnessSettings | null {
+export function harnessSettings(of: (flag: Flag) => Named, wrong: Fail): HarnessSettings | null {
   const { value: url, name } = of('amqp')
   if (url === '') return null
   const parsed = URL.canParse(url) ? new URL(url) : null
@@ -40,11 +41,8 @@ export function harnessSettings(of: (flag: string) => Named, wrong: Fail): Harne
     throw wrong(
       `${named.name} is ${id}, but the broker knows this harness as ${JSON.stringify(user)}: use the same, or set COUNTERSIGN_HARNESS_USER_ID=off`,
     )
-  const [ca, cert, key] = ['amqp-ca', 'amqp-cert', 'amqp-key'].map((flag) => of(flag).value || null) as [
-    string | null,
-    string | null,
-    string | null,
-  ]
+  const fileOf = (flag: Flag): string | null => of(flag).value || null
+  const [ca, cert, key] = [fileOf('amqp-ca'), fileOf('amqp-cert'), fileOf('amqp-key')]
   if ((cert === null) !== (key === null)) throw wrong(`${of('amqp-cert').name} and ${of('amqp-key').name} go together`)
   return {
     url,
