@@ -1,26 +1,16 @@
 // The device: a board with its guards, its envelope and its tools. The runner asks it to act; decisions ask it what would happen.
-import { createHash } from 'node:crypto'
-import { Refusal } from '#kernel/declare/errors.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { ParsedStep } from '#protocols/hardware/daemon/ports.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
 import { boardTools, procTools, type Tool } from '#protocols/hardware/daemon/tools.ts'
 import { createEnvelope } from './envelope.ts'
-import { numberOf } from './file-reader.ts'
 import { createPathGuard, type PathGuard } from './path-guard.ts'
 import { DeviceError, type Board } from './port.ts'
-import { busTools } from './tools/buses.ts'
+import { busTools, chipResource } from './tools/buses.ts'
 import { fileTools } from './tools/files.ts'
 import { gpioTools } from './tools/gpio.ts'
-import { refuseProgram, systemTools } from './tools/system.ts'
-import type { Acting, Bench, Done, Execute, Program } from './tools/tool.ts'
-
-/** A tool of the operator's own, from a folder that is read once. */
-export type Plugin = {
-  readonly tool: Tool
-  execute(args: Value, context: { readonly signal: AbortSignal }): Promise<Value> | Value
-  resource(args: Value): Promise<string | null>
-}
+import { systemTools } from './tools/system.ts'
+import type { Acting, Bench, DeviceTool, Done, Program } from './tools/tool.ts'
 
 export type DeviceOptions = {
   readonly board: Board
@@ -28,25 +18,26 @@ export type DeviceOptions = {
   readonly dataFolder: string
   readonly startedAt: number
   readonly programs: ReadonlyMap<string, Program>
-  readonly plugins: readonly Plugin[]
+  readonly plugins: readonly DeviceTool[]
   readonly policies: readonly Policy[]
 }
 
-type Target = Pick<ParsedStep, 'risk_level' | 'resource' | 'target'>
-
 export type Device = {
   readonly tools: ReadonlyMap<string, Tool>
-  targetOf(tool: Tool, args: Value): Target
+  targetOf(tool: Tool, args: Value): Pick<ParsedStep, 'risk_level' | 'resource' | 'target'>
   /** The resource that a step of a plug-in locks, which only the plug-in knows. */
   resourceOf(tool: Tool, args: Value): Promise<string | null>
   /** `isHeld`: what a step has in its hands is not spoken to. */
   objectionTo(steps: readonly ParsedStep[], isHeld: (resource: string) => boolean): Promise<string | null>
+  /** The value that a step would change; null where it changes none, or where it cannot be read. */
   valueBefore(step: Pick<ParsedStep, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
   act(tool: string, acting: Acting): Promise<Done> | Done
   /** Outputs go to their safe state: those of a session, or all. */
   makeSafe(session_id: string | null): void
   close(): void
 }
+
+const builtIns: readonly DeviceTool[] = [...gpioTools, ...busTools, ...fileTools, ...systemTools]
 
 export function createDevice(options: DeviceOptions): Device {
   const { board, programs, plugins } = options
@@ -68,21 +59,18 @@ export function createDevice(options: DeviceOptions): Device {
     setBy: new Map(),
     programs,
   }
-  const executes: Record<string, Execute> = { ...gpioTools, ...busTools, ...fileTools, ...systemTools }
-  for (const { tool, execute } of plugins)
-    executes[tool.name] = async (_, { args, signal }) => ({ result: await execute(args, { signal }) })
   const tools = [...boardTools, ...(programs.size > 0 ? procTools : []), ...plugins.map(({ tool }) => tool)]
+  const deviceTools = new Map([...builtIns, ...plugins].map((one) => [one.tool.name, one]))
+  const deviceTool = ({ name }: { readonly name: string }): DeviceTool => deviceTools.get(name)!
 
   return {
     // Fixed from here on: no tool is added to a running daemon.
     tools: new Map(tools.map((tool) => [tool.name, Object.freeze(tool)])),
     targetOf(tool, args) {
-      if (plugins.some((one) => one.tool === tool)) return { risk_level: tool.risk_level, resource: null, target: tool.name }
-      if (tool.name === 'proc.exec') refuseProgram(programs, args)
-      const { resource, target, raised } = targetIn(board, lineOf, tool, args)
+      const { resource, target, raised = 0 } = deviceTool(tool).target(args, bench)
       return { resource, target, risk_level: Math.max(tool.risk_level, isActing(tool) ? raised : 0) }
     },
-    resourceOf: (tool, args) => plugins.find((one) => one.tool === tool)?.resource(args) ?? Promise.resolve(null),
+    resourceOf: async (tool, args) => (await deviceTool(tool).resource?.(args)) ?? null,
     async objectionTo(steps, isHeld) {
       try {
         return await bench.envelope.objectionTo(steps, (bus, addr) => isHeld(chipResource(bus, addr)))
@@ -92,8 +80,15 @@ export function createDevice(options: DeviceOptions): Device {
         throw error
       }
     },
-    valueBefore: (step, policy) => valueBefore(bench, step, policy),
-    act: (tool, acting) => executes[tool]!(bench, acting),
+    async valueBefore({ tool, args }, policy) {
+      try {
+        return (await deviceTool(tool).before?.(args, bench, policy)) ?? null
+      } catch {
+        // It cannot be read: it is held, or not there.
+        return null
+      }
+    },
+    act: (tool, acting) => deviceTool({ name: tool }).execute(bench, acting),
     makeSafe(session_id) {
       const own = [...profile.gpio.keys()].filter((line) => session_id === null || bench.setBy.get(line) === session_id)
       makeSafe(bench, own)
@@ -143,80 +138,3 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
 
 /** A reading is as safe as the tool says, whatever it reads. */
 const isActing = ({ risk_level }: Tool): boolean => risk_level >= 1
-
-type Found = { readonly resource: string | null; readonly target: string; readonly raised: number }
-const invalid = (field: string, message: string): Refusal => new Refusal('INVALID_PARAMS', message, { field })
-const chipResource = (bus: number, addr: number): string => `i2c:${bus}:${hex(addr)}`
-const hex = (value: number): string => `0x${value.toString(16).padStart(2, '0')}`
-
-/** W16: readings of a line are shared; everything else on a bus, a port or a line is one at a time. */
-function targetIn({ profile }: Board, lineOf: (name: unknown) => number, { name, path }: Tool, args: Value): Found {
-  if (path) {
-    const where = String(args[path.argument])
-    return { resource: path.use === 'write' ? `file:${where}` : null, target: where, raised: 0 }
-  }
-  if (args['line'] !== undefined && name.startsWith('gpio.')) {
-    const line = profile.gpio.get(lineOf(args['line']))
-    if (!line) throw invalid('line', `line: this board has no line ${JSON.stringify(args['line'])}`)
-    const isReading = name === 'gpio.get' || name === 'gpio.watch'
-    return {
-      resource: isReading ? null : `gpio:${line.line}`,
-      target: `line ${line.line}${line.name === null ? '' : ` ${line.name}`}`,
-      raised: line.risk_level ?? 0,
-    }
-  }
-  if (name.startsWith('i2c.')) {
-    const bus = numberOf(args['bus'])
-    const found = profile.i2c.get(bus)
-    if (!found) throw invalid('bus', `bus: this board has no bus ${bus}`)
-    if (args['addr'] === undefined) return { resource: `i2c:${bus}`, target: `bus ${bus}`, raised: 0 }
-    const addr = numberOf(args['addr'])
-    const chip = found.chips.get(addr)
-    return {
-      resource: chipResource(bus, addr),
-      target: `chip ${hex(addr)}${chip?.name ? ` ${chip.name}` : ''} of bus ${bus}`,
-      raised: chip?.risk_level ?? 0,
-    }
-  }
-  if (name.startsWith('uart.')) {
-    const port = profile.uart.get(String(args['port']))
-    if (!port) throw invalid('port', `port: this board has no serial port ${String(args['port']).slice(0, 100)}`)
-    return { resource: `uart:${port.port}`, target: `port ${port.port}`, raised: port.risk_level ?? 0 }
-  }
-  if (name === 'sensor.read') {
-    const sensor = profile.sensors.get(String(args['name']))
-    if (!sensor) throw invalid('name', `name: this board has no sensor ${String(args['name']).slice(0, 100)}`)
-    return { resource: chipResource(sensor.bus, sensor.addr), target: `sensor ${sensor.name}`, raised: 0 }
-  }
-  return { resource: null, target: name === 'proc.exec' ? `program ${String(args['program'])}` : name, raised: 0 }
-}
-
-const SHOWN_BYTES_MAX = 64
-
-/** For the people who approve it, and read again before acting. */
-async function valueBefore(
-  { board, lineOf, guardOf }: Bench,
-  { tool, args }: Pick<ParsedStep, 'tool' | 'args'>,
-  policy: Policy | null,
-): Promise<unknown> {
-  const { name } = tool
-  // A reading changes nothing.
-  if (!isActing(tool)) return null
-  try {
-    if (name.startsWith('gpio.'))
-      return name === 'gpio.mode' ? board.lines.direction(lineOf(args['line'])) : board.lines.get(lineOf(args['line']))
-    if (name === 'i2c.write' && args['reg'] !== undefined) {
-      const length = Math.min(SHOWN_BYTES_MAX, Buffer.from(String(args['data']), 'base64').length)
-      const bytes = await board.buses.transfer(numberOf(args['bus']), numberOf(args['addr']), Uint8Array.of(numberOf(args['reg'])), length)
-      return Buffer.from(bytes).toString('base64')
-    }
-    if (name === 'file.write' && policy) {
-      const { data, size } = guardOf(policy).read(String(args['path']), 0, policy.file_bytes_max)
-      return { sha256: createHash('sha256').update(data).digest('hex'), size }
-    }
-    return null
-  } catch {
-    // It cannot be read: it is held, or not there.
-    return null
-  }
-}

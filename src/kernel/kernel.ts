@@ -43,7 +43,7 @@ export function createKernel(options: KernelOptions): Kernel {
   const reading = createReading(quota, options.turns)
   const settle = createSettling(store, now, call, options.timekeeper)
   const ask = createQueries({ options, given, denials, reading, readerAs, settle })
-  const tail = createTail(store, options.bug)
+  const tail = options.tail ?? createTail(store, options.bug)
   const waiting = createWaiting(now, options.sleep)
   tail.hear(({ wakes }) => waiting.ring(wakes))
   tail.hear(texts.heard)

@@ -74,6 +74,8 @@ export type KernelOptions = Outside & {
   readonly doesErrands?: boolean
   /** Told what failed where no caller waits for an answer. */
   bug?(error: unknown): void
+  /** The store's tail where its owner follows it already; otherwise the kernel creates one. */
+  readonly tail?: Tail
   now(): number
   /** Lets calls wait for something to answer with; without it all are answered at once. */
   readonly sleep?: Clock['sleep']

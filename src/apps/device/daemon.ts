@@ -112,6 +112,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   const ports = portsOf({ device_id, device, policies: policies.named, runner, keys, isLinked: () => uplink() !== null })
   const kernel = createKernel({
     store,
+    tail,
     protocols: [daemonProtocol(ports)],
     contracts: [],
     directory: () => Promise.resolve(null),
@@ -129,10 +130,10 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   await endWhatWasOpen(kernel)
   const checkpoints = runCheckpoints(kernel, device_id, key, audit, log)
   const sweeper = runSweeper(kernel, realClock, log)
-  runner.begin(kernel, tail)
+  runner.begin(kernel)
   const link = runLink({ device_id, store, tail, clock: realClock, log, uplink })
-  const asking = runAsking(kernel, { device_id, tail, clock: realClock, log, uplink })
-  const server = createHacp(kernel, tail, {
+  const asking = runAsking(kernel, { device_id, clock: realClock, log, uplink })
+  const server = createHacp(kernel, {
     device_id,
     version,
     key,

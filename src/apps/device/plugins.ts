@@ -2,9 +2,9 @@
 // processes of their own.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Plugin } from '#devices/device.ts'
 import { fields, FileProblem, flag, integer, list, objectWith, text } from '#devices/file-reader.ts'
 import { Cancelled } from '#devices/port.ts'
+import type { DeviceTool } from '#devices/tools/tool.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { RiskLevel, Tool } from '#protocols/hardware/daemon/tools.ts'
@@ -33,7 +33,7 @@ const Exported = objectWith({
   resource: callable,
 })
 
-function pluginOf(value: unknown, place: string, host: PluginHost): Plugin {
+function pluginOf(value: unknown, place: string, host: PluginHost): DeviceTool {
   const said = Exported(value, place)
   const { name, risk_level, execute, resource, description, params_schema } = said
   if (name === undefined || !NAME.test(name) || RESERVED.includes(name.split('.')[0]!))
@@ -55,9 +55,10 @@ function pluginOf(value: unknown, place: string, host: PluginHost): Plugin {
   }
   return {
     tool,
-    async execute(args, { signal }) {
+    target: () => ({ resource: null, target: name }),
+    async execute(_, { args, signal }) {
       const result = await host.execute(name, args, signal)
-      return typeof result === 'object' && result !== null ? (result as Value) : { value: result }
+      return { result: typeof result === 'object' && result !== null ? (result as Value) : { value: result } }
     },
     async resource(args) {
       if (!resource) return null
@@ -72,7 +73,7 @@ function pluginOf(value: unknown, place: string, host: PluginHost): Plugin {
   }
 }
 
-export type Plugins = { readonly list: readonly Plugin[]; stop(): void }
+export type Plugins = { readonly list: readonly DeviceTool[]; stop(): void }
 export const noPlugins: Plugins = { list: [], stop() {} }
 
 export async function readPlugins(folder: string, log: Pick<Logger, 'error'>): Promise<Plugins> {
@@ -102,7 +103,7 @@ export async function readPlugins(folder: string, log: Pick<Logger, 'error'>): P
   }
 }
 
-function pluginsIn(host: PluginHost, path: string): Plugin[] {
+function pluginsIn(host: PluginHost, path: string): DeviceTool[] {
   try {
     return list((value, place) => pluginOf(value, place, host))(host.tools, 'tools')
   } catch (error) {

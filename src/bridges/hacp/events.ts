@@ -5,7 +5,6 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import type { Sealed } from '#kernel/log/store.ts'
-import type { Tail } from '#kernel/log/tail.ts'
 import type { Step, Task, TaskEvent } from '#protocols/hardware/daemon/schema.ts'
 import type { Failure } from './failures.ts'
 
@@ -23,7 +22,7 @@ export type TaskEvents = {
 /** Bytes that may wait for a subscriber that does not read. */
 const UNREAD_BYTES_MAX = limits.unsentBytesHigh
 
-export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
+export function createTaskEvents(kernel: Kernel): TaskEvents {
   const subscriptions = new Map<string, Set<Subscription>>()
 
   function tell(subscription: Subscription, event: TaskEvent): void {
@@ -48,7 +47,7 @@ export function createTaskEvents(kernel: Kernel, tail: Tail): TaskEvents {
     for (const { at, fact } of facts) for (const event of eventsOf(fact.action, fact.images[0]?.value, at)) publish(event)
   }
 
-  const leave = tail.follow(onFacts, () => subscriptions.size > 0)
+  const leave = kernel.tail.follow(onFacts, () => subscriptions.size > 0)
   return {
     begin(task_id, connection) {
       // A connection hears of a task once, however often it asks.

@@ -3,7 +3,6 @@
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
-import type { Tail } from '#kernel/log/tail.ts'
 import { limits } from '#kernel/limits.ts'
 import {
   close,
@@ -71,7 +70,7 @@ const usual: ConnectionBounds & Times = {
   stopMs: 500,
 }
 
-export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): HacpServer {
+export function createHacp(kernel: Kernel, options: HacpOptions): HacpServer {
   const bounds = { ...usual, ...options.bounds }
   const refusals = {
     notJson: failures.notJson,
@@ -82,7 +81,7 @@ export function createHacp(kernel: Kernel, tail: Tail, options: HacpOptions): Ha
   }
   const wire: Wire<Failure> = { bounds, unsent: createUnsent(), refusals }
   const sessions = createSessions(kernel.now, options.hasWork)
-  const events = createTaskEvents(kernel, tail)
+  const events = createTaskEvents(kernel)
   const methods = methodsOf({ kernel, options, sessions, events })
   const open = new Set<Connection<Failure>>()
   let accepted = 0

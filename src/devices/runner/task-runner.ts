@@ -8,7 +8,6 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Sealed, Value } from '#kernel/log/store.ts'
-import type { Tail } from '#kernel/log/tail.ts'
 import { stepId, type Outcome, type Plan, type PlannedStep, type Session, type Step, type Task } from '#protocols/hardware/daemon/schema.ts'
 import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
 import type { Port } from '#workers/effect-runner.ts'
@@ -39,7 +38,7 @@ export type RunnerOptions = {
 
 export type TaskRunner = Worker & {
   readonly port: Port
-  begin(kernel: Kernel, tail: Tail): void
+  begin(kernel: Kernel): void
   holderOf(resource: string): string | null
   /** Running or waiting: such a session is not idle. */
   hasWork(session_id: string): boolean
@@ -357,9 +356,9 @@ export function createTaskRunner(options: RunnerOptions): TaskRunner {
 
   return {
     port,
-    begin(given, tail) {
+    begin(given) {
       kernel = given
-      leave = tail.follow(onFacts)
+      leave = kernel.tail.follow(onFacts)
     },
     holderOf: locks.holderOf,
     hasWork: (session_id) => ofSession(session_id).length > 0,

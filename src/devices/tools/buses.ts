@@ -1,8 +1,10 @@
 // I2C, serial and sensor tools. A transaction is never cut; waiting for bytes is.
+import type { Value } from '#kernel/log/store.ts'
 import { numberOf } from '../file-reader.ts'
 import { Cancelled, DeviceError } from '../port.ts'
-import { pause, type Bench, type Execute } from './tool.ts'
+import { builtIn, invalidArgument, pause, type Bench, type DeviceTool, type Execute, type Target } from './tool.ts'
 
+const hex = (value: number): string => `0x${value.toString(16).padStart(2, '0')}`
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
 const bytesIn = (text: unknown): Buffer => Buffer.from(String(text), 'base64')
 const placeOf = (args: Readonly<Record<string, unknown>>): [bus: number, addr: number] => [numberOf(args['bus']), numberOf(args['addr'])]
@@ -37,7 +39,7 @@ const scan: Execute = async ({ board }, { args, signal }) => {
   const addrs: string[] = []
   for (let addr = FIRST; addr <= LAST; addr++) {
     if (signal.aborted) throw new Cancelled('the scan was ended')
-    if (await board.buses.answers(numberOf(args['bus']), addr)) addrs.push(`0x${addr.toString(16).padStart(2, '0')}`)
+    if (await board.buses.answers(numberOf(args['bus']), addr)) addrs.push(hex(addr))
   }
   return { result: { addrs } }
 }
@@ -92,15 +94,47 @@ const sensor: Execute = async ({ board }, { args }) => {
   return { result: { name, value: known.value(new DataView(bytes.buffer)), unit } }
 }
 
-export const busTools: Readonly<Record<string, Execute>> = {
-  'i2c.read': read,
-  'i2c.write': write,
-  'i2c.transfer': transfer,
-  'i2c.scan': scan,
-  'uart.read': uartRead,
-  'uart.write': uartWrite,
-  'uart.exchange': exchange,
-  'sensor.read': sensor,
-  'hw.i2c.list': ({ board }) => ({ result: { buses: [...board.profile.i2c.values()].map(({ bus, name }) => ({ bus, name })) } }),
-  'hw.uart.list': ({ board }) => ({ result: { ports: [...board.profile.uart.keys()].map((port) => ({ port })) } }),
+export const chipResource = (bus: number, addr: number): string => `i2c:${bus}:${hex(addr)}`
+
+function busTarget(args: Value, { board }: Bench): Target {
+  const bus = numberOf(args['bus'])
+  const found = board.profile.i2c.get(bus)
+  if (!found) throw invalidArgument('bus', `bus: this board has no bus ${bus}`)
+  if (args['addr'] === undefined) return { resource: `i2c:${bus}`, target: `bus ${bus}` }
+  const addr = numberOf(args['addr'])
+  const chip = found.chips.get(addr)
+  const target = `chip ${hex(addr)}${chip?.name ? ` ${chip.name}` : ''} of bus ${bus}`
+  return { resource: chipResource(bus, addr), target, raised: chip?.risk_level ?? 0 }
 }
+
+function portTarget(args: Value, { board }: Bench): Target {
+  const found = board.profile.uart.get(String(args['port']))
+  if (!found) throw invalidArgument('port', `port: this board has no serial port ${String(args['port']).slice(0, 100)}`)
+  return { resource: `uart:${found.port}`, target: `port ${found.port}`, raised: found.risk_level ?? 0 }
+}
+
+function sensorTarget(args: Value, { board }: Bench): Target {
+  const found = board.profile.sensors.get(String(args['name']))
+  if (!found) throw invalidArgument('name', `name: this board has no sensor ${String(args['name']).slice(0, 100)}`)
+  return { resource: chipResource(found.bus, found.addr), target: `sensor ${found.name}` }
+}
+
+const SHOWN_BYTES_MAX = 64
+async function registerBefore(args: Value, { board }: Bench): Promise<string | null> {
+  if (args['reg'] === undefined) return null
+  const length = Math.min(SHOWN_BYTES_MAX, bytesIn(args['data']).length)
+  return base64(await board.buses.transfer(...placeOf(args), registerIn(args), length))
+}
+
+export const busTools: readonly DeviceTool[] = [
+  builtIn('i2c.read', { target: busTarget, execute: read }),
+  builtIn('i2c.write', { target: busTarget, before: registerBefore, execute: write }),
+  builtIn('i2c.transfer', { target: busTarget, execute: transfer }),
+  builtIn('i2c.scan', { target: busTarget, execute: scan }),
+  builtIn('uart.read', { target: portTarget, execute: uartRead }),
+  builtIn('uart.write', { target: portTarget, execute: uartWrite }),
+  builtIn('uart.exchange', { target: portTarget, execute: exchange }),
+  builtIn('sensor.read', { target: sensorTarget, execute: sensor }),
+  builtIn('hw.i2c.list', ({ board }) => ({ result: { buses: [...board.profile.i2c.values()].map(({ bus, name }) => ({ bus, name })) } })),
+  builtIn('hw.uart.list', ({ board }) => ({ result: { ports: [...board.profile.uart.keys()].map((port) => ({ port })) } })),
+]

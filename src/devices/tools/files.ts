@@ -1,6 +1,8 @@
 // File tools, all of them behind the path guard of the policy.
+import { createHash } from 'node:crypto'
 import { limits } from '#kernel/limits.ts'
-import type { Execute } from './tool.ts'
+import type { Value } from '#kernel/log/store.ts'
+import { builtIn, type DeviceTool, type Execute, type Target } from './tool.ts'
 
 const pathIn = (args: Readonly<Record<string, unknown>>): string => String(args['path'])
 
@@ -19,9 +21,26 @@ const write: Execute = ({ guardOf }, { args, policy }) => {
   return { result: { written: data.length }, undo: () => (before === null ? guard.remove(path) : void guard.write(path, before)) }
 }
 
-export const fileTools: Readonly<Record<string, Execute>> = {
-  'file.read': read,
-  'file.write': write,
-  'file.list': ({ guardOf }, { args, policy }) => ({ result: { entries: guardOf(policy).list(pathIn(args)) } }),
-  'file.stat': ({ guardOf }, { args, policy }) => ({ result: guardOf(policy).stat(pathIn(args)) }),
-}
+const readTarget = (args: Value): Target => ({ resource: null, target: pathIn(args) })
+const writeTarget = (args: Value): Target => ({ resource: `file:${pathIn(args)}`, target: pathIn(args) })
+
+export const fileTools: readonly DeviceTool[] = [
+  builtIn('file.read', { target: readTarget, execute: read }),
+  builtIn('file.write', {
+    target: writeTarget,
+    before(args, { guardOf }, policy) {
+      if (policy === null) return null
+      const { data, size } = guardOf(policy).read(pathIn(args), 0, policy.file_bytes_max)
+      return { sha256: createHash('sha256').update(data).digest('hex'), size }
+    },
+    execute: write,
+  }),
+  builtIn('file.list', {
+    target: readTarget,
+    execute: ({ guardOf }, { args, policy }) => ({ result: { entries: guardOf(policy).list(pathIn(args)) } }),
+  }),
+  builtIn('file.stat', {
+    target: readTarget,
+    execute: ({ guardOf }, { args, policy }) => ({ result: guardOf(policy).stat(pathIn(args)) }),
+  }),
+]

@@ -1,7 +1,8 @@
 // GPIO tools. A look at the envelope and the act that it allows happen in one breath.
+import type { Value } from '#kernel/log/store.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Cancelled, DeviceError, firstLevel, type Direction, type Level } from '../port.ts'
-import { pause, type Bench, type Execute } from './tool.ts'
+import { builtIn, invalidArgument, pause, type Bench, type DeviceTool, type Execute, type Target } from './tool.ts'
 
 function drive({ board, envelope, setBy }: Bench, line: number, value: Level, session_id: string | null): void {
   const objection = envelope.lineObjection(line, value)
@@ -85,11 +86,20 @@ const list: Execute = ({ board }) => ({
   },
 })
 
-export const gpioTools: Readonly<Record<string, Execute>> = {
-  'gpio.get': get,
-  'gpio.set': set,
-  'gpio.mode': mode,
-  'gpio.pulse': pulse,
-  'gpio.watch': watch,
-  'hw.gpio.list': list,
+function lineTarget({ line: name }: Value, { board, lineOf }: Bench): Target {
+  const found = board.profile.gpio.get(lineOf(name))
+  if (!found) throw invalidArgument('line', `line: this board has no line ${JSON.stringify(name)}`)
+  const { line, name: label, risk_level } = found
+  return { resource: `gpio:${line}`, target: `line ${line}${label === null ? '' : ` ${label}`}`, raised: risk_level ?? 0 }
 }
+const sharedLine = (args: Value, bench: Bench): Target => ({ ...lineTarget(args, bench), resource: null })
+const level = ({ line }: Value, { board, lineOf }: Bench): Level => board.lines.get(lineOf(line))
+
+export const gpioTools: readonly DeviceTool[] = [
+  builtIn('gpio.get', { target: sharedLine, execute: get }),
+  builtIn('gpio.set', { target: lineTarget, before: level, execute: set }),
+  builtIn('gpio.mode', { target: lineTarget, before: ({ line }, { board, lineOf }) => board.lines.direction(lineOf(line)), execute: mode }),
+  builtIn('gpio.pulse', { target: lineTarget, before: level, execute: pulse }),
+  builtIn('gpio.watch', { target: sharedLine, execute: watch }),
+  builtIn('hw.gpio.list', list),
+]

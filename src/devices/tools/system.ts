@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync, statfsSync } from 'node:fs'
 import { cpus, freemem, loadavg, networkInterfaces, totalmem, uptime } from 'node:os'
-import { Refusal } from '#kernel/declare/errors.ts'
+import type { Value } from '#kernel/log/store.ts'
 import { DeviceError } from '../port.ts'
-import type { Execute } from './tool.ts'
+import { builtIn, invalidArgument, type Bench, type DeviceTool, type Execute, type Target } from './tool.ts'
 
 /** The text of a file of the kernel; null where there is none. */
 function textIn(path: string): string | null {
@@ -119,37 +119,37 @@ const exec: Execute = async ({ programs }, { args, signal }) => {
   return { result: { code, ...parts } }
 }
 
-export function refuseProgram(programs: ReadonlyMap<string, { takesArgs: boolean }>, args: Readonly<Record<string, unknown>>): void {
+function programTarget(args: Value, { programs }: Bench): Target {
   const program = programs.get(String(args['program']))
-  if (!program) throw new Refusal('INVALID_PARAMS', 'program is not one that the operator has named', { field: 'program' })
-  if (args['args'] !== undefined && !program.takesArgs)
-    throw new Refusal('INVALID_PARAMS', 'args are not allowed for this program', { field: 'args' })
+  if (!program) throw invalidArgument('program', 'program is not one that the operator has named')
+  if (args['args'] !== undefined && !program.takesArgs) throw invalidArgument('args', 'args are not allowed for this program')
+  return { resource: null, target: `program ${String(args['program'])}` }
 }
 
-export const systemTools: Readonly<Record<string, Execute>> = {
-  'hw.info': ({ board, device_id }) => ({ result: { board: board.name, model: board.profile.model, device_id } }),
-  'sys.cpuinfo': () => {
+export const systemTools: readonly DeviceTool[] = [
+  builtIn('hw.info', ({ board, device_id }) => ({ result: { board: board.name, model: board.profile.model, device_id } })),
+  builtIn('sys.cpuinfo', () => {
     const all = cpus()
     return { result: { model: all[0]?.model ?? 'unknown', cores: all.length, mhz: all[0]?.speed ?? 0, arch: process.arch } }
-  },
-  'sys.meminfo': () => {
+  }),
+  builtIn('sys.meminfo', () => {
     const available = /^MemAvailable:\s+(\d+)/m.exec(textIn('/proc/meminfo') ?? '')
     const free = freemem()
     return { result: { total_bytes: totalmem(), free_bytes: free, available_bytes: available ? Number(available[1]) * 1_024 : free } }
-  },
-  'sys.thermal': thermal,
-  'sys.uptime': ({ startedAt }) => ({
-    result: { system_seconds: Math.round(uptime()), daemon_seconds: Math.round((Date.now() - startedAt) / 1_000) },
   }),
-  'sys.load': () => {
+  builtIn('sys.thermal', thermal),
+  builtIn('sys.uptime', ({ startedAt }) => ({
+    result: { system_seconds: Math.round(uptime()), daemon_seconds: Math.round((Date.now() - startedAt) / 1_000) },
+  })),
+  builtIn('sys.load', () => {
     const [one = 0, five = 0, fifteen = 0] = loadavg()
     return { result: { load_1m: one, load_5m: five, load_15m: fifteen } }
-  },
-  'sys.disk': ({ dataFolder }) => {
+  }),
+  builtIn('sys.disk', ({ dataFolder }) => {
     const { bsize, blocks, bavail } = statfsSync(dataFolder)
     return { result: { path: dataFolder, total_bytes: bsize * blocks, free_bytes: bsize * bavail } }
-  },
-  'sys.net': net,
-  'sys.hwmon': hwmon,
-  'proc.exec': exec,
-}
+  }),
+  builtIn('sys.net', net),
+  builtIn('sys.hwmon', hwmon),
+  builtIn('proc.exec', { target: programTarget, execute: exec }),
+]

@@ -1,6 +1,8 @@
-// The interface of a tool: the things that it is given when it acts, and its answer.
+// The interface of a tool, built-in or plug-in: its description, its target on the board, the value that it changes, and its code.
+import { Refusal } from '#kernel/declare/errors.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
+import { boardTools, procTools, type Tool } from '#protocols/hardware/daemon/tools.ts'
 import type { Envelope } from '../envelope.ts'
 import type { Board } from '../port.ts'
 import type { PathGuard } from '../path-guard.ts'
@@ -32,7 +34,31 @@ export type Program = { readonly argv: readonly string[]; readonly takesArgs: bo
 
 export type Execute = (bench: Bench, acting: Acting) => Promise<Done> | Done
 
-/** Resolves after the time, or at once when asked to yield; true: it was the time. */
+/** `resource`: locked by the step; null: it is shared (W16). `target`: for people. `raised`: the risk of this target, where the profile names one. */
+export type Target = { readonly resource: string | null; readonly target: string; readonly raised?: number }
+
+export type DeviceTool = {
+  readonly tool: Tool
+  /** Refused where this board has no such target. */
+  target(args: Value, bench: Bench): Target
+  /** The resource of a tool that only its own code knows. */
+  resource?(args: Value): Promise<string | null>
+  /** The value that it would change, shown to the people who approve it and read again before acting. Fails where it cannot be read. */
+  before?(args: Value, bench: Bench, policy: Policy | null): unknown
+  readonly execute: Execute
+}
+
+const described = new Map([...boardTools, ...procTools].map((tool) => [tool.name, tool]))
+
+/** A tool of the daemon itself. Without a target of its own it is about the whole device. */
+export function builtIn(name: string, parts: Execute | (Partial<DeviceTool> & Pick<DeviceTool, 'execute'>)): DeviceTool {
+  const target = (): Target => ({ resource: null, target: name })
+  return { tool: described.get(name)!, target, ...(typeof parts === 'function' ? { execute: parts } : parts) }
+}
+
+export const invalidArgument = (field: string, message: string): Refusal => new Refusal('INVALID_PARAMS', message, { field })
+
+/** Resolves after the time, or as soon as it is asked to yield; true: it was the time. */
 export function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((done) => {
     if (signal.aborted) return done(false)

@@ -6,7 +6,6 @@ import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Sealed, Value } from '#kernel/log/store.ts'
-import type { Tail } from '#kernel/log/tail.ts'
 import { Question, type Task } from '#protocols/hardware/daemon/schema.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 import type { InputOf } from '#protocols/index.ts'
@@ -27,13 +26,12 @@ type RequestAnswer = { readonly request: Value & { readonly id: string }; readon
 
 export type AskingOptions = {
   readonly device_id: string
-  readonly tail: Tail
   readonly clock: Clock
   readonly log: WorkerLog
   uplink(): Uplink | null
 }
 
-export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink }: AskingOptions): Worker {
+export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: AskingOptions): Worker {
   const stopping = new AbortController()
   const open = new Map<string, AbortController>()
   const work = new Set<Promise<unknown>>()
@@ -161,7 +159,7 @@ export function runAsking(kernel: Kernel, { device_id, tail, clock, log, uplink 
     }
   }
 
-  const leave = tail.follow(onFacts)
+  const leave = kernel.tail.follow(onFacts)
   begin(withdrawLeft())
   return {
     async stop() {

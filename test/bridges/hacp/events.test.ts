@@ -7,16 +7,16 @@ import type { Failure } from '#bridges/hacp/failures.ts'
 import type { Caller, Hacp } from '#bridges/hacp/index.ts'
 import { methodsOf } from '#bridges/hacp/methods.ts'
 import type { Kernel } from '#kernel/kernel.ts'
-import type { Tail } from '#kernel/log/tail.ts'
 
 test('a task whose past cannot be read refuses its subscription, and keeps nothing of it', async () => {
-  const kernel = { protocols: [], now: Date.now, call: () => Promise.reject(new Error('it differs from the record')) } as unknown as Kernel
   let isFollowed = (): boolean => true
   const follow = (_: unknown, wants: () => boolean): (() => void) => {
     isFollowed = wants
     return () => undefined
   }
-  const events = createTaskEvents(kernel, { follow } as unknown as Tail)
+  const call = (): Promise<never> => Promise.reject(new Error('it differs from the record'))
+  const kernel = { protocols: [], now: Date.now, call, tail: { follow } } as unknown as Kernel
+  const events = createTaskEvents(kernel)
   const hacp = { kernel, events, sessions: { use() {} }, options: {} } as unknown as Hacp
   const connection = { state: 'open' } as unknown as Connection<Failure>
   const subscribe = methodsOf(hacp).get('task.events.subscribe')!

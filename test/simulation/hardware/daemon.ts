@@ -104,6 +104,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
   const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'no keys' }) }
   const kernel: Kernel = createKernel({
     store,
+    tail,
     protocols: [daemonProtocol(portsOf({ device_id: 'dev_simulated', device, policies: named, runner, keys, isLinked: () => false }))],
     contracts: [],
     directory: () => Promise.resolve(null),
@@ -119,7 +120,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
   device.makeSafe(null)
   await persistently(() => concludeUnknown(kernel, silent))
   await persistently(() => endWhatWasOpen(kernel))
-  runner.begin(kernel, tail)
+  runner.begin(kernel)
   const actors: Record<Client, Actor> = {
     bench: { id: principalOf('bench', null), kind: 'agent', projects: 'all' },
     lab: { id: principalOf('lab', null), kind: 'agent', projects: 'all' },

@@ -35,7 +35,7 @@ export const mistakes: readonly DeviceMistake[] = [
     /although the audit cannot be written/,
     'devices/runner/task-runner.ts',
     'if (message !== null) return outcome(',
-    'if (message !== null && asked.index < 0) return outcome(',
+    'if (message !== null && step.index < 0) return outcome(',
   ),
   mistake(
     'a-restart-leaves-tasks-open',
