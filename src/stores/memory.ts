@@ -2,7 +2,7 @@
 // stores may share one, as servers share a database, and `onWrite` may fail a write as a disk would.
 import { randomFillSync } from 'node:crypto'
 import type { Backend, Group, State } from '#kernel/log/backend.ts'
-import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import { createGroupCommit, type GroupCommitOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { ImageAtRest } from '#kernel/log/sealed-documents.ts'
 import { SEALS_MAX, type Onward, type Seal } from '#kernel/log/seals/seals.ts'
@@ -38,7 +38,7 @@ export const memoryDisk = (): MemoryDisk => ({
 /** Writes the group, unless another store was first: then it says false, and the group is staged anew. */
 export type Apply = () => boolean
 
-export type MemoryOptions = Partial<SequencerOptions> & {
+export type MemoryOptions = Partial<GroupCommitOptions> & {
   readonly disk?: MemoryDisk
   readonly onWrite?: (group: Group, apply: Apply) => unknown
   /** Others write to this disk, too: reads ask for a barrier, and what decides a commit comes from the disk alone. */
@@ -48,7 +48,7 @@ export type MemoryOptions = Partial<SequencerOptions> & {
 export function memoryStore(options: MemoryOptions = {}): Store {
   const { disk = memoryDisk(), onWrite, isShared = false, ...sequencer } = options
   const backend = memoryBackend(disk, onWrite ?? ((_, apply) => apply()), isShared)
-  return createSequencer(backend, {
+  return createGroupCommit(backend, {
     defer: setImmediate,
     salt: () => Buffer.from(randomFillSync(new Uint8Array(16))).toString('base64url'),
     fatal: (error) => {

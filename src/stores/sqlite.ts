@@ -2,7 +2,7 @@
 // see it before its fsync. One process has it open; should a second connection write all the same, each transaction notices it.
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Backend, DocRow, DocState, Group, State, WriteFailure } from '#kernel/log/backend.ts'
-import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import { createGroupCommit, type GroupCommitOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import { SEALS_MAX, type Onward, type Seal } from '#kernel/log/seals/seals.ts'
 import type { FactsOf, FactsPage, Place, Store, StoredFact, StoredImage } from '#kernel/log/store.ts'
@@ -11,7 +11,7 @@ import { cannotGrow } from './disk-errors.ts'
 import { salt } from './salt.ts'
 import { CURRENT_FORMAT, migrate, retag, type MigrationOptions } from './migrations.ts'
 
-export type SqliteOptions = Partial<SequencerOptions> &
+export type SqliteOptions = Partial<GroupCommitOptions> &
   MigrationOptions & {
     readonly readOnly?: boolean
     readonly pagesMax?: number
@@ -50,7 +50,7 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
   const behind = onwardFrom(db)
   const writer = readOnly ? {} : { transact: writerOf(db, `${path}-wal`, behind, amiss), wasWritten: outsideOf(db) }
-  return createSequencer(sqliteBackend(db, behind, writer), {
+  return createGroupCommit(sqliteBackend(db, behind, writer), {
     defer: setImmediate,
     salt,
     fatal: (error) => {

@@ -31,14 +31,14 @@ export const mistakes: readonly Mistake[] = [
     'visible-before-durable',
     'kernel/log/group-commit.ts',
     STAGED,
-    `for (const [key, { version, value, text, image }] of staging.docs) if (value !== null) cache.set(key, { version, value, image }, costOf(text!.length))
+    `for (const [key, { version, value, text, image }] of staging.docs) if (value !== null) self.cache.set(key, { version, value, image }, costOf(text!.length))
       ${STAGED}`,
   ),
   one(
     'head-before-durable',
     'kernel/log/group-commit.ts',
     STAGED,
-    `for (const [scope, head] of staging.heads) heads.set(scope, head)
+    `for (const [scope, head] of staging.heads) self.heads.set(scope, head)
       ${STAGED}`,
   ),
   one(
@@ -78,9 +78,9 @@ export const mistakes: readonly Mistake[] = [
       {
         file: 'kernel/log/group-commit.ts',
         find: 'staging = nothingStaged(state)',
-        replace: 'staging = nothingStaged({ position: Math.max(durable, state.position), image: state.image })',
+        replace: 'staging = nothingStaged({ position: Math.max(self.durable, state.position), image: state.image })',
       },
-      { file: 'kernel/log/group-commit.ts', find: STAGED, replace: `${STAGED}; durable = staging.position` },
+      { file: 'kernel/log/group-commit.ts', find: STAGED, replace: `${STAGED}; self.durable = staging.position` },
     ],
   },
   one('clock-turns-the-record', 'kernel/log/sealing.ts', 'const at = batch.at > head.at ? batch.at : head.at', 'const at = batch.at'),

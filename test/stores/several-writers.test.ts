@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { createTail as createLiveTail } from '#bindings/live/tail.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import type { SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { GroupCommitOptions } from '#kernel/log/group-commit.ts'
 import type { Hint, Store } from '#kernel/log/store.ts'
 import { createTail } from '#kernel/log/tail.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
@@ -31,7 +31,7 @@ after(() => {
 
 type Both = { readonly one: Store; readonly two: Store }
 /** `hasBarrier`: reads see what others wrote once `fresh` is over; without it, once a commit of their own has been refused. */
-type Maker = { readonly name: string; readonly hasBarrier: boolean; open(options?: Partial<SequencerOptions>): Both }
+type Maker = { readonly name: string; readonly hasBarrier: boolean; open(options?: Partial<GroupCommitOptions>): Both }
 
 const makers: Maker[] = [
   {

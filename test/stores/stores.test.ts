@@ -10,7 +10,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import { END } from '#kernel/declare/schema.ts'
 import { isSound } from '#kernel/log/sealed-documents.ts'
-import type { SequencerOptions } from '#kernel/log/group-commit.ts'
+import type { GroupCommitOptions } from '#kernel/log/group-commit.ts'
 import type { Batch, FactsOf, Sealed, Store, Value } from '#kernel/log/store.ts'
 import { memoryDisk, memoryStore, type MemoryOptions } from '#stores/memory.ts'
 import { postgresStore } from '#stores/postgres/index.ts'
@@ -57,8 +57,12 @@ async function everything(store: Store): Promise<unknown> {
 
 // --- The stores ------------------------------------------------------------------------------------------------------------
 
-type Opened = { readonly store: Store; reopen(options?: Partial<SequencerOptions>): Store | Promise<Store> }
-type Maker = { readonly name: string; readonly skip?: string | false; open(options?: Partial<SequencerOptions>): Opened | Promise<Opened> }
+type Opened = { readonly store: Store; reopen(options?: Partial<GroupCommitOptions>): Store | Promise<Store> }
+type Maker = {
+  readonly name: string
+  readonly skip?: string | false
+  open(options?: Partial<GroupCommitOptions>): Opened | Promise<Opened>
+}
 
 /** The counterpart of `facts.actor NOT NULL` of SQLite: a batch with a fact without an actor is refused by the database. */
 const refusePoison: MemoryOptions['onWrite'] = (group, apply) => {
@@ -75,7 +79,7 @@ const makers: Maker[] = [
     name: 'memory',
     open(options) {
       const disk = memoryDisk()
-      const open = (more?: Partial<SequencerOptions>): Store => memoryStore({ disk, onWrite: refusePoison, ...more })
+      const open = (more?: Partial<GroupCommitOptions>): Store => memoryStore({ disk, onWrite: refusePoison, ...more })
       return { store: open(options), reopen: open }
     },
   },
@@ -91,7 +95,7 @@ const makers: Maker[] = [
     skip: isPostgresOff,
     async open(options) {
       const { url } = await newDatabase()
-      const reopen = async (more?: Partial<SequencerOptions>): Promise<Store> => {
+      const reopen = async (more?: Partial<GroupCommitOptions>): Promise<Store> => {
         const store = await postgresStore(url, more)
         opened.push(store)
         return store

@@ -1,5 +1,5 @@
 // The backend: the part of a store that knows its database. It runs one transaction at a time around pure code (sealing.ts) and tells what
-// others have committed; the queue, the cache, the barrier and the hints stand once, in group-commit.ts.
+// others have committed; the queue, the cache and the hints are in group-commit.ts, the barrier in barrier.ts.
 import type { Head } from './hash-chain.ts'
 import type { AtRest } from './sealed-documents.ts'
 import type { Onward, Seal } from './seals/seals.ts'

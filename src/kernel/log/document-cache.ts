@@ -1,4 +1,6 @@
 // Bounded maps that forget the least recently used entry, and the cache of documents that is made of them.
+import type { StagedDoc } from './sealing.ts'
+import type { Place, Value, Versioned } from './store.ts'
 
 type Entry<V> = { readonly value: V; readonly bytes: number }
 
@@ -51,7 +53,7 @@ export function createCache<V>(bytesMax: number): Cache<V> {
   }
 }
 
-type DocumentCache<V> = Cache<V> & {
+export type DocumentCache<V> = Cache<V> & {
   /** A document that this group made: most of them are not read before they are forgotten. */
   add(key: string, value: V, bytes: number): void
   isAbsent(key: string): boolean
@@ -105,3 +107,35 @@ export function createDocumentCache<V>(sizes: { bytesMax: number; newBytesMax: n
     },
   }
 }
+
+/**
+ * `text` until it is read: most of what is created is not read before it is forgotten here, and a text is one object to the
+ * collector where a document is dozens.
+ */
+export type Cached = {
+  readonly version: number
+  value: Value | null
+  text: string | null
+  readonly image: number | null
+  /** Null: the database knows. */
+  readonly place: Place | null
+  readonly size: number
+}
+
+/** From its text with the first that reads it. */
+export function readable(found: Cached | undefined): Versioned | undefined {
+  if (found?.text) {
+    found.value = JSON.parse(found.text) as Value
+    found.text = null
+  }
+  return found as Versioned | undefined
+}
+
+export function cachedOf({ version, value, text, image, fresh, place }: StagedDoc): Cached {
+  const size = text!.length
+  // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
+  return fresh && image !== null ? { version, value: null, text, image, place, size } : { version, value, text: null, image, place, size }
+}
+
+/** A parsed document takes about twice its text, its answer may be kept as text, and it takes something for being there at all. */
+export const costOf = (chars: number): number => chars * 4 + 300

@@ -1,19 +1,20 @@
 // Group commit, written once for every store. Batches queue; all that wait go into one transaction of the backend, which calls back between
 // its lock and its commit; no caller and no reader learns anything before the group is durable. Documents that others commit are forgotten here by hint.
 import type { Backend, State, WriteFailure } from './backend.ts'
-import { createDocumentCache } from './document-cache.ts'
+import { createBarrier, type Barrier } from './barrier.ts'
+import { cachedOf, costOf, createDocumentCache, readable, type Cached, type DocumentCache } from './document-cache.ts'
 import { GENESIS, sha256, type Head } from './hash-chain.ts'
 import { Damaged, Refusal, StoreUnavailable } from '../declare/errors.ts'
-import { examinerOf } from './examination.ts'
 import { limits } from '../limits.ts'
 import { soundOr, type AtRest, type Tag } from './sealed-documents.ts'
-import { createSealCheck } from './seals/seal-check.ts'
+import { examinerOf } from './seals/examination.ts'
+import { createSealCheck, type SealCheck } from './seals/seal-check.ts'
 import { isSeal, type Seal, type Tip } from './seals/seals.ts'
 import { soundFacts } from './seals/sound-facts.ts'
-import { groupOf, nothingStaged, refusalOf, stageBatch, wantedBy, type Sources, type StagedDoc, type Staging } from './sealing.ts'
-import type { Batch, Found, Hint, Key, Listener, Place, Sealed, Store, Value, Versioned } from './store.ts'
+import { groupOf, nothingStaged, refusalOf, stageBatch, wantedBy, type Sources, type Staging } from './sealing.ts'
+import type { Batch, Found, Hint, Key, Listener, Sealed, Store, Value, Versioned } from './store.ts'
 
-export type SequencerOptions = {
+export type GroupCommitOptions = {
   /** Runs later in this turn: lets everything that is ready join the group. */
   defer(run: () => void): void
   salt(): string
@@ -55,328 +56,80 @@ type Job = {
   sealed: readonly Sealed[]
   error: unknown
 }
-/**
- * `text` until it is read: most of what is created is not read before it is forgotten here, and a text is one object to the
- * collector where a document is dozens.
- */
-type Cached = {
-  readonly version: number
-  value: Value | null
-  text: string | null
-  readonly image: number | null
-  /** Null: the database knows. */
-  readonly place: Place | null
-  readonly size: number
+/** The store over one backend: what is queued, what is in flight, and what is known of the durable state. */
+type GroupCommit = {
+  readonly backend: Backend
+  readonly options: GroupCommitOptions
+  readonly tag: Tag
+  /** Only durable documents may enter. */
+  readonly cache: DocumentCache<Cached>
+  readonly heads: Map<string, Head>
+  readonly counts: Map<string, number>
+  /** Keys that are being read or written, and by whom: a document that was overtaken on its way does not enter the cache. */
+  readonly underWay: Map<Key, object>
+  readonly listeners: Set<Listener>
+  readonly stats: { groups: number; batches: number }
+  readonly queue: Job[]
+  readonly seals: SealCheck
+  readonly barrier: Barrier
+  isWriting: boolean
+  isDeferred: boolean
+  /** The last durable position known here. */
+  durable: number
+  /** How often something was forgotten because others had written. */
+  forgotten: number
+  latest: readonly Sealed[]
+  /** Another connection has written, and its record was not checked yet. */
+  isSuspect: boolean
 }
 
-export function createSequencer(backend: Backend, options: SequencerOptions): Store {
-  const { defer, salt, fatal, tag = sha256, groupMax = limits.groupMax, queueMax = limits.queueMax } = options
-  /** Only durable documents may enter. */
-  const cache = createDocumentCache<Cached>({
-    bytesMax: limits.cacheBytesMax,
-    newBytesMax: limits.newDocumentBytesMax,
-    absentMax: limits.absentKeysMax,
-  })
-  const heads = new Map<string, Head>()
-  const counts = new Map<string, number>()
-  /** Keys that are being read or written, and by whom: what was overtaken on its way does not enter the cache. */
-  const underWay = new Map<Key, object>()
-  const listeners = new Set<Listener>()
-  const stats = { groups: 0, batches: 0 }
-  const queue: Job[] = []
-  let writing = false
-  let deferred = false
-  let durable = backend.openedAt
-  /** How often something was forgotten because others had written. */
-  let forgotten = 0
-  let latest: readonly Sealed[] = []
-
-  /** Another connection has written, and what it left was not found in order yet. */
-  let isSuspect = false
-
-  const report = (difference: Found): void => options.found?.(difference)
-  const isValid = (seal: Seal): boolean => options.isKeyless === true || isSeal(seal, tag)
-  const seals = createSealCheck(backend, {
-    isValid,
-    isShared: backend.news !== undefined,
-    report,
-    forget: (position) => learn({ position, keys: 'all', wakes: 'all' }),
-  })
-
-  async function read(keys: readonly Key[]): Promise<(Versioned | undefined)[]> {
-    const found = keys.map((key) => readable(cache.get(key)))
-    const places = [...found.keys()].filter((i) => found[i] === undefined && !cache.isAbsent(keys[i]!))
-    if (places.length === 0) return found
-    const missing = places.map((i) => keys[i]!)
-    const ticket = {}
-    for (const key of missing) underWay.set(key, ticket)
-    try {
-      if (backend.wasWritten?.() === true) isSuspect = true
-      if (isSuspect) await lookBehind()
-      const rows = await backend.read(missing)
-      const faults = await seals.faultsIn(rows)
-      for (const [n, key] of missing.entries()) {
-        const entry = rows[n] && checkRow(key, rows[n], faults?.get(rows[n]) ?? null)
-        if (underWay.get(key) === ticket) {
-          if (entry) cache.set(key, entry, costOf(entry.size))
-          else cache.setAbsent(key)
-        }
-        found[places[n]!] = entry as Versioned | undefined
-      }
-      return found
-    } finally {
-      for (const key of missing) if (underWay.get(key) === ticket) underWay.delete(key)
-    }
+export function createGroupCommit(backend: Backend, options: GroupCommitOptions): Store {
+  const { tag = sha256 } = options
+  const self: GroupCommit = {
+    backend,
+    options,
+    tag,
+    cache: createDocumentCache<Cached>({
+      bytesMax: limits.cacheBytesMax,
+      newBytesMax: limits.newDocumentBytesMax,
+      absentMax: limits.absentKeysMax,
+    }),
+    heads: new Map(),
+    counts: new Map(),
+    underWay: new Map(),
+    listeners: new Set(),
+    stats: { groups: 0, batches: 0 },
+    queue: [],
+    seals: createSealCheck(backend, {
+      isValid: (seal) => isValid(self, seal),
+      isShared: backend.news !== undefined,
+      report: (difference) => report(self, difference),
+      forget: (position) => learn(self, { position, keys: 'all', wakes: 'all' }),
+    }),
+    barrier: createBarrier(() => learnNews(self), options.defer),
+    isWriting: false,
+    isDeferred: false,
+    durable: backend.openedAt,
+    forgotten: 0,
+    latest: [],
+    isSuspect: false,
   }
-
-  /** Where another connection wrote: reads must not answer from a record that was put back. */
-  async function lookBehind(): Promise<void> {
-    const from = seals.seen()
-    const onward = await backend.onward(from.position)
-    learn({ position: onward.position, keys: 'all', wakes: 'all' })
-    await seals.followForReading(from, onward)
-    isSuspect = false
-  }
-
-  function checkRow(key: Key, row: AtRest, fault: string | null): Cached {
-    const found = soundOr(row, key, tag)
-    const sound = typeof found === 'string' || fault === null ? found : `its fact differs: ${fault}`
-    if (typeof sound === 'string') {
-      report({ what: key, how: sound })
-      throw new Damaged(key, sound)
-    }
-    const { version, image, text } = sound
-    return { version, value: JSON.parse(text) as Value, text: null, image, place: null, size: text.length }
-  }
-
-  function commit(batch: Batch): Promise<readonly Sealed[]> {
-    if (queue.length >= queueMax) return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
-    return new Promise((ok, no) => {
-      queue.push({ batch, ok, no, sealed: [], error: undefined })
-      schedule()
-    })
-  }
-
-  function schedule(): void {
-    if (writing || deferred || queue.length === 0) return
-    deferred = true
-    defer(() => {
-      deferred = false
-      void flush()
-    })
-  }
-
-  async function flush(): Promise<void> {
-    writing = true
-    const jobs = queue.splice(0, groupMax)
-    try {
-      await writeGroup(jobs, false)
-    } catch (error) {
-      try {
-        await settleFailure(jobs, error)
-      } catch (lost) {
-        // The state of the disk is unknown, so no caller is answered.
-        return fatal(lost)
-      }
-    }
-    writing = false
-    stats.groups++
-    stats.batches += jobs.length
-    // A conflict is answered only now: the winner is durable, so the loser's next read sees it.
-    for (const job of jobs) {
-      if (job.error === undefined) job.ok(job.sealed)
-      else job.no(job.error)
-    }
-    schedule()
-  }
-
-  /**
-   * A full disk refuses all, and so does an outcome that is unknown. Otherwise one batch may carry what the database refuses: alone it
-   * fails alone. Throws what is fatal.
-   */
-  async function settleFailure(jobs: Job[], error: unknown): Promise<void> {
-    const failure = failureOf(error)
-    if (failure === 'fatal') throw error
-    if (failure === 'full' || failure === 'unknown') {
-      for (const job of jobs) job.error = unavailable(error)
-      return
-    }
-    for (const job of jobs) {
-      try {
-        await writeGroup([job], true)
-      } catch (alone) {
-        const why = failureOf(alone)
-        if (why === 'fatal') throw alone
-        job.error = why === 'full' || why === 'unknown' ? unavailable(alone) : alone
-        if (alone instanceof Damaged) report({ what: alone.key, how: alone.what })
-      }
-    }
-  }
-
-  async function writeGroup(jobs: Job[], careful: boolean): Promise<void> {
-    const ticket = {}
-    let staging = nothingStaged({ position: durable, image: 0 })
-    let hint: Hint | null = null
-    let seal: Seal | null = null
-    let since = forgotten
-    let asked = seals.proven()
-    let sealed = asked
-    try {
-      await backend.transact(
-        () => {
-          asked = seals.proven()
-          return wantedBy(
-            jobs.map(({ batch }) => batch),
-            asked.position,
-          )
-        },
-        (state) => {
-          // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
-          if (state.news) learn(state.news)
-          // Nothing is written on top of a record that somebody else changed.
-          sealed = state.onward
-            ? seals.follow(state.onward, asked)
-            : seals.follow({ position: state.position, at: seals.proven().tag, since: [] })
-          since = forgotten
-          staging = nothingStaged(state)
-          const sources = sourcesOf(state, sealed, careful)
-          for (const job of jobs) {
-            job.error = refusalOf(job.batch, staging, sources)
-            job.sealed = job.error === undefined ? stageBatch(job.batch, staging, sources) : []
-          }
-          for (const key of staging.docs.keys()) underWay.set(key, ticket)
-          const group = groupOf(staging, sources)
-          hint = group?.hint ?? null
-          seal = group?.seal ?? null
-          return group
-        },
-      )
-    } catch (error) {
-      // Whether it is there is not known, or will be known later: what it was about is read again.
-      for (const key of staging.docs.keys()) overtake(key)
-      throw error
-    }
-    // Durable. From here on it may be seen.
-    if (seal !== null) settleSeal(seal)
-    else if (hint !== null) seals.proved(sealed)
-    if (hint !== null) settle(jobs, staging, hint, ticket, since === forgotten)
-  }
-
-  function settleSeal(seal: Seal): void {
-    seals.learn(seal)
-    seals.proved({ position: seal.last, tag: seal.tag })
-  }
-
-  /** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
-  function sourcesOf(state: State, sealed: Tip, careful: boolean): Sources {
-    const { position, image, isCacheTrue } = state
-    const docOf: Sources['docOf'] = isCacheTrue
-      ? (key) => cache.get(key) ?? (cache.isAbsent(key) ? undefined : state.docOf(key))
-      : state.docOf
-    return {
-      position,
-      image,
-      docOf,
-      headOf: isCacheTrue ? (scope) => heads.get(scope) ?? state.headOf(scope) : state.headOf,
-      countOf: isCacheTrue ? (prefix) => counts.get(prefix) ?? state.countOf(prefix) : state.countOf,
-      // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
-      isThere: careful || !isCacheTrue ? (key) => docOf(key) !== undefined : (key) => cache.get(key) !== undefined,
-      salt,
-      tag,
-      tip: sealed,
-    }
-  }
-
-  function settle(jobs: readonly Job[], staging: Staging, hint: Hint, ticket: object, isNews: boolean): void {
-    durable = Math.max(durable, staging.position)
-    for (const [key, doc] of staging.docs) {
-      const isOwn = underWay.get(key) === ticket
-      // A reader of right now may have seen it as it was before.
-      underWay.delete(key)
-      if (isOwn && doc.value !== null) cache[doc.fresh ? 'add' : 'set'](key, cachedOf(doc), costOf(doc.text!.length))
-      else cache.delete(key)
-    }
-    if (isNews) {
-      for (const [scope, head] of staging.heads) heads.set(scope, head)
-      for (const [prefix, count] of staging.counts) counts.set(prefix, count)
-      if (counts.size > limits.cachedCountsMax) counts.clear()
-      if (heads.size > limits.cachedCountsMax) heads.clear()
-    }
-    latest = jobs.flatMap((job) => job.sealed)
-    tell(hint)
-  }
-
-  function overtake(key: Key): void {
-    cache.delete(key)
-    underWay.delete(key)
-  }
-
-  /** Others have written. */
-  function learn(hint: Hint): void {
-    forgotten++
-    heads.clear()
-    counts.clear()
-    if (hint.keys === 'all') {
-      cache.clear()
-      underWay.clear()
-    } else for (const key of hint.keys) overtake(key)
-    durable = Math.max(durable, hint.position)
-    tell(hint)
-  }
-
-  function tell(hint: Hint): void {
-    for (const listener of listeners) {
-      try {
-        listener(hint)
-      } catch (error) {
-        // It is only a hint, and what is durable must be answered as such, also where nothing can be reported.
-        try {
-          options.bug?.(error)
-        } catch {}
-      }
-    }
-  }
-
-  let asking: Promise<void> | null = null
-  /** Not sent yet: a call that comes takes part in it. */
-  let next: Promise<void> | null = null
-  let sent = 0
-  let over = 0
-  function send(): Promise<void> {
-    next = null
-    const mine = ++sent
-    const from = seals.seen()
-    asking = backend.news!(from.position)
-      .then(async ({ hint, onward }) => {
-        if (hint) learn(hint)
-        if (options.hasKey?.() !== false) await seals.followForReading(from, onward)
-        over = mine
-      })
-      .finally(() => (asking = null))
-    return asking
-  }
-  /** It must be sent after a call came: later in this turn for all of a turn, or when the one under way is over. */
-  function fresh(): Promise<void> {
-    // Where the one under way has tried in vain, another one would let them wait for as long again.
-    const fail = (error: unknown): never => {
-      next = null
-      throw error
-    }
-    next ??= (asking ?? new Promise<void>(defer)).then(send, fail)
-    return next
-  }
-  backend.watch?.(() => void fresh().catch(() => undefined))
-  // Of those that wait nothing was sent: they need not wait until it is known what became of the group before them.
+  backend.watch?.(() => void self.barrier.pass()?.catch(() => undefined))
+  // Queued batches were never sent, so they are refused now instead of waiting for the outcome of the group before them.
   backend.heldUp?.((explanation) => {
-    for (const job of queue.splice(0)) job.no(unavailable({ explanation }))
+    for (const job of self.queue.splice(0)) job.no(unavailable({ explanation }))
   })
+  return storeOf(self)
+}
 
+function storeOf(self: GroupCommit): Store {
+  const { backend, tag, cache, heads, counts, listeners, queue, seals, barrier } = self
   return {
     isShared: backend.news !== undefined,
-    commit,
-    read,
-    fresh: backend.news ? (since) => (since !== undefined && over > since ? undefined : fresh()) : () => undefined,
-    barriers: () => sent,
+    commit: (batch) => commit(self, batch),
+    read: (keys) => read(self, keys),
+    fresh: backend.news ? barrier.pass : () => undefined,
+    barriers: barrier.sent,
     peek: (key) => readable(cache.get(key)) ?? (cache.isAbsent(key) ? null : undefined),
     count: (prefix) => {
       const known = counts.get(prefix)
@@ -385,17 +138,14 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
     async head(scope) {
       return heads.get(scope) ?? (await backend.head(scope)) ?? GENESIS
     },
-    position: () => (backend.news ? backend.position() : Promise.resolve(durable)),
-    lately(after) {
-      // The next facts may be of others.
-      const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
-      return isNext ? latest.filter(({ position }) => position > after) : null
-    },
+    position: () => (backend.news ? backend.position() : Promise.resolve(self.durable)),
+    lately: (after) => latelyAfter(self, after),
     scan: backend.scan,
     keys: backend.keys,
-    facts: (of, page) => (page.asStored ? backend.facts(of, page) : soundFacts(backend, seals, of, page, report)),
+    facts: (of, page) =>
+      page.asStored ? backend.facts(of, page) : soundFacts(backend, seals, of, page, (difference) => report(self, difference)),
     seals: backend.seals,
-    isSeal: isValid,
+    isSeal: (seal) => isValid(self, seal),
     sealFaults: async (facts) => seals.faults(facts),
     sealed: seals.proven,
     prove: seals.proved,
@@ -405,45 +155,294 @@ export function createSequencer(backend: Backend, options: SequencerOptions): St
       const known = cache.get(key)?.place
       return known ? Promise.resolve(known) : backend.place(key)
     },
-    async look(key, entry) {
-      const { row, entries } = await backend.inspect(key, [entry], [])
-      const sound = row && soundOr(row, key, tag)
-      const fault = await seals.faultOf(row)
-      return { value: typeof sound === 'object' && fault === null ? (JSON.parse(sound.text) as Value) : null, isEntered: entries[0]! }
-    },
+    look: (key, entry) => look(self, key, entry),
     async described(key) {
       const [row] = await backend.read([key])
       const sound = row && soundOr(row, key, tag)
       return typeof sound === 'object' ? (JSON.parse(sound.text) as Value) : null
     },
-    report,
+    report: (difference) => report(self, difference),
     atRest: examinerOf(backend, tag, seals),
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    stats: () => ({ ...stats, waiting: queue.length, position: durable }),
+    stats: () => ({ ...self.stats, waiting: queue.length, position: self.durable }),
     async close() {
-      while (writing || queue.length > 0) await new Promise<void>((done) => defer(done))
+      while (self.isWriting || queue.length > 0) await new Promise<void>((done) => self.options.defer(done))
       await backend.close()
     },
   }
 }
 
-/** From its text with the first that reads it. */
-function readable(found: Cached | undefined): Versioned | undefined {
-  if (found?.text) {
-    found.value = JSON.parse(found.text) as Value
-    found.text = null
+const report = ({ options }: GroupCommit, difference: Found): void => options.found?.(difference)
+const isValid = ({ options, tag }: GroupCommit, seal: Seal): boolean => options.isKeyless === true || isSeal(seal, tag)
+
+// --- Reading ---------------------------------------------------------------------------------------------------------------
+
+async function read(self: GroupCommit, keys: readonly Key[]): Promise<(Versioned | undefined)[]> {
+  const { backend, cache, underWay, seals } = self
+  const found = keys.map((key) => readable(cache.get(key)))
+  const places = [...found.keys()].filter((i) => found[i] === undefined && !cache.isAbsent(keys[i]!))
+  if (places.length === 0) return found
+  const missing = places.map((i) => keys[i]!)
+  const ticket = {}
+  for (const key of missing) underWay.set(key, ticket)
+  try {
+    if (backend.wasWritten?.() === true) self.isSuspect = true
+    if (self.isSuspect) await lookBehind(self)
+    const rows = await backend.read(missing)
+    const faults = await seals.faultsIn(rows)
+    for (const [n, key] of missing.entries()) {
+      const entry = rows[n] && checkRow(self, key, rows[n], faults?.get(rows[n]) ?? null)
+      if (underWay.get(key) === ticket) {
+        if (entry) cache.set(key, entry, costOf(entry.size))
+        else cache.setAbsent(key)
+      }
+      found[places[n]!] = entry as Versioned | undefined
+    }
+    return found
+  } finally {
+    for (const key of missing) if (underWay.get(key) === ticket) underWay.delete(key)
   }
-  return found as Versioned | undefined
 }
 
-function cachedOf({ version, value, text, image, fresh, place }: StagedDoc): Cached {
-  const size = text!.length
-  // The answer to a repeated call has no image: it is given again as it was, its fields in their order.
-  return fresh && image !== null ? { version, value: null, text, image, place, size } : { version, value, text: null, image, place, size }
+/** Where another connection wrote: reads must not answer from a record that was put back. */
+async function lookBehind(self: GroupCommit): Promise<void> {
+  const { backend, seals } = self
+  const from = seals.seen()
+  const onward = await backend.onward(from.position)
+  learn(self, { position: onward.position, keys: 'all', wakes: 'all' })
+  await seals.followForReading(from, onward)
+  self.isSuspect = false
 }
 
-/** A parsed document takes about twice its text, its answer may be kept as text, and it takes something for being there at all. */
-const costOf = (chars: number): number => chars * 4 + 300
+function checkRow(self: GroupCommit, key: Key, row: AtRest, fault: string | null): Cached {
+  const found = soundOr(row, key, self.tag)
+  const sound = typeof found === 'string' || fault === null ? found : `its fact differs: ${fault}`
+  if (typeof sound === 'string') {
+    report(self, { what: key, how: sound })
+    throw new Damaged(key, sound)
+  }
+  const { version, image, text } = sound
+  return { version, value: JSON.parse(text) as Value, text: null, image, place: null, size: text.length }
+}
+
+function latelyAfter({ latest }: GroupCommit, after: number): readonly Sealed[] | null {
+  // The next facts may be of others.
+  const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
+  return isNext ? latest.filter(({ position }) => position > after) : null
+}
+
+async function look({ backend, tag, seals }: GroupCommit, key: Key, entry: string): ReturnType<Store['look']> {
+  const { row, entries } = await backend.inspect(key, [entry], [])
+  const sound = row && soundOr(row, key, tag)
+  const fault = await seals.faultOf(row)
+  return { value: typeof sound === 'object' && fault === null ? (JSON.parse(sound.text) as Value) : null, isEntered: entries[0]! }
+}
+
+// --- Writing ---------------------------------------------------------------------------------------------------------------
+
+function commit(self: GroupCommit, batch: Batch): Promise<readonly Sealed[]> {
+  const { queue, options } = self
+  if (queue.length >= (options.queueMax ?? limits.queueMax))
+    return Promise.reject(new Refusal('BUSY', 'too many operations wait for the disk', { retry_after: 1 }))
+  return new Promise((ok, no) => {
+    queue.push({ batch, ok, no, sealed: [], error: undefined })
+    schedule(self)
+  })
+}
+
+function schedule(self: GroupCommit): void {
+  if (self.isWriting || self.isDeferred || self.queue.length === 0) return
+  self.isDeferred = true
+  self.options.defer(() => {
+    self.isDeferred = false
+    void flush(self)
+  })
+}
+
+async function flush(self: GroupCommit): Promise<void> {
+  const { queue, options, stats } = self
+  self.isWriting = true
+  const jobs = queue.splice(0, options.groupMax ?? limits.groupMax)
+  try {
+    await writeGroup(self, jobs, false)
+  } catch (error) {
+    try {
+      await settleFailure(self, jobs, error)
+    } catch (lost) {
+      // The state of the disk is unknown, so no caller is answered.
+      return options.fatal(lost)
+    }
+  }
+  self.isWriting = false
+  stats.groups++
+  stats.batches += jobs.length
+  // A conflict is answered only now: the winner is durable, so the loser's next read sees it.
+  for (const job of jobs) {
+    if (job.error === undefined) job.ok(job.sealed)
+    else job.no(job.error)
+  }
+  schedule(self)
+}
+
+/**
+ * A full disk refuses all, and so does an outcome that is unknown. Otherwise one batch may carry what the database refuses: alone it
+ * fails alone. Throws what is fatal.
+ */
+async function settleFailure(self: GroupCommit, jobs: Job[], error: unknown): Promise<void> {
+  const failure = failureOf(error)
+  if (failure === 'fatal') throw error
+  if (failure === 'full' || failure === 'unknown') {
+    for (const job of jobs) job.error = unavailable(error)
+    return
+  }
+  for (const job of jobs) {
+    try {
+      await writeGroup(self, [job], true)
+    } catch (alone) {
+      const why = failureOf(alone)
+      if (why === 'fatal') throw alone
+      job.error = why === 'full' || why === 'unknown' ? unavailable(alone) : alone
+      if (alone instanceof Damaged) report(self, { what: alone.key, how: alone.what })
+    }
+  }
+}
+
+async function writeGroup(self: GroupCommit, jobs: Job[], careful: boolean): Promise<void> {
+  const { backend, seals, underWay } = self
+  const ticket = {}
+  let staging = nothingStaged({ position: self.durable, image: 0 })
+  let hint: Hint | null = null
+  let seal: Seal | null = null
+  let since = self.forgotten
+  let asked = seals.proven()
+  let sealed = asked
+  try {
+    await backend.transact(
+      () => {
+        asked = seals.proven()
+        return wantedBy(
+          jobs.map(({ batch }) => batch),
+          asked.position,
+        )
+      },
+      (state) => {
+        // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
+        if (state.news) learn(self, state.news)
+        // Nothing is written on top of a record that somebody else changed.
+        sealed = state.onward
+          ? seals.follow(state.onward, asked)
+          : seals.follow({ position: state.position, at: seals.proven().tag, since: [] })
+        since = self.forgotten
+        staging = nothingStaged(state)
+        const sources = sourcesOf(self, state, sealed, careful)
+        for (const job of jobs) {
+          job.error = refusalOf(job.batch, staging, sources)
+          job.sealed = job.error === undefined ? stageBatch(job.batch, staging, sources) : []
+        }
+        for (const key of staging.docs.keys()) underWay.set(key, ticket)
+        const group = groupOf(staging, sources)
+        hint = group?.hint ?? null
+        seal = group?.seal ?? null
+        return group
+      },
+    )
+  } catch (error) {
+    // Whether it is there is not known, or will be known later: what it was about is read again.
+    for (const key of staging.docs.keys()) overtake(self, key)
+    throw error
+  }
+  // Durable. From here on it may be seen.
+  if (seal !== null) settleSeal(self, seal)
+  else if (hint !== null) seals.proved(sealed)
+  if (hint !== null) settle(self, jobs, staging, hint, ticket, since === self.forgotten)
+}
+
+function settleSeal({ seals }: GroupCommit, seal: Seal): void {
+  seals.learn(seal)
+  seals.proved({ position: seal.last, tag: seal.tag })
+}
+
+/** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
+function sourcesOf({ cache, heads, counts, options, tag }: GroupCommit, state: State, sealed: Tip, careful: boolean): Sources {
+  const { position, image, isCacheTrue } = state
+  const docOf: Sources['docOf'] = isCacheTrue
+    ? (key) => cache.get(key) ?? (cache.isAbsent(key) ? undefined : state.docOf(key))
+    : state.docOf
+  return {
+    position,
+    image,
+    docOf,
+    headOf: isCacheTrue ? (scope) => heads.get(scope) ?? state.headOf(scope) : state.headOf,
+    countOf: isCacheTrue ? (prefix) => counts.get(prefix) ?? state.countOf(prefix) : state.countOf,
+    // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
+    isThere: careful || !isCacheTrue ? (key) => docOf(key) !== undefined : (key) => cache.get(key) !== undefined,
+    salt: options.salt,
+    tag,
+    tip: sealed,
+  }
+}
+
+function settle(self: GroupCommit, jobs: readonly Job[], staging: Staging, hint: Hint, ticket: object, isNews: boolean): void {
+  const { cache, heads, counts, underWay } = self
+  self.durable = Math.max(self.durable, staging.position)
+  for (const [key, doc] of staging.docs) {
+    const isOwn = underWay.get(key) === ticket
+    // A reader of right now may have seen it as it was before.
+    underWay.delete(key)
+    if (isOwn && doc.value !== null) cache[doc.fresh ? 'add' : 'set'](key, cachedOf(doc), costOf(doc.text!.length))
+    else cache.delete(key)
+  }
+  if (isNews) {
+    for (const [scope, head] of staging.heads) heads.set(scope, head)
+    for (const [prefix, count] of staging.counts) counts.set(prefix, count)
+    if (counts.size > limits.cachedCountsMax) counts.clear()
+    if (heads.size > limits.cachedCountsMax) heads.clear()
+  }
+  self.latest = jobs.flatMap((job) => job.sealed)
+  notify(self, hint)
+}
+
+// --- Commits of others -----------------------------------------------------------------------------------------------------
+
+function overtake({ cache, underWay }: GroupCommit, key: Key): void {
+  cache.delete(key)
+  underWay.delete(key)
+}
+
+function learn(self: GroupCommit, hint: Hint): void {
+  const { cache, heads, counts, underWay } = self
+  self.forgotten++
+  heads.clear()
+  counts.clear()
+  if (hint.keys === 'all') {
+    cache.clear()
+    underWay.clear()
+  } else for (const key of hint.keys) overtake(self, key)
+  self.durable = Math.max(self.durable, hint.position)
+  notify(self, hint)
+}
+
+/** Asks the database what others have committed, and forgets it here. */
+async function learnNews(self: GroupCommit): Promise<void> {
+  const { backend, seals, options } = self
+  const from = seals.seen()
+  const { hint, onward } = await backend.news!(from.position)
+  if (hint) learn(self, hint)
+  if (options.hasKey?.() !== false) await seals.followForReading(from, onward)
+}
+
+function notify({ listeners, options }: GroupCommit, hint: Hint): void {
+  for (const listener of listeners) {
+    try {
+      listener(hint)
+    } catch (error) {
+      // It is only a hint, and what is durable must be answered as such, also where nothing can be reported.
+      try {
+        options.bug?.(error)
+      } catch {}
+    }
+  }
+}

@@ -4,7 +4,7 @@ import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Backend } from '#kernel/log/backend.ts'
 import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
-import { createSequencer, type SequencerOptions } from '#kernel/log/group-commit.ts'
+import { createGroupCommit, type GroupCommitOptions } from '#kernel/log/group-commit.ts'
 import type { Head } from '#kernel/log/hash-chain.ts'
 import type { AtRest } from '#kernel/log/sealed-documents.ts'
 import type { Key, Store } from '#kernel/log/store.ts'
@@ -17,7 +17,7 @@ import { inDb } from './text.ts'
 import { createWriting } from './writing.ts'
 import { salt } from '../salt.ts'
 
-export type PostgresOptions = Partial<SequencerOptions> & {
+export type PostgresOptions = Partial<GroupCommitOptions> & {
   /** Shown by the database to its operator. */
   readonly node?: string
   /** Ends the wait for another server that migrates. */
@@ -133,7 +133,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
       await Promise.all([writer.close(), reader.close()])
     },
   }
-  const store = createSequencer(backend, {
+  const store = createGroupCommit(backend, {
     defer: setImmediate,
     salt,
     fatal: (error) => {

@@ -18,8 +18,8 @@ export const serverMistakes: readonly Mistake[] = [
   one(
     'the-cache-is-filled-late',
     'kernel/log/group-commit.ts',
-    'if (underWay.get(key) === ticket) {\n          if (entry)',
-    'if (ticket) {\n          if (entry)',
+    'if (underWay.get(key) === ticket) {\n        if (entry)',
+    'if (ticket) {\n        if (entry)',
   ),
   one(
     'written-without-an-epoch',
@@ -66,7 +66,7 @@ export const serverMistakes: readonly Mistake[] = [
     'self.kept = began\n',
   ),
   one('a-lost-wait-ends-the-server', 'kernel/call/command.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),
-  one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? (since)', 'fresh: backend.news === null ? (since)'),
+  one('a-hint-is-the-truth', 'kernel/log/group-commit.ts', 'fresh: backend.news ? barrier', 'fresh: backend.news === null ? barrier'),
   one('two-hold-a-lease-for-a-moment', 'workers/leases.ts', 'const SURE_MS = (LEASE_MS * 2) / 3', 'const SURE_MS = LEASE_MS * 2'),
   {
     name: 'a-lease-is-taken-for-older-than-it-is',

@@ -2,7 +2,7 @@
 // of its own that may be an hour away from those of the others and may step.
 import type { Backend } from '#kernel/log/backend.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
-import { createSequencer } from '#kernel/log/group-commit.ts'
+import { createGroupCommit } from '#kernel/log/group-commit.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { createFeed, feedIn } from '#stores/postgres/feed.ts'
@@ -85,7 +85,7 @@ export function startServer(options: ServerOptions): Server {
   const { name, writes, random, scheduler, database, offset, onAct, onPost, gone } = options
   const life: Life = { isAlive: true, isPaused: false }
   const clock = clockOf(scheduler, life, () => START_MS + scheduler.elapsed() + offset())
-  const store = createSequencer(backendOn(database, scheduler, random, life, writes), {
+  const store = createGroupCommit(backendOn(database, scheduler, random, life, writes), {
     defer: (run) => scheduler.park('flush', run, life),
     salt: () => Buffer.from(random.bytes(6)).toString('base64url'),
     fatal: (error) => {

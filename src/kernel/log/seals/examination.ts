@@ -1,9 +1,9 @@
 // The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
-import { DUE, entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../declare/schema.ts'
-import { soundOr, type Tag } from './sealed-documents.ts'
-import type { SealCheck } from './seals/seal-check.ts'
-import type { Backend, Inspection } from './backend.ts'
-import type { AtRestStore, Found, Key, Value } from './store.ts'
+import { DUE, entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../../declare/schema.ts'
+import { soundOr, type Tag } from '../sealed-documents.ts'
+import type { SealCheck } from './seal-check.ts'
+import type { Backend, Inspection } from '../backend.ts'
+import type { AtRestStore, Found, Key, Value } from '../store.ts'
 
 export const shownEntry = (entry: string): string => entry.replaceAll('\0', ' ')
 
