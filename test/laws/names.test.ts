@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, test } from 'node:test'
+import { longFunctionProblems, longFunctions } from '../support/laws/functions.ts'
 import { doubleExports, firstSentenceProblems, folderProblems, participleProblems } from '../support/laws/names.ts'
 import { missingPlaces } from '../support/laws/places.ts'
 import { ABOUT_PEOPLE, countTics, NO_TIC_FILES, readTable, risen, TIC_FILES, ticsIn } from '../support/laws/tics.ts'
@@ -40,6 +41,11 @@ describe('the tree', () => {
       found('src/**/*.{ts,tsx}').flatMap((path) => participleProblems(path, textOf(path))),
       [],
     )
+  })
+
+  test('a function has at most 70 lines, a factory without its inner functions', () => {
+    const files = found('src/**/*.{ts,tsx}').map((path) => [path, textOf(path)] as const)
+    assert.deepEqual(longFunctionProblems(files, longFunctions), [])
   })
 
   test('a folder has one subject and few files', () => {
@@ -94,6 +100,23 @@ describe('the laws', () => {
       'src/a: 2 tics of REVIEW.md, at most 1; rewrite the new ones (`node scripts/tics.ts src/a` lists all)',
     ])
     assert.equal(risen(counts, { docs: 2, 'src/a': 2 }).length, 1)
+  })
+
+  test('a long function is seen, a factory of short ones and a listed one are not', () => {
+    const lines = (count: number): string => '\n  run()'.repeat(count)
+    const problems = (text: string, exceptions = {}): string[] => longFunctionProblems([['src/a.ts', text]], exceptions)
+    const long = `export const load = async () => {${lines(69)}\n}`
+    assert.deepEqual(problems(`function load() {${lines(68)}\n}`), [])
+    assert.deepEqual(problems(long), ['src/a.ts:1: load has 71 lines, at most 70: split it, or turn its closure into a state object'])
+    const factory = `function createStore() {\n  function read() {${lines(60)}\n  }\n  return { read, write() {${lines(60)}\n  } }\n}`
+    assert.deepEqual(problems(factory), [])
+    assert.equal(problems(`function watch() {\n  on(() => {${lines(70)}\n  })\n}`).length, 1, 'a callback counts where it is')
+    assert.equal(problems(`on(() => {${lines(70)}\n})`).length, 1, 'a callback of no function is one itself')
+    assert.deepEqual(problems(long, { 'src/a.ts load': 71 }), [])
+    assert.match(problems(long, { 'src/a.ts load': 72 }).join(), /^src\/a\.ts load has 71 lines, not 72: lower its row/)
+    assert.match(problems('', { 'src/a.ts load': 72 }).join(), /take it out of longFunctions/)
+    const inKernel = longFunctionProblems([['src/kernel/a.ts', long]], { 'src/kernel/a.ts load': 71 })
+    assert.deepEqual(inKernel, ['src/kernel/a.ts load: no exceptions in this folder'])
   })
 
   test('a function that is called a participle is seen, a value is not', () => {
