@@ -72,7 +72,7 @@ function repository(t: TestContext): Repository {
 
 function bringRule({ folder, git, commit }: Repository): string {
   mkdirSync(join(folder, 'scripts'))
-  cpSync(join(root, 'scripts', 'commits.ts'), join(folder, 'scripts', 'commits.ts'))
+  for (const file of ['commits.ts', 'commit-verbs.ts']) cpSync(join(root, 'scripts', file), join(folder, 'scripts', file))
   git('add', 'scripts')
   return commit('scripts: check commit subjects')
 }
@@ -80,7 +80,7 @@ function bringRule({ folder, git, commit }: Repository): string {
 test('commits are checked from the one on that brought the rule, or in the range that is named', { skip }, (t) => {
   const repo = repository(t)
   const old = repo.commit('What an old subject; with two halves')
-  assert.match(checkCommits(repo.folder).lines[0]!, /no commit has brought scripts\/commits\.ts yet: no commit subject was checked/)
+  assert.match(checkCommits(repo.folder).lines[0]!, /no commit has brought scripts\/commit-verbs\.ts yet: no commit subject was checked/)
   bringRule(repo)
   repo.commit('kernel: refuse unknown fields')
   assert.deepEqual(checkCommits(repo.folder).code, 0)
