@@ -72,11 +72,11 @@ export const twins: readonly Twin[] = [
   twin(
     'a-cancel-ends-nothing',
     'cancel',
-    ['devices/runner/task-runner.ts', 'if (entry.why !== null) break', ''],
+    ['devices/runner/task-run.ts', 'if (entry.why !== null) break', ''],
     ['protocols/hardware/daemon/operations/step.ts', "if (task.cancelling || session?.state !== 'open')", "if (session?.state !== 'open')"],
-    ['devices/runner/task-runner.ts', "if (entry.why === 'cancel' || entry.why === 'stop') return finishTask(entry, 'CANCELLED')", ''],
+    ['devices/runner/task-run.ts', "if (entry.why === 'cancel' || entry.why === 'stop') return finishTask(runs, entry, 'CANCELLED')", ''],
   ),
-  twin('a-cancel-cuts-a-transaction', 'cancel', ['devices/runner/task-runner.ts', 'const YIELD_MS = 3_000', 'const YIELD_MS = 0']),
+  twin('a-cancel-cuts-a-transaction', 'cancel', ['devices/runner/step-run.ts', 'const YIELD_MS = 3_000', 'const YIELD_MS = 0']),
   twin('outputs-stay', 'safe', ['devices/runner/task-runner.ts', 'return device.makeSafe(session_id)', 'return']),
   twin('a-repeated-submission-acts-again', 'twice', [
     'bridges/hacp/methods.ts',

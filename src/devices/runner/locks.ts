@@ -1,5 +1,7 @@
 // Locks of resources such as `gpio:17` and `i2c:1:0x48`: one step at a time, in the order in which they came. A bus stands for all of its
 // chips.
+import type { Clock } from '#kernel/ports/clock.ts'
+import { startTimer } from './timer.ts'
 
 export type Lock = { release(): void }
 
@@ -16,7 +18,7 @@ type Waiting = Held & { look(): boolean }
 const touches = (a: string, b: string): boolean => a === b || a.startsWith(`${b}:`) || b.startsWith(`${a}:`)
 const NONE: Lock = { release() {} }
 
-export function createLocks(): Locks {
+export function createLocks(clock: Clock): Locks {
   const held = new Set<Held>()
   const queue: Waiting[] = []
   const holdersOf = (resource: string): Held[] => [...held].filter((holder) => touches(holder.resource, resource))
@@ -39,9 +41,9 @@ export function createLocks(): Locks {
       const isBehind = queue.some((waiter) => touches(waiter.resource, resource))
       if (!isBehind && holdersOf(resource).length === 0) return Promise.resolve(hold(holder))
       return new Promise((done) => {
-        let timer: NodeJS.Timeout | undefined
+        let stopTimer = (): void => undefined
         const leave = (lock: Lock | null): void => {
-          clearTimeout(timer)
+          stopTimer()
           signal.removeEventListener('abort', giveUp)
           queue.splice(queue.indexOf(waiting), 1)
           done(lock)
@@ -59,10 +61,10 @@ export function createLocks(): Locks {
         /** Only while another session holds it does the time count. */
         const late = (): void => {
           if (holdersOf(resource).some((holder) => holder.session_id !== session_id)) giveUp()
-          else timer = setTimeout(late, waitMs)
+          else stopTimer = startTimer(clock, waitMs, late)
         }
         queue.push(waiting)
-        timer = setTimeout(late, waitMs)
+        stopTimer = startTimer(clock, waitMs, late)
         signal.addEventListener('abort', giveUp, { once: true })
         if (signal.aborted) giveUp()
       })

@@ -26,14 +26,14 @@ export const mistakes: readonly DeviceMistake[] = [
   mistake(
     'a-stuck-chip-is-free-again',
     /two transactions on/,
-    'devices/runner/task-runner.ts',
+    'devices/runner/task-run.ts',
     'if (stuck) void stuck.finally(() => lock.release())',
     'if (stuck && index < 0) void stuck.finally(() => lock.release())',
   ),
   mistake(
     'it-acts-without-an-audit',
     /although the audit cannot be written/,
-    'devices/runner/task-runner.ts',
+    'devices/runner/step-run.ts',
     'if (message !== null) return outcome(',
     'if (message !== null && step.index < 0) return outcome(',
   ),

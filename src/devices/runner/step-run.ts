@@ -1,0 +1,148 @@
+// A run of one step: its tool acts, is asked to yield when its time is over or its task ends, and leaves its undo for a rollback.
+import { NotJson, plainJson } from '#kernel/codec/plain-json.ts'
+import { limits } from '#kernel/limits.ts'
+import type { Clock } from '#kernel/ports/clock.ts'
+import type { Value } from '#kernel/log/store.ts'
+import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
+import { stepId, type Outcome, type PlannedStep } from '#protocols/hardware/daemon/schema.ts'
+import type { WorkerLog } from '#workers/worker.ts'
+import type { Entry } from './task-queue.ts'
+import { startTimer } from './timer.ts'
+
+type Done = { readonly result: Value; readonly undo?: () => void }
+type Result = Omit<Outcome, 'latency_ms'>
+
+/** The parts of the device that the runner needs. */
+export type Hardware = {
+  timeoutOf(tool: string): number
+  act(request: StepRequest, signal: AbortSignal): Promise<Done> | Done
+  /** The word for an error of the device, or null: it is a bug or yields to a cancel. */
+  codeOf(error: unknown): string | null
+  isCancelled(error: unknown): boolean
+  /** The value that a step of an approved task would change, as it is now. */
+  valueBefore(step: PlannedStep, policy: string): Promise<unknown>
+  makeSafe(session_id: string): void
+}
+
+/** The state that runs of steps share. */
+export type StepRuns = {
+  readonly device: Hardware
+  readonly clock: Clock
+  readonly log: WorkerLog
+  readonly undos: Map<string, () => void>
+  /** Steps whose tool has not come back although their time is over: their resources stay locked until it does. */
+  readonly stuck: Map<string, Promise<unknown>>
+  /** Why the record would not have everything; null: it does. */
+  amiss(): string | null
+  /** The task of a step, which can end before the step does. */
+  taskOf(task_id: string): Entry | undefined
+}
+
+type StepRun = {
+  readonly runs: StepRuns
+  readonly request: StepRequest
+  readonly id: string
+  readonly task: Entry | undefined
+  readonly yielding: AbortController
+  /** Its time was over before it came to its end. */
+  isSlow: boolean
+}
+
+/** After a tool was asked to yield: a transaction may take this long to come to its end before the task goes on without it. */
+const YIELD_MS = 3_000
+const RESULT = { depth: limits.deviceResultDepthMax, chars: limits.deviceResultCharsMax }
+
+export async function performStep(runs: StepRuns, step: StepRequest): Promise<Value> {
+  const { clock, amiss, taskOf } = runs
+  const began = clock.now()
+  // A clock may step back.
+  const outcome = (result: Result): Value => ({ ...result, latency_ms: Math.max(0, Math.round(clock.now() - began)) })
+  const message = amiss()
+  if (message !== null) return outcome({ status: 'FAILED', code: 'io', error: `${message}: nothing was done` })
+  if (step.undo) return outcome(undoStep(runs, step))
+  const id = stepId(step.task_id, step.index)
+  return outcome(await runStep({ runs, request: step, id, task: taskOf(step.task_id), yielding: new AbortController(), isSlow: false }))
+}
+
+function undoStep({ device, undos }: StepRuns, { task_id, index }: StepRequest): Result {
+  try {
+    undos.get(stepId(task_id, index))!()
+    return { status: 'SUCCESS' }
+  } catch (error) {
+    return { status: 'FAILED', code: device.codeOf(error) ?? 'io', error: (error as Error).message }
+  }
+}
+
+async function runStep(run: StepRun): Promise<Result> {
+  const { runs, request, yielding } = run
+  const { tool } = request
+  try {
+    // Most acts end synchronously and need no timer.
+    const begun = runs.device.act(request, yielding.signal)
+    const done = begun instanceof Promise ? await withTimeout(run, begun) : begun
+    if (done === null) return timeoutResult(tool, 'and has not come back: its resource stays locked until it does')
+    if (done.undo) runs.undos.set(run.id, done.undo)
+    if (run.isSlow) return timeoutResult(tool, 'and came to its end after it')
+    plainJson(done.result, 'the result', RESULT)
+    return { status: 'SUCCESS', result: done.result }
+  } catch (error) {
+    return failureOf(run, error)
+  }
+}
+
+function failureOf({ runs: { device, log }, request: { tool }, task, isSlow }: StepRun, error: unknown): Result {
+  if (error instanceof NotJson) return { status: 'FAILED', code: 'io', error: `${tool} failed: ${error.message}` }
+  if (device.isCancelled(error)) {
+    if (isSlow || task?.why === 'timeout') return timeoutResult(tool, 'and was ended')
+    return { status: 'CANCELLED', error: (error as Error).message }
+  }
+  const code = device.codeOf(error)
+  if (code === null) log.error({ err: error, tool }, 'a tool threw an error that it does not declare')
+  return { status: 'FAILED', code: code ?? 'io', error: code === null ? `${tool} failed` : (error as Error).message }
+}
+
+const timeoutResult = (tool: string, message: string): Result => ({
+  status: 'FAILED',
+  code: 'timeout',
+  error: `${tool} took longer than it may, ${message}`,
+})
+
+/** Asks it to yield when its time is over or its task is to end; null: it did not. */
+async function withTimeout(run: StepRun, acting: Promise<Done>): Promise<Done | null> {
+  const { device, clock, stuck } = run.runs
+  const stopping = run.task?.stopping.signal
+  const yields = (): void => run.yielding.abort()
+  const stopTimer = startTimer(clock, device.timeoutOf(run.request.tool), () => {
+    run.isSlow = true
+    yields()
+  })
+  if (stopping?.aborted) yields()
+  stopping?.addEventListener('abort', yields, { once: true })
+  try {
+    const done = await withinGrace(clock, acting, run.yielding.signal)
+    if (done === null)
+      stuck.set(
+        run.id,
+        acting.catch(() => undefined).finally(() => stuck.delete(run.id)),
+      )
+    return done
+  } finally {
+    stopTimer()
+    stopping?.removeEventListener('abort', yields)
+  }
+}
+
+/** Null: it was asked to yield and did not come back in time. */
+async function withinGrace<T>(clock: Clock, acting: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  let stopTimer = (): void => undefined
+  const patience = new Promise<null>((done) => {
+    const begin = (): void => void (stopTimer = startTimer(clock, YIELD_MS, () => done(null)))
+    if (signal.aborted) begin()
+    else signal.addEventListener('abort', begin, { once: true })
+  })
+  try {
+    return await Promise.race([acting, patience])
+  } finally {
+    stopTimer()
+  }
+}
