@@ -169,7 +169,7 @@ describe('an MCP server over Streamable HTTP', () => {
       const { ok, error } = await on.invoke('cap:test/echo', { message: 'hi' }, V)
       assert.deepEqual([ok, error.code], [false, 'EXECUTION_FAILED'])
     }
-    const second = await serveOverHttp(t, 0, Number(new URL(first.url).port))
+    await serveOverHttp(t, 0, Number(new URL(first.url).port))
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
@@ -178,7 +178,7 @@ describe('an MCP server over Streamable HTTP', () => {
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
     await first.close()
-    const second = await serveOverHttp(t, 0, Number(new URL(first.url).port), true)
+    await serveOverHttp(t, 0, Number(new URL(first.url).port), true)
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
@@ -199,7 +199,7 @@ describe('an MCP server over Streamable HTTP', () => {
     assert.equal(new Set(await everything()).size, 1_008)
     assert.equal((await on.invoke('cap:test/tool-0999', {}, V)).output.content[0].text, '999')
     await many.close()
-    const few = await serveOverHttp(t, 0, Number(new URL(many.url).port))
+    await serveOverHttp(t, 0, Number(new URL(many.url).port))
     await until(async () => (await everything()).length === 8, 20_000)
     assert.equal((await on.invoke('cap:test/tool-0999', {}, V)).error.code, 'NOT_FOUND')
   })

@@ -72,7 +72,7 @@ describe('a server that cannot be reached', () => {
         attempts: 1,
         // The first and the third wait are cut; the call after each shows that the server is there.
         fetch: (url, init) =>
-          String(url).includes('request.await') && ++awaits % 2 === 1 && awaits < 4
+          new Request(url).url.includes('request.await') && ++awaits % 2 === 1 && awaits < 4
             ? Promise.reject(new TypeError('fetch failed'))
             : fetch(url, init),
       }),

@@ -114,7 +114,7 @@ export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: Ask
   async function awaitAnswer(request_id: string, signal: AbortSignal): Promise<RequestAnswer | null> {
     while (!signal.aborted && !stopping.signal.aborted) {
       const got = await callUntilReached((to) => to.call('execution/request.await', { request_id, wait: WAIT_SECONDS }, { signal }), signal)
-      if (got !== null && (got as RequestAnswer).receipt) return got as RequestAnswer
+      if (got !== null && (got as RequestAnswer).receipt) return got
     }
     return null
   }

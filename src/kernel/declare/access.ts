@@ -2,7 +2,7 @@
 // believed. Being a person is a registered property, not the spelling of an id.
 import { limits } from '../limits.ts'
 import { Refusal } from './errors.ts'
-import type { Basis, Key, Value } from '../log/store.ts'
+import type { Basis, Key } from '../log/store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
 export type ProjectRole = 'owner' | 'member'

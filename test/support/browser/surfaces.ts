@@ -251,7 +251,8 @@ export function pageSurface({ stage }: Place, page: Page): Surface {
     async act(item, act) {
       await look(item)
       await page.getByTestId('item-raw').scrollIntoViewIfNeeded()
-      const shown = `${String((await acts[act.does](item, act as never)) ?? '')} ${await textOf()}`
+      const before = await acts[act.does](item, act as never)
+      const shown = `${typeof before === 'string' ? before : ''} ${await textOf()}`
       if ((await toast.count()) > 0) {
         await sendNow(page)
         await page.getByTestId('item-decided').or(page.getByText('Your vote is in')).first().waitFor()

@@ -9,7 +9,7 @@ import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts
 import { flag, type Flag, type Given } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
-import { spec, type Context, type Spec } from '../derive/command.ts'
+import { spec, type Context } from '../derive/command.ts'
 import { columnsOf, startProgress } from '../terminal.ts'
 import { escapeControl, inertLines, ownLines } from '../output/safe-text.ts'
 

@@ -1,6 +1,5 @@
 // `inbox`: at a terminal a list to walk through and to answer from, in a script a list to read; and single answers by id.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
-import type { Item } from '#protocols/execution/inbox/item.ts'
 import { answerSpec, itemIdOf, requestFlag } from '../answer/answer.ts'
 import { derivedSpec, everyPage, inputFlags, inputOf } from '../derive/from-operation.ts'
 import { deliveredOf } from '../inbox/deliverable.ts'

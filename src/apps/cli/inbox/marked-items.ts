@@ -25,10 +25,10 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
       const { results } = await remote.call('execution/inbox.resolve', { answers: input })
       for (const [i, { request_id, ok, receipt, message = '' }] of results.entries()) {
         const item = portion[i]!
-        const message = receipt === undefined ? `${result}, your vote` : result
+        const outcome = receipt === undefined ? `${result}, your vote` : result
         if (ok) {
-          items.mark(request_id, message)
-          answered(item, message)
+          items.mark(request_id, outcome)
+          answered(item, outcome)
         } else {
           refused.push(`"${item.title}": ${message}`)
           await items.reload(request_id)

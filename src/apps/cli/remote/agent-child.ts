@@ -2,7 +2,8 @@
 // daemons of the user whose account it runs under would make it somebody else, so that an agent could answer its own question.
 import { AGENT_VARIABLE, markedAgent } from '#workers/programs/marker.ts'
 import { CliError, exits } from '../exit-codes.ts'
-import { callsBy, type Remote } from './remote.ts'
+import { callsBy } from './calls.ts'
+import type { Remote } from './remote.ts'
 import type { Spec } from '../derive/command.ts'
 import type { Globals } from '../derive/command.ts'
 import type { Io } from '../terminal.ts'

@@ -13,7 +13,8 @@ import { realClock, realEntropy } from '../../server/clock.ts'
 import { keysIn, serverKeyOrNull } from '../../server/folder/key-files.ts'
 import { CliError, exits, refusedBy, usage } from '../exit-codes.ts'
 import { databaseIn } from './credentials.ts'
-import { callsBy, type Answer, type Remote } from './remote.ts'
+import { callsBy } from './calls.ts'
+import type { Answer, Remote } from './remote.ts'
 
 export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> = {}): Store {
   const path = databaseIn(folder)

@@ -3,7 +3,8 @@ import { CountersignError } from '#sdk/errors.ts'
 import { httpTransport } from '#sdk/transport/http.ts'
 import { createHxp } from '#sdk/hxp.ts'
 import { CliError, exits, refusedBy } from '../exit-codes.ts'
-import { callsBy, type Answer, type Followed, type Remote } from './remote.ts'
+import { callsBy } from './calls.ts'
+import type { Answer, Followed, Remote } from './remote.ts'
 
 type Hints = Readonly<Record<string, string>>
 

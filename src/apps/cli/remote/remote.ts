@@ -4,6 +4,7 @@ import type { CallName, Input, Output } from '#sdk/client.ts'
 import type { Hxp } from '#sdk/hxp.ts'
 import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
+import { callsBy } from './calls.ts'
 import { keylessAgent, onlyAs } from './agent-child.ts'
 import { openServer, refuseAbsent } from './http.ts'
 import { orderFields, outputsOf } from '../output/field-order.ts'
@@ -33,9 +34,6 @@ export type Remote = {
   asking<T>(work: (hxp: Hxp) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
-
-/** Both calls of a remote are one function; their types differ. */
-export const callsBy = (callAny: Remote['callAny']): Pick<Remote, 'call' | 'callAny'> => ({ call: callAny as Remote['call'], callAny })
 
 export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
   const remote = await openAny(io, globals, paintErr)
