@@ -16,7 +16,7 @@ await createCallee({
         output_schema: { type: 'object', required: ['thickness_nm'] },
         safety: { risk_ceiling: 'R4', requires_human_approval: false },
       },
-      // Above 800 degrees a person approves. Here nobody is asked, so such work is denied: give `approve` to ask somebody.
+      // Above 800 degrees a person approves. Without `approve` no person is asked, and such work is denied.
       risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
       safety_envelope: { parameters: { temperature: { max: 900, unit: 'C' } } },
       async run(session: CalleeSession<{ temperature: number }>) {

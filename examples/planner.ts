@@ -1,4 +1,4 @@
-// A planner: it cuts its goal into parts, passes each to whoever offers to write, and puts together what they deliver. Under a task
+// A planner: it splits its goal into parts, delegates each to an agent that offers to write, and combines their deliverables. Under a task
 // each part is a child task, so that people see who does what, and a worker's question reaches the same person.
 //
 //   COUNTERSIGN_KEY=... node examples/planner.ts

@@ -1,4 +1,4 @@
-// The places that an operation, a protocol, a store, a binding, a bridge and a worker need besides their own files: `npm run check` names each that is
+// The places that an operation, a protocol, a store, a binding, a bridge and a worker need in addition to their own files: `npm run check` names each that is
 // missing, before any test runs.
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

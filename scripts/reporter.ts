@@ -47,7 +47,7 @@ function explain(error: Failure | undefined): string {
   return typeof cause === 'string' ? cause : inspect(cause, { depth: 8 })
 }
 
-/** The words about it that are said at once. */
+/** The text that is printed immediately. */
 function endTest(result: EventData.TestComplete): string {
   const file = fileOf(entryOf(result))
   const { passed, type } = result.details

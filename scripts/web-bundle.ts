@@ -24,7 +24,7 @@ export async function bundle(source: string, to: string, version: string): Promi
       modulePreload: { polyfill: false },
       reportCompressedSize: false,
       rolldownOptions: {
-        checks: { bundlerTimings: false }, // a slow machine is no news to whoever starts the server
+        checks: { bundlerTimings: false }, // timings do not help users who start the server
         input: { page: join(source, 'index.html'), install: join(source, 'install.html'), worker: join(source, 'offline', 'worker.ts') },
         output: {
           // A service worker is known by its address: it is the one script whose name stays.

@@ -1,5 +1,5 @@
 // The two machines of the lab: what each is made of, and how it is booted. Everything that was downloaded stays in the cache; the code of the daemon
-// is bundled anew each time.
+// is bundled again each time.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'

@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 import { createHacpClient, type HacpClient } from '#protocols/hardware/client.ts'
 import type { ShownStep } from '#protocols/hardware/daemon/schema.ts'
 
-/** Nobody in particular, in the group that the devices were given to. */
+/** An unprivileged user, in the group that owns the devices. */
 export const [USER, GROUP] = [1_000, 1_000]
 
 export type Session = {
