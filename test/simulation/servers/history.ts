@@ -9,7 +9,7 @@ import { createServerClients, type ServerClients } from './clients.ts'
 import { createDatabase, type Database } from './database.ts'
 import { createServerLaws, type ServerLaws } from './laws.ts'
 import { createScheduler, type Scheduler } from './scheduler.ts'
-import { startServer, type Server } from './server.ts'
+import { LEASES, startServer, type Server } from './server.ts'
 
 const STEPS = 500
 const NAMES = ['one', 'two', 'three']
@@ -27,6 +27,10 @@ type Cluster = {
   /** By name: the present process, or null while it is down. */
   readonly servers: Map<string, Server | null>
   readonly offsets: Map<string, number>
+  /** Paused or cut off. */
+  readonly heldUp: Set<Server>
+  /** Time runs faster while a server is held up: others take its leases, and it is back within the history. */
+  readonly losesLeases: boolean
   readonly violations: string[]
   readonly happened: (what: string) => void
   note(what: string): void
@@ -139,6 +143,8 @@ function assemble(seed: number, note: (what: string) => void, happened: (what: s
     laws,
     servers,
     offsets,
+    heldUp: new Set(),
+    losesLeases: seed % 4 === 0,
     violations,
     happened,
     note,
@@ -158,7 +164,7 @@ function step(cluster: Cluster): string {
     [scheduler.canRun() ? 70 : 0, 'run'],
     [clients.inFlight() < IN_FLIGHT_MAX ? 14 : 0.2, 'call'],
     [clients.waiting() > 0 ? 8 : 0, 'retry'],
-    [8, 'time passes'],
+    [!cluster.losesLeases ? 8 : cluster.heldUp.size > 0 ? 24 : 5, 'time passes'],
     [down.length > 0 ? 4 : 0, 'start'],
     [1.6, 'trouble'],
   ])
@@ -171,10 +177,11 @@ function step(cluster: Cluster): string {
 }
 
 function trouble(cluster: Cluster): string {
-  const { random, scheduler, database, servers, offsets, happened, disturb } = cluster
+  const { random, scheduler, database, servers, offsets, heldUp, happened, disturb } = cluster
   const living = [...servers.values()].filter((server) => server !== null)
   if (living.length === 0) return 'all are down'
-  const server = random.pick(living)
+  const holders = living.filter((server) => LEASES.some((lease) => server.leases()?.duty(lease).holds()))
+  const server = random.pick(cluster.losesLeases && holders.length > 0 && random.chance(0.5) ? holders : living)
   const { life, name } = server
   const what = random.weighted([
     [4, 'pause'],
@@ -188,19 +195,15 @@ function trouble(cluster: Cluster): string {
   if (what === 'kill') cluster.kill(server)
   if (what === 'stop' && server.isServing()) server.stop()
   const ms = random.pick([300, 2_500, 4_000, 8_000])
-  if (what === 'pause') {
-    life.isPaused = true
+  if (what === 'pause' || what === 'cut') {
+    if (what === 'pause') life.isPaused = true
+    else database.cut(life, true)
+    heldUp.add(server)
     disturb(server)
     scheduler.later(ms, () => {
-      life.isPaused = false
-      disturb(server)
-    })
-  }
-  if (what === 'cut') {
-    database.cut(life, true)
-    disturb(server)
-    scheduler.later(ms, () => {
-      if (life.isAlive) database.cut(life, false)
+      if (what === 'pause') life.isPaused = false
+      else if (life.isAlive) database.cut(life, false)
+      heldUp.delete(server)
       disturb(server)
     })
   }
