@@ -26,6 +26,7 @@ export {
   type Remark,
   type WaitOptions,
 } from './await-answer.ts'
+export { phraseFor } from './phrase.ts'
 export { sealAnswer, type SealKey } from './seal.ts'
 export type { CallOptions, Downloaded, Followed, FollowOptions, Progress, Transport, UploadOptions } from './transport/transport.ts'
 export {

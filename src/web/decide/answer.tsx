@@ -3,12 +3,12 @@ import { useEffect, useId, useRef, useState } from 'react'
 import { useCommands } from '../app/commands.ts'
 import { Icon } from '../parts/icon.tsx'
 import { Meter } from '../parts/meter.tsx'
-import { isGrave, RiskBadge } from '../parts/risk.tsx'
+import { RiskBadge } from '../parts/risk.tsx'
 import { Refused } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
 import { client } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import type { Item, Risk } from '../server/types.ts'
+import type { Item } from '../server/types.ts'
 import { brokenRule, useRules } from './rules.ts'
 import { sealedFor } from './seal.ts'
 import type { Answer } from './send.ts'
@@ -18,18 +18,15 @@ export type Prepared = {
   readonly blocked: string | undefined
   /** The sent value is still in the form and can be sent from there again. */
   readonly isKept: boolean
-  /** Of less weight than the item: it needs no phrase. */
-  readonly isSlight?: boolean
   /** The answer itself, so far as it may be kept: a phrase is typed for exactly that. */
   readonly value: string
   make(): Promise<Answer>
   readonly draft: string
 }
 
-const riskOf = (item: Item, option: string): Risk | null => item.options?.find(({ label }) => label === option)?.risk ?? null
 /** Its own risk: the item shows the greatest of all. */
 function OptionRisk({ item, option }: { readonly item: Item; readonly option: string }) {
-  const risk = riskOf(item, option)
+  const risk = item.options?.find(({ label }) => label === option)?.risk ?? null
   return risk === null ? null : <RiskBadge risk={risk} testId="option-risk" />
 }
 
@@ -76,7 +73,6 @@ export function useChoice(item: Item): { readonly prepared: Prepared; readonly f
     prepared: {
       blocked: isOne ? undefined : 'Choose an option.',
       isKept: true,
-      isSlight: isOne && !isGrave(riskOf(item, value) ?? item.risk),
       value,
       make: () => Promise.resolve({ result: value }),
       draft,

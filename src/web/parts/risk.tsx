@@ -6,9 +6,8 @@ export const riskWords = (risk: Risk): string => `${risk} ${labels[risk]}`
 /** Such as "Severe risk (R5)". */
 export const riskSentence = (risk: Risk | null): string =>
   risk === null ? 'Not rated' : `${labels[risk].charAt(0).toUpperCase()}${labels[risk].slice(1)} risk (${risk})`
-export const isGrave = (risk: Risk | null): boolean => risk === 'R4' || risk === 'R5'
 /** Decided one at a time, never in a batch. */
-export const isWeighty = (risk: Risk | null): boolean => risk === 'R3' || isGrave(risk)
+export const isWeighty = (risk: Risk | null): boolean => risk !== null && risk >= 'R3'
 
 export function RiskBadge({ risk, short = false, testId }: { readonly risk: Risk; readonly short?: boolean; readonly testId?: string }) {
   const level = Number(risk[1])

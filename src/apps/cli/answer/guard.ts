@@ -1,4 +1,5 @@
 // The guard before a yes, from R4 on: a phrase that the server names and a person types. The command, its prompt and the terminal inbox all ask for it.
+import { phraseFor as optionPhrase } from '#sdk/phrase.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { usage } from '../exit-codes.ts'
 import { askText, isInteractive } from '../input/prompts.ts'
@@ -13,12 +14,9 @@ export const endsTask = (item: Item, result: unknown): boolean => isJudged(item)
 /** Answers that let nothing happen need no second look. */
 const refusals: readonly unknown[] = ['rejected', 'changes_requested']
 
-/** The phrase that this answer needs; null: none. An option may have a risk of its own. */
-export function phraseFor(item: Item, result: unknown): string | null {
-  if (isJudged(item) && refusals.includes(result)) return null
-  const own = item.options?.find(({ label }) => label === result)?.risk ?? null
-  return own !== null && own < 'R4' ? null : item.guard.confirm
-}
+/** The phrase that this answer needs. */
+export const phraseFor = (item: Item, result: unknown): string | null =>
+  isJudged(item) && refusals.includes(result) ? null : optionPhrase(item, result)
 
 export const isPhrase = (phrase: string, typed: string): boolean => typed.trim() === phrase
 

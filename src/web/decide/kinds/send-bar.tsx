@@ -1,7 +1,7 @@
 // A form in the item and one button that sends it; and an answer that did not arrive.
 import { useLayoutEffect, useState, type ReactNode } from 'react'
 import { createPortal } from 'react-dom'
-import { CountersignError } from '#sdk/index.ts'
+import { CountersignError, phraseFor } from '#sdk/index.ts'
 import { isSettled, useCommands } from '../../app/commands.ts'
 import { Refused } from '../../parts/states.tsx'
 import type { Item } from '../../server/types.ts'
@@ -45,7 +45,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
   const [isDeclining, setDeclining] = useState(false)
   const [typed, setTyped] = usePhrase(item, prepared.value)
   // It is asked for once there is an answer to confirm.
-  const phrase = prepared.blocked !== undefined || prepared.isSlight === true ? null : item.guard.confirm
+  const phrase = prepared.blocked === undefined ? phraseFor(item, prepared.value) : null
   const isConfirmed = phrase === null || typed === phrase
   const unfinished = prepared.blocked ?? (isBusy ? 'It is on its way.' : undefined)
   const why = blocked ?? unfinished ?? (isConfirmed ? undefined : 'Type the phrase first.')

@@ -1,0 +1,10 @@
+// The phrase that a person types before an answer of great risk is sent; page and command line take the rule from here.
+import type { Output } from './client.ts'
+
+type Guarded = Pick<Output<'execution/inbox.get'>['item'], 'guard' | 'options'>
+
+/** The phrase for this answer; an option with a lesser risk of its own than R4 needs none. */
+export function phraseFor({ guard, options }: Guarded, answer: unknown): string | null {
+  const own = options?.find(({ label }) => label === answer)?.risk ?? null
+  return own !== null && own < 'R4' ? null : guard.confirm
+}
