@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Refusal } from '#kernel/declare/errors.ts'
-import { createQuota } from '#kernel/call/quota.ts'
+import { createQuota } from '#kernel/call/quota/quota.ts'
 import { createKernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { prefixOf } from '#kernel/declare/schema.ts'

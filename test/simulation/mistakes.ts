@@ -166,7 +166,7 @@ export const mistakes: readonly Mistake[] = [
       })
     }`,
   ),
-  one('revoked-credential-wins', 'kernel/call/registry.ts', 'draft.expect.set(key, version)', 'void version'),
+  one('revoked-credential-wins', 'kernel/call/unit-of-work.ts', 'draft.expect.set(key, version)', 'void version'),
   one(
     'everyone-is-authorized',
     'kernel/declare/access.ts',

@@ -1,6 +1,6 @@
 // The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what
 // there is and who may follow it, a sink carries it away. One event costs one read and one writing, however many follow.
-import { unitsOf } from '#kernel/call/quota.ts'
+import { unitsOf } from '#kernel/call/quota/quota.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'

@@ -19,20 +19,22 @@ import type { Settle } from './due-on-read.ts'
 import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type Answer, type Effects, type Remembered } from './effects.ts'
 import { errandsIn } from './errands-at-once.ts'
 import type { Reading } from './query.ts'
-import type { Quota } from './quota.ts'
+import type { Quota } from './quota/quota.ts'
+import { askedFor, replyIdOf, withoutSecrets } from './idempotency.ts'
+import { effectsIn, type Registry, type Served } from './registry.ts'
+import { inputOf } from './input.ts'
 import {
-  askedFor,
   asContractsSee,
   asLeftByTheBatch,
-  effectsIn,
+  batchOf,
+  draftAt,
   expectProof,
-  inputOf,
-  replyIdOf,
-  withoutSecrets,
-  type Registry,
-  type Served,
-} from './registry.ts'
-import { batchOf, draftAt, isEmpty, record, subjectsIn, type Draft, type DraftFact } from './unit-of-work.ts'
+  isEmpty,
+  record,
+  subjectsIn,
+  type Draft,
+  type DraftFact,
+} from './unit-of-work.ts'
 import type { Waiter } from './waiters.ts'
 
 /** A command as it was asked for. */

@@ -7,7 +7,7 @@ import { SYSTEM, type Actor } from '../declare/access.ts'
 import type { Notary } from '../ports/notary.ts'
 import type { Command, Came, Fan } from '../declare/operation.ts'
 import { parse, type Static, type TSchema } from '../declare/schema.ts'
-import { replyIdOf } from './registry.ts'
+import { replyIdOf } from './idempotency.ts'
 
 type Own = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
 /** `each`: the calls; `gather`: their answers and refusals as one answer, in the same order. */

@@ -9,9 +9,9 @@ import { readingAt, type Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { authorize, refusalOfLoad, type Actor } from '../declare/access.ts'
 import type { Query, Read } from '../declare/operation.ts'
-import { unitsOf, type Quota } from './quota.ts'
+import { unitsOf, type Quota } from './quota/quota.ts'
 import { assertMatches } from '../declare/schema.ts'
-import { inputOf } from './registry.ts'
+import { inputOf } from './input.ts'
 
 export type Reading = {
   /** Refuses somebody who does not take their answers, before anything is done for them. */

@@ -4,7 +4,8 @@ import { canonical } from '../log/canonical-json.ts'
 import type { Wanted } from './effects.ts'
 import { SYSTEM_ID, type Actor } from '../declare/access.ts'
 import type { NewId } from '../codec/ids.ts'
-import type { Bound, Decision } from '../declare/operation.ts'
+import { Conflict } from '../declare/errors.ts'
+import type { Bound, ContractFact, Decision } from '../declare/operation.ts'
 import { entriesOf, idOf, keyOf, kindOf, prefixOf } from '../declare/schema.ts'
 import type { Basis, Batch, Fact, Image, Key, Put, Value } from '../log/store.ts'
 
@@ -156,4 +157,29 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
     }
   }
   return { add, drop, count, create, wakes }
+}
+
+/** The answer shows each document as the whole batch leaves it, consequences included. */
+export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unknown>): unknown {
+  const latest = new Map<unknown, Value>()
+  for (const { images } of facts) for (const { doc, id, after } of images) latest.set(after, draft.after.get(keyOf(doc, id)) ?? after)
+  return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
+}
+
+export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): ContractFact {
+  const { action, detail, actor, basis } = made
+  const cause = made.cause === null ? null : draft.facts[made.cause]!.action
+  return { action, subject: draft.after.get(made.subject), detail, cause, actor, basis, via: via ?? null }
+}
+
+/**
+ * The documents that the actor rests on must still be so at the commit; a decision that saw a newer version of one was taken for somebody
+ * else.
+ */
+export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
+  for (const [key, version] of proof) {
+    if ((draft.expect.get(key) ?? version) !== version)
+      throw new Conflict(key, `${key} was changed at the same time: read it again, then retry`)
+    if (!draft.after.has(key)) draft.expect.set(key, version)
+  }
 }

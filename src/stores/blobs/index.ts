@@ -1,23 +1,14 @@
 // Bytes in files that are named by their content: <folder>/ab/cd/<64 hexadecimal digits>. A file gets its name when it is whole
 // and durable, so whatever has a name can be referred to; what an interrupted upload leaves is swept at the next start.
-import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm, stat, statfs, utimes, type FileHandle } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  isChecksum,
-  type Announced,
-  type Blobs,
-  type ByteRange,
-  type Checksum,
-  type Held,
-  type Received,
-  type Stored,
-} from '#kernel/ports/blobs.ts'
+import type { Announced, Blobs, Checksum, Held, Received } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { createLanes } from '#kernel/codec/key-mutex.ts'
-import { countingOf } from './announced-bytes.ts'
-import { checksOf, createReading, hexIn, pathIn } from './reading.ts'
-import { isOutOfRoom, refusalOf } from '../disk-errors.ts'
+import { refusalOf } from '../disk-errors.ts'
+import { filesIn, listIn, orNull } from './files.ts'
+import { createPortions, writeOut } from './writing.ts'
 
 /** Pins of bytes in a folder that several servers share. */
 export type SharedPins = {
@@ -39,9 +30,6 @@ export type BlobOptions = {
 const INCOMING = 'incoming'
 /** In a folder that several servers share, an unfinished upload is swept after so long. */
 const UNFINISHED_MS = 24 * 3_600_000
-const WRITE_BYTES = 256 * 1024
-/** Portions that are kept for the next upload. */
-const SPARE_MAX = 8
 
 /** Uploads under way count as if they were whole: together they leave the floor as well. */
 function createRoom(path: string, { floorBytes = 0, free = () => freeIn(path) }: BlobOptions): (bytes: number) => Promise<() => void> {
@@ -165,195 +153,5 @@ async function sweep(incoming: string, olderThanMs: number): Promise<void> {
     const file = join(incoming, name)
     const info = await orNull(stat(file))
     if (info && Date.now() - info.mtimeMs >= olderThanMs) await rm(file, { recursive: true, force: true })
-  }
-}
-
-/** Writes, counts and hashes, and stops at the first byte too many. */
-async function writeOut(
-  temporary: string,
-  source: AsyncIterable<Uint8Array>,
-  announced: Announced,
-  bytesMax: number,
-  sync: (file: FileHandle) => Promise<void>,
-  portions: Portions,
-): Promise<Received> {
-  const counting = countingOf(announced, bytesMax)
-  const file = await open(temporary, 'wx', 0o600)
-  const writer = writerTo(file, portions)
-  try {
-    for await (const chunk of source) {
-      counting.add(chunk.length)
-      await writer.write(chunk)
-    }
-    const received = counting.whole(await writer.flush())
-    await sync(file)
-    return received
-  } finally {
-    await writer.settled()
-    await file.close()
-  }
-}
-
-/** Gathers what comes in portions of its own, since it is only lent, and takes the next one while the last is being written. */
-function writerTo(file: FileHandle, portions: Portions) {
-  let filling = portions.take()
-  let bytes = 0
-  let writing: Promise<void> = Promise.resolve()
-  const hash = createHash('sha256')
-  async function begin(): Promise<void> {
-    const full = filling.subarray(0, bytes)
-    hash.update(full)
-    await writing
-    const portion = filling
-    writing = writeAll(file, full).finally(() => portions.give(portion))
-    // It is awaited with the next portion; until then nothing else looks at it.
-    writing.catch(() => undefined)
-    filling = portions.take()
-    bytes = 0
-  }
-  return {
-    async write(chunk: Uint8Array): Promise<void> {
-      for (let at = 0; at < chunk.length;) {
-        const part = chunk.subarray(at, at + filling.length - bytes)
-        filling.set(part, bytes)
-        bytes += part.length
-        at += part.length
-        if (bytes === filling.length) await begin()
-      }
-    },
-    async flush(): Promise<string> {
-      await begin()
-      await writing
-      return hash.digest('hex')
-    },
-    async settled() {
-      await writing.catch(() => undefined)
-      portions.give(filling)
-    },
-  }
-}
-
-/** A disk that fills up may take a part before it takes nothing. */
-async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten
-}
-
-/** Memory that is used again: what is new for every portion costs more to collect than to fill. */
-type Portions = { take(): Buffer; give(portion: Buffer): void }
-function createPortions(): Portions {
-  const spare: Buffer[] = []
-  return {
-    take: () => spare.pop() ?? Buffer.allocUnsafeSlow(WRITE_BYTES),
-    give(portion) {
-      if (spare.length < SPARE_MAX) spare.push(portion)
-    },
-  }
-}
-
-/** The files that have a name. */
-function filesIn(path: string, fatal: (error: unknown) => void) {
-  /** Folders whose own entry is known to be durable. */
-  const known = new Set<string>()
-  const pathOf = (checksum: Checksum): string => pathIn(path, hexIn(checksum))
-
-  /** After a failed sync it is unknown what is on the disk, and asking again would hear that all is well. */
-  async function sync(file: FileHandle): Promise<void> {
-    try {
-      await file.sync()
-    } catch (error) {
-      if (!isOutOfRoom(error)) fatal(error)
-      throw error
-    }
-  }
-
-  async function syncFolder(folder: string): Promise<void> {
-    const handle = await open(folder, 'r')
-    try {
-      await sync(handle)
-    } finally {
-      await handle.close()
-    }
-  }
-
-  async function ensureFolder(parent: string, name: string): Promise<string> {
-    const folder = join(parent, name)
-    if (known.has(folder)) return folder
-    await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
-      if (codeOf(error) !== 'EEXIST') throw error
-    })
-    await syncFolder(parent)
-    known.add(folder)
-    return folder
-  }
-
-  async function size(checksum: Checksum): Promise<number | null> {
-    if (!isChecksum(checksum)) return null
-    return (await orNull(stat(pathOf(checksum))))?.size ?? null
-  }
-
-  const reading = createReading()
-  return {
-    sync,
-    size,
-    ...checksOf(path, reading),
-    /** Whether they are new. Bytes that were there already with another size were damaged, and are replaced. */
-    async adopt(temporary: string, received: Received): Promise<boolean> {
-      const hex = hexIn(received.checksum)
-      const target = pathOf(received.checksum)
-      // A file of the same name may have been changed: then these bytes are the right ones.
-      const created = (await size(received.checksum)) !== received.size || !(await reading.isSound(target, hex))
-      const folder = await ensureFolder(await ensureFolder(path, hex.slice(0, 2)), hex.slice(2, 4))
-      if (created) {
-        await rename(temporary, target)
-      } else {
-        const now = new Date()
-        await utimes(target, now, now)
-        await rm(temporary)
-      }
-      // Also for what was there: it may have got its name in a process that ended before it came to this line.
-      await syncFolder(folder)
-      return created
-    },
-    drop: (checksum: Checksum) => rm(pathOf(checksum), { force: true }),
-    async open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null> {
-      if (!isChecksum(checksum)) return null
-      const file = await orNull(open(pathOf(checksum), 'r'))
-      if (!file) return null
-      // From here on the bytes can be read to the end, also if the file loses its name.
-      const [at, hex] = [pathOf(checksum), hexIn(checksum)]
-      return range ? reading.part(file, at, hex, range) : reading.whole(file, at, hex)
-    },
-  }
-}
-
-async function listIn(path: string, after: Checksum | null, limit: number): Promise<Stored[]> {
-  const from = after === null ? '' : hexIn(after)
-  const found: Stored[] = []
-  const entries = async (folder: string, digits: number): Promise<string[]> =>
-    ((await orNull(readdir(folder))) ?? []).filter((name) => name.length === digits && /^[0-9a-f]+$/.test(name)).sort()
-  for (const top of await entries(path, 2)) {
-    if (top < from.slice(0, 2)) continue
-    for (const middle of await entries(join(path, top), 2)) {
-      if (top + middle < from.slice(0, 4)) continue
-      for (const hex of await entries(join(path, top, middle), 64)) {
-        if (hex <= from) continue
-        const info = await orNull(stat(join(path, top, middle, hex)))
-        if (info) found.push({ checksum: `sha256:${hex}`, size: info.size, at: info.mtimeMs })
-        if (found.length === limit) return found
-      }
-    }
-  }
-  return found
-}
-
-const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
-
-/** null: there is no such file. */
-async function orNull<T>(looking: Promise<T>): Promise<T | null> {
-  try {
-    return await looking
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null
-    throw error
   }
 }

@@ -1,12 +1,12 @@
 // A quota over all servers of one store: a document says how much an actor has spent ever, and each server refills by its own clock and takes
 // off what others spent. No two clocks are compared but once, when a server sees an actor for the first time.
-import { Conflict } from '../declare/errors.ts'
-import { SYSTEM_SCOPE } from '../declare/access.ts'
-import { doc, keyOf, t, type Static } from '../declare/schema.ts'
-import { createMeter } from '../codec/rate-limit.ts'
-import { canonical } from '../log/canonical-json.ts'
-import { timestampOf } from '../ports/clock.ts'
-import type { Batch, Store } from '../log/store.ts'
+import { Conflict } from '../../declare/errors.ts'
+import { SYSTEM_SCOPE } from '../../declare/access.ts'
+import { doc, keyOf, t, type Static } from '../../declare/schema.ts'
+import { createMeter } from '../../codec/rate-limit.ts'
+import { canonical } from '../../log/canonical-json.ts'
+import { timestampOf } from '../../ports/clock.ts'
+import type { Batch, Store } from '../../log/store.ts'
 
 export const Spending = doc(
   'kernel.spending',

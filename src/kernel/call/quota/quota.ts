@@ -1,9 +1,9 @@
 // The quota of one actor per minute: one that runs wild takes nothing from the others, and little of the people's time.
-import { Refusal } from '../declare/errors.ts'
-import { limits } from '../limits.ts'
-import { createMeter } from '../codec/rate-limit.ts'
-import type { Command } from '../declare/operation.ts'
-import type { Store } from '../log/store.ts'
+import { Refusal } from '../../declare/errors.ts'
+import { limits } from '../../limits.ts'
+import { createMeter } from '../../codec/rate-limit.ts'
+import type { Command } from '../../declare/operation.ts'
+import type { Store } from '../../log/store.ts'
 import { createSharedMeter } from './shared-quota.ts'
 
 export type QuotaOptions = {
