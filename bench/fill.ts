@@ -2,7 +2,7 @@
 // themselves. Nothing is written past the kernel, and nothing is kept from one run to the next.
 import { realClock, realEntropy } from '#apps/server/clock.ts'
 import { openDataFolder } from '#apps/server/folder/data-folder.ts'
-import { openKeys } from '#apps/server/folder/key-files.ts'
+import { openKeyFiles } from '#apps/server/folder/key-files.ts'
 import { setUp } from '#apps/server/folder/first-start.ts'
 import { contracts } from '#contracts/index.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
@@ -62,7 +62,7 @@ async function play(kernel: Kernel, pair: Pair, i: number): Promise<void> {
 /** A new folder and a kernel on it, without the server around them and without quotas. */
 export async function openNew(data: string) {
   const folder = openDataFolder(data)
-  const keys = await openKeys(folder.keys, true, { now: realClock.now, entropy: realEntropy })
+  const keys = await openKeyFiles(folder.keys, true, { now: realClock.now, entropy: realEntropy })
   const store = sqliteStore(folder.database, { tag: taggerOf(keys.server) })
   const kernel = createKernel({
     store,

@@ -9,7 +9,7 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createHttp } from '#bindings/http/index.ts'
-import { createSessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator } from '#apps/server/identity/authenticator.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
 import { createWorld, type World } from '#test/support/in-process/world.ts'
 import { median, rate, type Bench, type Row } from './report.ts'
@@ -62,7 +62,7 @@ function rowOf(way: Way, rounds: readonly FanOut[]): Row {
 async function fanOut(way: Way, subscribers = SUBSCRIBERS, events = EVENTS): Promise<FanOut> {
   const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
   const world = await createWorld({ store: sqliteStore(join(folder, 'countersign.db')) })
-  const sessions = createSessions(world.kernel)
+  const sessions = createAuthenticator(world.kernel)
   let writings = 0
   const http = createHttp({
     kernel: world.kernel,

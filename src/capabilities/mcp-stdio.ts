@@ -38,12 +38,12 @@ export class StdioTransport implements Transport {
     const { command, args, env, cwd, stderr } = this._serverParams
     const child = spawn(command, args, { env, detached: true, stdio: ['pipe', 'pipe', 'pipe'], ...(cwd === undefined ? {} : { cwd }) })
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const failed = (error: Error): void => this.onerror?.(error)
+    const reportError = (error: Error): void => this.onerror?.(error)
     this.#child = child
     this.#exited = new Promise((gone) => child.once('exit', () => gone()).once('error', () => gone()))
     child.once('spawn', resolve).on('error', (error) => {
       reject(error)
-      failed(error)
+      reportError(error)
     })
     child.once('exit', () => {
       // Processes that it left behind would hold the pipes open; one that has left the group keeps them, but does not keep us.
@@ -51,8 +51,8 @@ export class StdioTransport implements Transport {
       setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
     })
     child.once('close', () => this.onclose?.())
-    child.stdin.on('error', failed)
-    child.stdout.on('error', failed).on('data', (part: Buffer) => this.#hear(part))
+    child.stdin.on('error', reportError)
+    child.stdout.on('error', reportError).on('data', (part: Buffer) => this.#hear(part))
     child.stderr.on('data', (part: Buffer) => (stderr === 'ignore' ? undefined : stderr(part)))
     return promise
   }

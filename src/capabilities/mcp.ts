@@ -74,7 +74,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       link = made
       for (;;) {
         const over = new AbortController()
-        const why = await Promise.race([lost.promise, resting(clock, bounds.refreshMs, AbortSignal.any([over.signal, stopping.signal]))])
+        const why = await Promise.race([lost.promise, sleepFor(clock, bounds.refreshMs, AbortSignal.any([over.signal, stopping.signal]))])
         over.abort()
         if (why !== undefined || stopping.signal.aborted) return why ?? 'stopped'
         await refresh(made, offer)
@@ -245,7 +245,7 @@ const boundedFetch: typeof fetch = async (input, init) => {
   return new Response(answer.body.pipeThrough(counting), { status, statusText, headers })
 }
 
-async function resting(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
+async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
   for (let left = ms; left > 0 && !signal.aborted; left -= SLEEP_MS_MAX) await clock.sleep(Math.min(left, SLEEP_MS_MAX), signal)
 }
 

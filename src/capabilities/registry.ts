@@ -18,7 +18,7 @@ import {
 import { OFFERED_MAX } from '#protocols/delegation/operations/offer.ts'
 import { CapabilityFailure, type CapabilitySource, type SourceLog } from './source.ts'
 
-export type Capabilities = {
+export type CapabilityRegistry = {
   /** The port that an invocation goes through. */
   invoke(request: unknown, signal: AbortSignal): Promise<InvokeOutcome>
   /** Why another server has to be asked; null: it can be done here. */
@@ -33,12 +33,12 @@ const MESSAGE_CHARS_MAX = 2_000
 const RETRY_MS = 1_000
 
 /** `self`: this server among those that share the store. */
-export function createCapabilities(
+export function createCapabilityRegistry(
   sources: readonly CapabilitySource[],
   clock: Clock,
   log: SourceLog,
   self: () => OfferedBy | undefined = () => undefined,
-): Capabilities {
+): CapabilityRegistry {
   const named = new Map(sources.map((source) => [source.name, source]))
   if (named.size !== sources.length) throw new Error('two sources of capabilities have the same name')
   /** One list of a source after the other: an older one must not overtake. */
@@ -103,7 +103,7 @@ export function createCapabilities(
       const outcome = await withinTime(clock, timeout_ms, signal, async (enough) => {
         const found = named.get(source)
         if (!found) throw new CapabilityFailure('unreachable', `${source} is no source of this server any more`)
-        return { output: bounded(await found.invoke(ref, input, enough, { run_id, invocation_id })) }
+        return { output: boundOutput(await found.invoke(ref, input, enough, { run_id, invocation_id })) }
       })
       return { ...outcome, duration_ms: Math.max(0, clock.now() - began) }
     },
@@ -174,7 +174,7 @@ class Unfit extends Error {
 }
 
 /** The output as plain JSON that every caller can read: what the one decoder refuses from outside, it refuses here as well. */
-function bounded(output: unknown): unknown {
+function boundOutput(output: unknown): unknown {
   let text: string
   try {
     text = JSON.stringify(output ?? null)
@@ -199,18 +199,18 @@ async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (si
   const done = work(AbortSignal.any([late.signal, stop])).catch((error: unknown): Ended => ({ error: errorOf(error) }))
   const stopped = new Promise<Ended>((resolve) => {
     const message = 'the server is stopping: the outcome is unknown'
-    const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message: message } })
+    const tell = (): void => resolve({ error: { code: 'EXECUTION_FAILED', reason: 'stopped', message } })
     if (stop.aborted) tell()
     stop.addEventListener('abort', tell, { signal: over.signal })
   })
-  const first = await Promise.race([done, stopped, passed(clock, ms, over.signal)])
+  const first = await Promise.race([done, stopped, sleepFor(clock, ms, over.signal)])
   over.abort()
   if (first !== undefined) return first
   late.abort()
   return { error: { code: 'TIMEOUT', reason: 'timeout', message: `it took longer than ${ms} ms` } }
 }
 
-async function passed(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
+async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<undefined> {
   for (let left = ms; left > 0 && !signal.aborted; left -= SLEEP_MS_MAX) await clock.sleep(Math.min(left, SLEEP_MS_MAX), signal)
 }
 

@@ -1,6 +1,6 @@
 // Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends takes its run
 // along, and what is declared stands on the agent's card.
-import { isObject } from '#kernel/codec/strict-json.ts'
+import { definedFields, isObject } from '#kernel/codec/strict-json.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import { Run } from '#protocols/delegation/schema.ts'
@@ -36,7 +36,6 @@ const starts = down('started-delegates', 'session.started', 'agent.delegate', as
     ? await read.raw(Snapshot, `${String(snapshot['session_id'])}/${String(snapshot['checkpoint_id'])}`)
     : null
   const seals = { ...sealed, ...(kept?.sealed ? { 'snapshot.state': kept.sealed } : {}) }
-  const given = { intent, inputs, constraints, expected_output, context }
   return {
     to_agent: agent_id!,
     project_id,
@@ -45,7 +44,7 @@ const starts = down('started-delegates', 'session.started', 'agent.delegate', as
     input: {
       session_id,
       capability: declaration!.id,
-      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+      ...definedFields({ intent, inputs, constraints, expected_output, context }),
       safety_envelope: declaration!.safety_envelope,
       ...(kept ? { snapshot: { checkpoint_id: kept.checkpoint_id, state: kept.state } } : {}),
     },

@@ -52,7 +52,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
     return { ...NONE, chip, bus, registers: new Map(Array.from(bytes, (byte, i) => [(first + i) % size, byte])) }
   }
 
-  function interlocked(changed: ReadonlyMap<number, number>): string | null {
+  function interlockObjection(changed: ReadonlyMap<number, number>): string | null {
     for (const { never, message } of profile.interlocks) {
       if (![...never.keys()].some((line) => changed.has(line))) continue
       if ([...never].every(([line, value]) => (changed.has(line) ? changed.get(line) === value : mayBe(line, value))))
@@ -64,7 +64,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
   const mayBe = (line: number, value: number): boolean => levelOf(line) === value || promised.get(line) === value
   const levelOf = (line: number): number | null => (lines.isHeld(line) ? null : lines.get(line))
 
-  async function limited(effect: Effect, before: readonly Effect[], isBusy: Busy): Promise<string | null> {
+  async function limitObjection(effect: Effect, before: readonly Effect[], isBusy: Busy): Promise<string | null> {
     const { chip, bus, registers } = effect
     if (chip === null) return null
     for (const [register, value] of registers) {
@@ -94,11 +94,11 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
         for (const [i, one] of before.entries())
           if (steps[i]!.tool.name !== 'gpio.pulse') for (const [line, value] of one.lines) changed.set(line, value)
         for (const [line, value] of last.lines) changed.set(line, value)
-        return interlocked(changed)
+        return interlockObjection(changed)
       }
-      return limited(last, before, isBusy)
+      return limitObjection(last, before, isBusy)
     },
-    lineObjection: (line, value) => (isFree ? null : interlocked(new Map([[line, value]]))),
+    lineObjection: (line, value) => (isFree ? null : interlockObjection(new Map([[line, value]]))),
     promise(line, value) {
       promised.set(line, value)
       return () => void promised.delete(line)

@@ -27,7 +27,7 @@ const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_WRONLY, O_CREAT, O_EXCL } = constan
 const FOLDER = O_PATH | O_NOFOLLOW | O_DIRECTORY
 const PLACE = O_PATH | O_NOFOLLOW
 
-const denied = (message: string): DeviceError => new DeviceError('denied', message)
+const deniedError = (message: string): DeviceError => new DeviceError('denied', message)
 /** Not `/proc/self`: one link less to follow, a fifth of the time of an open. */
 const OWN = `/proc/${process.pid}/fd`
 const within = (folder: number, name: string): string => `${OWN}/${folder}/${name}`
@@ -51,7 +51,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
 
   /** The listed folder that it lies under, and the components below. */
   function split(path: string, folders: readonly string[]): { root: Root; below: string[] } {
-    if (!isUnder(path, folders)) throw denied('the path is not on the list')
+    if (!isUnder(path, folders)) throw deniedError('the path is not on the list')
     let folder = ''
     for (const one of folders) if (one.length > folder.length && (one === '/' || path === one || path.startsWith(`${one}/`))) folder = one
     return { root: roots.get(folder)!, below: components(path.slice(folder === '/' ? 0 : folder.length)) }
@@ -68,7 +68,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
         const next = openComponent(folder, component, FOLDER)
         if (folder !== fd) closeSync(folder)
         folder = next
-        if (fstatSync(folder).dev !== device) throw denied('the path leads to another file system')
+        if (fstatSync(folder).dev !== device) throw deniedError('the path leads to another file system')
       }
       return act(folder, name, device)
     } finally {
@@ -92,7 +92,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
   return {
     read: (path, offset, length) =>
       withPlace(path, readable, (place, stats) => {
-        if (!stats.isFile()) throw denied('it is no plain file')
+        if (!stats.isFile()) throw deniedError('it is no plain file')
         const { size } = stats
         // The same file that was looked at: its descriptor leads to it, whatever its name leads to by now.
         const file = openSync(`${OWN}/${place}`, O_RDONLY)
@@ -106,9 +106,9 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
         }
       }),
     write(path, data) {
-      if (data.length > file_bytes_max) throw denied(`a file has at most ${file_bytes_max} bytes`)
+      if (data.length > file_bytes_max) throw deniedError(`a file has at most ${file_bytes_max} bytes`)
       return inFolder(path, write, (folder, name, device) => {
-        if (name === '') throw denied('it is a folder')
+        if (name === '') throw deniedError('it is a folder')
         const before = present(folder, name, device, file_bytes_max)
         replace(folder, name, data)
         return before
@@ -117,7 +117,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
     remove: (path) => inFolder(path, write, (folder, name) => rmSync(within(folder, name))),
     list: (path) =>
       withPlace(path, readable, (place, stats) => {
-        if (!stats.isDirectory()) throw denied('it is no folder')
+        if (!stats.isDirectory()) throw deniedError('it is no folder')
         const entries = readdirSync(`${OWN}/${place}/`, { withFileTypes: true }).slice(0, limits.entriesPerFolderMax)
         return entries.map((entry) => ({ name: entry.name, type: typeOf(entry), size: sizeOf(place, entry.name) }))
       }),
@@ -154,7 +154,7 @@ function createRoot(real: string): Root {
   }
   return {
     open() {
-      if (real === '/proc' || real.startsWith('/proc/')) throw denied('/proc is never served')
+      if (real === '/proc' || real.startsWith('/proc/')) throw deniedError('/proc is never served')
       const at = performance.now()
       if (known && at - lookedAt < LOOK_MS) return known
       lookedAt = at
@@ -186,16 +186,16 @@ function openComponent(folder: number, name: string, how: number): number {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') throw new DeviceError('absent', 'there is no such file or folder')
     // A link with O_NOFOLLOW and O_DIRECTORY is "not a directory".
-    if (code === 'ELOOP' || code === 'ENOTDIR') throw denied('the path leads over a link, or over what is no folder')
-    throw denied(`the path cannot be entered (${code})`)
+    if (code === 'ELOOP' || code === 'ENOTDIR') throw deniedError('the path leads over a link, or over what is no folder')
+    throw deniedError(`the path cannot be entered (${code})`)
   }
 }
 
 function refuseStrange(stats: Stats, device: number): void {
-  if (stats.isSymbolicLink()) throw denied('the path leads over a link')
-  if (!stats.isFile() && !stats.isDirectory()) throw denied('it is neither a plain file nor a folder')
-  if (stats.isFile() && stats.nlink > 1) throw denied('the file has more than one hard link')
-  if (stats.dev !== device) throw denied('the path leads to another file system')
+  if (stats.isSymbolicLink()) throw deniedError('the path leads over a link')
+  if (!stats.isFile() && !stats.isDirectory()) throw deniedError('it is neither a plain file nor a folder')
+  if (stats.isFile() && stats.nlink > 1) throw deniedError('the file has more than one hard link')
+  if (stats.dev !== device) throw deniedError('the path leads to another file system')
 }
 
 /** The bytes of a file that is about to be replaced; null: there is none. */
@@ -210,7 +210,7 @@ function present(folder: number, name: string, device: number, bytesMax: number)
   try {
     const stats = fstatSync(place)
     refuseStrange(stats, device)
-    if (!stats.isFile()) throw denied('it is a folder')
+    if (!stats.isFile()) throw deniedError('it is a folder')
     const file = openSync(`${OWN}/${place}`, O_RDONLY)
     try {
       const data = Buffer.alloc(Math.min(stats.size, bytesMax))

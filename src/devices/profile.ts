@@ -163,7 +163,7 @@ const wire: Reader<readonly [number, number]> = (value, place) => {
   return [ends[0]!, ends[1]!]
 }
 
-const keyed = <K, T>(items: readonly T[], key: (item: T) => K): ReadonlyMap<K, T> => new Map(items.map((item) => [key(item), item]))
+const mapBy = <K, T>(items: readonly T[], key: (item: T) => K): ReadonlyMap<K, T> => new Map(items.map((item) => [key(item), item]))
 
 const Whole = objectWith({
   board: text,
@@ -190,7 +190,7 @@ export function readProfile(value: unknown): Profile {
     uart = {},
     sensors = {},
   } = Whole(value, '')
-  const lines = keyed(Object.values(gpio), ({ line }) => line)
+  const lines = mapBy(Object.values(gpio), ({ line }) => line)
   for (const { never } of interlocks)
     for (const line of never.keys()) if (!lines.has(line)) throw new FileProblem(`interlocks: there is no line ${line} in gpio`)
   return {
@@ -200,8 +200,8 @@ export function readProfile(value: unknown): Profile {
     interlocks,
     // A wire may lead to what is no line of this board: nothing reads it there.
     wires: wires.filter((ends) => ends.every((line) => lines.has(line))),
-    i2c: keyed(Object.values(i2c), ({ bus }) => bus),
-    uart: keyed(Object.values(uart), ({ port }) => port),
-    sensors: keyed(Object.values(sensors), ({ name }) => name),
+    i2c: mapBy(Object.values(i2c), ({ bus }) => bus),
+    uart: mapBy(Object.values(uart), ({ port }) => port),
+    sensors: mapBy(Object.values(sensors), ({ name }) => name),
   }
 }

@@ -3,7 +3,7 @@
 import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 import { portsOf } from './ports/between-protocols.ts'
 import { timestampOf } from './ports/clock.ts'
-import { createCommands, type Attempted } from './call/command.ts'
+import { createCommandRunner, type Attempted } from './call/command.ts'
 import { contextOf, givenBy } from './call/context.ts'
 import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
 import { createDenials } from './call/denials.ts'
@@ -21,11 +21,11 @@ import { assertMatches } from './declare/schema.ts'
 import { inputOf } from './call/input.ts'
 import { replyIdOf } from './call/idempotency.ts'
 import { registryOf, type Served } from './call/registry.ts'
-import { createSettling } from './call/due-on-read.ts'
+import { createDueOnRead } from './call/due-on-read.ts'
 import { doErrands, type DueErrand } from './call/errands-at-once.ts'
 import { createStreams } from './log/streams.ts'
 import { createTail } from './log/tail.ts'
-import { createWaiting } from './call/waiters.ts'
+import { createWaiters } from './call/waiters.ts'
 
 export type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 
@@ -43,13 +43,13 @@ export function createKernel(options: KernelOptions): Kernel {
   const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
   const reading = createReading(quota, options.turns)
-  const settle = createSettling(store, now, call, options.timekeeper)
+  const settle = createDueOnRead(store, now, call, options.timekeeper)
   const ask = createQueries({ options, given, denials, reading, readerAs, settle })
   const tail = options.tail ?? createTail(store, options.bug)
-  const waiting = createWaiting(now, options.sleep)
+  const waiting = createWaiters(now, options.sleep)
   tail.hear(({ wakes }) => waiting.ring(wakes))
   tail.hear(texts.heard)
-  const commands = createCommands({ options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle })
+  const commands = createCommandRunner({ options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle })
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)

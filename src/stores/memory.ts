@@ -46,7 +46,7 @@ export type MemoryOptions = Partial<GroupCommitOptions> & {
 }
 
 export function memoryStore(options: MemoryOptions = {}): Store {
-  const { disk = memoryDisk(), onWrite, isShared = false, ...sequencer } = options
+  const { disk = memoryDisk(), onWrite, isShared = false, ...groupCommit } = options
   const backend = memoryBackend(disk, onWrite ?? ((_, apply) => apply()), isShared)
   return createGroupCommit(backend, {
     defer: setImmediate,
@@ -54,7 +54,7 @@ export function memoryStore(options: MemoryOptions = {}): Store {
     fatal: (error) => {
       throw error
     },
-    ...sequencer,
+    ...groupCommit,
   })
 }
 

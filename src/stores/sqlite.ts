@@ -44,8 +44,8 @@ CREATE TABLE counts (prefix TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WI
 PRAGMA user_version = ${CURRENT_FORMAT};`
 
 export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
-  const { readOnly = false, pagesMax, isForced = false, wasSealed = false, retags = false, amiss = () => null, ...sequencer } = options
-  const db = open(path, readOnly, { ...sequencer, isForced, wasSealed })
+  const { readOnly = false, pagesMax, isForced = false, wasSealed = false, retags = false, amiss = () => null, ...groupCommit } = options
+  const db = open(path, readOnly, { ...groupCommit, isForced, wasSealed })
   if (retags) retag(db, options)
   if (pagesMax !== undefined) db.exec(`PRAGMA max_page_count = ${pagesMax}`)
   const behind = onwardFrom(db)
@@ -56,7 +56,7 @@ export function sqliteStore(path: string, options: SqliteOptions = {}): Store {
     fatal: (error) => {
       throw error
     },
-    ...sequencer,
+    ...groupCommit,
     isKeyless: readOnly && options.tag === undefined,
   })
 }

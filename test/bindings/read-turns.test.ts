@@ -1,13 +1,13 @@
 // Reading is work on the one thread that serves everybody: whoever asks for much gets a little of each turn of the loop.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createTurns } from '#bindings/shared/read-turns.ts'
+import { createReadTurns } from '#bindings/shared/read-turns.ts'
 import { limits } from '#kernel/limits.ts'
 
 /** Reads that cost this much each, all asked for at once; what was done in each turn of the loop. */
 async function played(reads: Record<string, { count: number; units: number; ms: number }>): Promise<string[][]> {
   let now = 0
-  const turns = createTurns({ admit: () => undefined }, () => now)
+  const turns = createReadTurns({ admit: () => undefined }, () => now)
   const done: string[][] = [[]]
   const one = async (actor: string, units: number, ms: number): Promise<void> => {
     await turns.begin(actor)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import type { Writable } from 'node:stream'
 import { test } from 'node:test'
-import { createUnsent } from '#bindings/shared/unsent-answers.ts'
+import { createUnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 
 /** A connection that has handed over everything and takes nothing. */
 const connection = (): Writable & { isCut: boolean } =>
@@ -16,7 +16,7 @@ const connection = (): Writable & { isCut: boolean } =>
   }) as unknown as Writable & { isCut: boolean }
 
 test('answers on one connection count for the actors that asked, in the order in which they are taken', () => {
-  const unsent = createUnsent(undefined, { perActor: 1_000, share: 10, total: 10_000 })
+  const unsent = createUnsentAnswers(undefined, { perActor: 1_000, share: 10, total: 10_000 })
   const line = connection()
   unsent.hold(line, '', 500)
   unsent.hold(line, 'agent_a', 2_000)
@@ -35,7 +35,7 @@ test('answers on one connection count for the actors that asked, in the order in
 })
 
 test('a connection over its bound whose answers wait behind a call is cut', async () => {
-  const unsent = createUnsent(undefined, { perActor: 1_000, share: 10, total: 10_000, staleMs: 40 })
+  const unsent = createUnsentAnswers(undefined, { perActor: 1_000, share: 10, total: 10_000, staleMs: 40 })
   const line = connection()
   unsent.hold(line, 'agent_a', 5_000)
   for (let i = 0; i < 100 && !line.isCut; i++) await new Promise((done) => setTimeout(done, 20))

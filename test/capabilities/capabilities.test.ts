@@ -391,7 +391,7 @@ describe('what sources offer', () => {
     const offers = (world: CapabilityWorld['world']): Promise<number> => world.store.head('system').then(({ seq }) => seq)
     const before = await offers(on.world)
     const restarted = async (sources: readonly CapabilitySource[]): Promise<string[]> => {
-      const { createCapabilities } = await import('#capabilities/registry.ts')
+      const { createCapabilityRegistry: createCapabilities } = await import('#capabilities/registry.ts')
       const capabilities = createCapabilities(sources, realClock, silent)
       await capabilities.start(on.world.kernel)
       await capabilities.stop()
@@ -476,7 +476,7 @@ describe("the operator's file", () => {
   ]
   for (const [text, message] of wrong)
     test(`${text.slice(0, 80) || 'nothing'} is refused with a sentence`, () =>
-      assert.throws(() => read(text), { name: 'StartError', message: message }))
+      assert.throws(() => read(text), { name: 'StartError', message }))
   test('that is not there is refused with a sentence', () =>
     assert.throws(() => readCapabilities(join(folder, 'none.json'), { clock: realClock, log: silent, env: {} }), /cannot be read/))
   test.after(() => rmSync(folder, { recursive: true, force: true }))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { realClock } from '#apps/server/clock.ts'
 import { delegation } from '#protocols/delegation/index.ts'
 import { runMoves, runStates } from '#protocols/delegation/states.ts'
-import { runWebhooks } from '#workers/webhooks/agents.ts'
+import { runWebhookAgents } from '#workers/webhooks/agents.ts'
 import { answering, receiver, until } from '../support/over-sockets/receiver.ts'
 import { eventsOf, kindsIn, runOf, runsOf, take } from '../support/in-process/runs.ts'
 import { enlist, stage, type Stage } from '../support/in-process/stage.ts'
@@ -357,7 +357,7 @@ must('A-DEL-03', 'a run that no attempt brings to the webhook of its agent fails
   const closing: (() => unknown)[] = []
   const { url, got } = await receiver({ after: (close) => void closing.push(close as () => void) }, answering(503))
   const world = await createWorld({ now: Date.now })
-  const worker = runWebhooks(world.kernel, { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }, realClock, silent)
+  const worker = runWebhookAgents(world.kernel, { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }, realClock, silent)
   try {
     await world.call('devin', ops('agent.publish'), { name: 'Devin', reach: 'webhook', endpoint: url })
     const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })

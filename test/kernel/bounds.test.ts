@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { createCache } from '#kernel/log/document-cache.ts'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { createMeter } from '#kernel/codec/rate-limit.ts'
+import { createRateLimit } from '#kernel/codec/rate-limit.ts'
 import { cursorOf, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { createWorld } from '../support/in-process/world.ts'
 
@@ -133,7 +133,7 @@ function heldWithoutTouching(cache: { get(name: string): number | undefined }, n
 describe('the meter', () => {
   test('lets through as many a minute as it says and refills evenly', () => {
     let now = 0
-    const meter = createMeter(60, () => now)
+    const meter = createRateLimit(60, () => now)
     const taken = (tries: number): number => Array.from({ length: tries }, () => meter.take('devin')).filter(Boolean).length
     assert.equal(taken(100), 60)
     now += 1_000
@@ -145,13 +145,13 @@ describe('the meter', () => {
   })
 
   test('counts each name by itself', () => {
-    const meter = createMeter(1, () => 0)
+    const meter = createRateLimit(1, () => 0)
     assert.deepEqual([meter.take('a'), meter.take('a'), meter.take('b')], [true, false, true])
   })
 
   test('gives nothing and takes nothing when the clock steps back', () => {
     let now = 1_000_000_000
-    const meter = createMeter(2, () => now)
+    const meter = createRateLimit(2, () => now)
     assert.equal(meter.take('a'), true)
     now -= 86_400_000
     assert.deepEqual([meter.take('a'), meter.take('a')], [true, false])

@@ -1,7 +1,7 @@
 // The cost of reading, and the time for which an identity may be remembered.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator } from '#apps/server/identity/authenticator.ts'
 import { limits } from '#kernel/limits.ts'
 import { scenes } from '#protocols/collaboration/examples.ts'
 import { createWorld } from '../support/in-process/world.ts'
@@ -66,7 +66,7 @@ test('an extension never shortens', async () => {
 
 test('a remembered key ends with its revocation, and a substitute with their last day', async () => {
   const world = await createWorld()
-  const { authenticate } = createSessions(world.kernel)
+  const { authenticate } = createAuthenticator(world.kernel)
   const { key, issued } = await world.call('admin', 'identity/key.issue', { subject: 'user_bob' })
   const who = async () => authenticate({ kind: 'bearer', token: key })
   const first = await who()

@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, test } from 'node:test'
 import { longFunctionProblems, longFunctions } from '../support/laws/functions.ts'
-import { doubleExports, firstSentenceProblems, folderProblems, participleProblems } from '../support/laws/names.ts'
+import { doubleExports, factoryProblems, firstSentenceProblems, folderProblems, participleProblems } from '../support/laws/names.ts'
 import { missingPlaces } from '../support/laws/places.ts'
 import { ABOUT_PEOPLE, countTics, NO_TIC_FILES, readTable, risen, TIC_FILES, ticsIn } from '../support/laws/tics.ts'
 
@@ -36,7 +36,7 @@ describe('the tree', () => {
     assert.deepEqual(unused, [], 'take these out of ABOUT_PEOPLE in test/support/laws/tics.ts')
   })
 
-  test('an exported function is called a verb with its object, or by the noun that it answers', () => {
+  test('a function is called a verb with its object, or by the noun that it answers', () => {
     assert.deepEqual(
       found('src/**/*.{ts,tsx}').flatMap((path) => participleProblems(path, textOf(path))),
       [],
@@ -46,6 +46,13 @@ describe('the tree', () => {
   test('a function has at most 70 lines, a factory without its inner functions', () => {
     const files = found('src/**/*.{ts,tsx}').map((path) => [path, textOf(path)] as const)
     assert.deepEqual(longFunctionProblems(files, longFunctions), [])
+  })
+
+  test('a file is called after the factory that it exports', () => {
+    assert.deepEqual(
+      found('src/**/*.{ts,tsx}').flatMap((path) => factoryProblems(path, textOf(path))),
+      [],
+    )
   })
 
   test('a folder has one subject and few files', () => {
@@ -121,14 +128,22 @@ describe('the laws', () => {
 
   test('a function that is called a participle is seen, a value is not', () => {
     const text =
-      'export async function settled() {}\nexport const kept = (a: string): string => a\nexport const served: Reader =\n  <S>() => 1'
+      'export async function settled() {}\nexport const kept = (a: string): string => a\nexport const served: Reader =\n  <S>() => 1\n  const told = (a: { b: string }): void => undefined\n  const heard = async line => 1'
     const others =
-      'export const bookkeeping = { a: 1 }\nexport function settleRun() {}\nexport const shownText = () => 1\nconst made = () => 1'
+      'export const bookkeeping = { a: 1 }\nexport function settleRun() {}\nexport const shownText = () => 1\nconst made = (1 + 2) * 3\nfunction proceed() {}'
     assert.deepEqual(
       participleProblems('a.ts', text).map((problem) => problem.split(' ')[1]),
-      ['settled', 'kept', 'served'],
+      ['settled', 'kept', 'served', 'told', 'heard'],
     )
     assert.deepEqual(participleProblems('a.ts', others), [])
+  })
+
+  test('a factory that is called otherwise than its file is seen', () => {
+    const problems = ['src/a/key-mutex.ts', 'src/a/index.ts', 'src/key-mutex/index.ts', 'src/a/mutex.ts'].flatMap((path) =>
+      factoryProblems(path, 'export function createKeyMutex() {}'),
+    )
+    assert.deepEqual(problems, ['src/a/index.ts: call createKeyMutex after its file'])
+    assert.deepEqual(factoryProblems('src/a/b.ts', 'export function createC() {}\nexport const openD = () => 1'), [])
   })
 
   test('a folder that is too full is seen, operations apart', () => {

@@ -14,7 +14,7 @@ import { startServer, type Server } from '#apps/server/server.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
-import { createLines } from '#kernel/codec/line-reader.ts'
+import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { createClient, CountersignError, deliver, each, type Client, type Input, type Output } from '#sdk/index.ts'
 import { socketTransport } from '#sdk/transport/jsonrpc.ts'
@@ -687,7 +687,7 @@ test('lines come out the same however the bytes arrive', () => {
   const text = `one\n\ntwo ${'x'.repeat(5_000)}\nthree é\nunfinished`
   const bytes = new TextEncoder().encode(text)
   for (const size of [1, 2, 3, 7, 1_024, 4_096, bytes.length]) {
-    const lines = createLines(10_000)
+    const lines = createLineReader(10_000)
     const out: string[] = []
     for (let i = 0; i < bytes.length; i += size) {
       lines.push(bytes.subarray(i, i + size))
@@ -704,7 +704,7 @@ test('lines come out the same however the bytes arrive', () => {
     [100, false],
     [101, true],
   ] as const) {
-    const lines = createLines(100)
+    const lines = createLineReader(100)
     lines.push(new Uint8Array(60).fill(120))
     assert.equal(lines.next(), null)
     lines.push(new Uint8Array(size - 60).fill(120))

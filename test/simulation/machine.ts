@@ -1,4 +1,4 @@
-// The process under test and everything around it that can go wrong: the shipped kernel, sequencer, protocols, contracts and
+// The process under test and everything around it that can go wrong: the shipped kernel, group commit, protocols, contracts and
 // timers run on a memory store whose every turn, write, read and sleep waits for the scheduler.
 import { contracts } from '#contracts/index.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -10,9 +10,9 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
 import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
-import { runNotices, type NoticeOptions } from '#workers/notices/channel.ts'
+import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
 import { runTimers } from '#workers/timers.ts'
-import { runWebhooks } from '#workers/webhooks/agents.ts'
+import { runWebhookAgents } from '#workers/webhooks/agents.ts'
 import type { Posted } from '#workers/webhooks/post.ts'
 import { testNotary } from '../support/in-process/notary.ts'
 import { offerAll } from './capabilities.ts'
@@ -167,8 +167,8 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
         if (generation !== mine) return
         serving = mine
         runTimers(made, clock, silent)
-        if (told !== null) runNotices(told.spy?.(made) ?? made, posting(mine), clock, silent)
-        if (told !== null) runWebhooks(made, posting(mine), clock, silent)
+        if (told !== null) runNoticeChannel(told.spy?.(made) ?? made, posting(mine), clock, silent)
+        if (told !== null) runWebhookAgents(made, posting(mine), clock, silent)
         return
       } catch {
         await clock.sleep(1_000, new AbortController().signal)

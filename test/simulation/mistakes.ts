@@ -69,7 +69,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-substitute-in-one-project-sees-nothing',
     'protocols/execution/inbox/readers.ts',
-    'people: spokenFor(actor),',
+    'people: idsActedFor(actor),',
     'people: [actor.id, ...(actor.actsFor ?? [])],',
   ),
   {

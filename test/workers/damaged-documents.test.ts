@@ -10,7 +10,7 @@ import { CURSOR, NoticeCursor } from '#protocols/execution/notices/notice.ts'
 import { Request } from '#protocols/execution/schema.ts'
 import { User } from '#protocols/identity/schema.ts'
 import { memoryStore } from '#stores/memory.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { runOutbox, type Channel } from '#workers/outbox.ts'
 import { alice, toyKernel } from '../support/in-process/toy.ts'
 import { manualClock } from '../support/in-process/manual-clock.ts'
@@ -65,7 +65,7 @@ for (const [what, key] of [
     const [world, { url, got }] = [await createWorld({ now: Date.now, store }), await receiver(t)]
     for (const person of ['bob', 'alice']) await world.call(person, 'execution/channel.add', { endpoint: url })
     const options = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 300 }
-    const before = runNotices(world.kernel, options, realClock, silent)
+    const before = runNoticeChannel(world.kernel, options, realClock, silent)
     await asked(world)
     await until(() => got.length > 0)
     await before.stop()
@@ -73,7 +73,7 @@ for (const [what, key] of [
     const request_id = await asked(world)
     const said: string[] = []
     const note = (fields: object, message: string): void => void said.push(`${message} ${JSON.stringify(fields)}`)
-    const worker = runNotices(world.kernel, options, realClock, { ...silent, warn: note, error: note })
+    const worker = runNoticeChannel(world.kernel, options, realClock, { ...silent, warn: note, error: note })
     t.after(worker.stop)
     if (what === 'the person who is told') await until(() => got.some(({ body }) => body.data.request_id === request_id))
     else {

@@ -9,7 +9,7 @@ import { realClock } from '#apps/server/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { openBlobs } from '#stores/blobs/index.ts'
 import { promptFor, resultIn } from '#workers/programs/profiles.ts'
-import { runProcesses, type ProcessAgent } from '#workers/programs/agents.ts'
+import { runProgramAgents, type ProcessAgent } from '#workers/programs/agents.ts'
 import { silent } from '../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../support/in-process/world.ts'
 
@@ -33,7 +33,7 @@ async function employed(over: Over, goal = 'Fix the "login" bug') {
   const blobs = await openBlobs(mkdtempSync(join(folder, 'blobs-')), { fatal: () => undefined })
   const world = await createWorld({ now: Date.now, blobs })
   await world.call('devin', 'delegation/agent.publish', { name: 'Devin', reach: 'process' })
-  const open = (agent = configured(over)) => runProcesses(world.kernel, blobs, [agent], realClock, silent)
+  const open = (agent = configured(over)) => runProgramAgents(world.kernel, blobs, [agent], realClock, silent)
   const worker = open()
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal }, reviewers: ['user_rita'] })
   const task_id = task.id as string

@@ -8,7 +8,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { END } from '#kernel/declare/schema.ts'
-import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { runLoop } from '#workers/loop.ts'
 import { runTimers } from '#workers/timers.ts'
 import { alice } from '../support/in-process/toy.ts'
@@ -208,7 +208,7 @@ test('the sweeper forgets answers after their time, at the start and every hour,
   for (let i = 0; i < 450; i++) await w.kernel.call('toy/note.write', { id: 'one' }, alice, { key: `key-${i}` })
   w.clock.step(limits.replyMs + 1_000)
   await w.kernel.call('toy/note.write', { id: 'one' }, alice, { key: 'young' })
-  const sweeper = runSweeper(w.kernel, w.clock, silent)
+  const sweeper = runReplySweeper(w.kernel, w.clock, silent)
   await w.clock.advance(1_000)
   assert.deepEqual(await replies(), ['kernel.reply/user_alice/young'])
   w.clock.step(limits.replyMs)
@@ -223,7 +223,7 @@ test('the sweeper outlives a store that refuses', async () => {
   const w = workerWorld()
   let calls = 0
   const kernel: Kernel = { ...w.kernel, call: () => (calls++, Promise.reject(new Refusal('BUSY', 'not now'))) }
-  const sweeper = runSweeper(kernel, w.clock, silent)
+  const sweeper = runReplySweeper(kernel, w.clock, silent)
   await w.clock.advance(3 * 3_600_000)
   assert.equal(calls, 4)
   await sweeper.stop()

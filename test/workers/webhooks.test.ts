@@ -6,7 +6,7 @@ import { after, describe, test } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { isPublic } from '#workers/webhooks/address.ts'
 import { post } from '#workers/webhooks/post.ts'
-import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
+import { runWebhookAgents, type WebhookOptions } from '#workers/webhooks/agents.ts'
 import { answering, isSigned, receiver as openReceiver, until, type Answer, type Got } from '../support/over-sockets/receiver.ts'
 import { deliveries, silent } from '../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../support/in-process/world.ts'
@@ -22,7 +22,7 @@ const usual: WebhookOptions = { allowsPrivate: true, attemptsMax: 3, random: () 
 async function hooked(url: string, options: Partial<WebhookOptions> = {}) {
   const world = await createWorld({ now: Date.now })
   const { secret } = await world.call('devin', 'delegation/agent.publish', { name: 'Devin', reach: 'webhook', endpoint: url })
-  const worker = runWebhooks(world.kernel, { ...usual, ...options }, realClock, silent)
+  const worker = runWebhookAgents(world.kernel, { ...usual, ...options }, realClock, silent)
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })
   await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
   const { items } = await world.call('alice', 'delegation/run.list', { task_id: task.id })

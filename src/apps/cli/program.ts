@@ -11,8 +11,8 @@ import { allFlags, type Context, type Globals, type Spec } from './derive/comman
 import { inertJson, inertLines } from './output/safe-text.ts'
 import { columnsOf, paintFor, type Io } from './terminal.ts'
 
-export type Cli = { run(argv: readonly string[]): Promise<Exit> }
-export type CliOptions = {
+export type Program = { run(argv: readonly string[]): Promise<Exit> }
+export type ProgramOptions = {
   readonly io: Io
   readonly specs: readonly Spec[]
   /** The subjects of nouns, for the first page of the help. */
@@ -31,8 +31,8 @@ export const globalFlags = [
   ['--no-color', 'no colours (or NO_COLOR)'],
 ] as const
 
-export function createCli(options: CliOptions): Cli {
-  const { io, specs, nouns, version, perform = performed } = options
+export function createProgram(options: ProgramOptions): Program {
+  const { io, specs, nouns, version, perform = performSpec } = options
   let outcome: Exit = exits.ok
   let rest: readonly string[] = []
   const program = new Command('countersign')
@@ -107,13 +107,13 @@ export function createCli(options: CliOptions): Cli {
         else await program.parseAsync(asked, { from: 'user' })
         return outcome
       } catch (error) {
-        return failed(io, error, argv, specs)
+        return printFailure(io, error, argv, specs)
       }
     },
   }
 }
 
-const performed: NonNullable<CliOptions['perform']> = async (spec, context, given) =>
+const performSpec: NonNullable<ProgramOptions['perform']> = async (spec, context, given) =>
   spec.run(context, await withWholeIds(spec, given, context.remote))
 
 function withGlobals(command: Command): void {
@@ -123,9 +123,9 @@ function withGlobals(command: Command): void {
 function describe(command: Command, spec: Spec): void {
   const { summary, positionals, examples } = spec
   command.description(summary).allowExcessArguments(false)
-  const named = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
-  for (const one of positionals) command.addArgument(new Argument(`[${named(one)}]`, wordsFor(one)))
-  const shown = positionals.map((one) => (one.required ? `<${named(one)}>` : `[${named(one)}]`))
+  const argumentName = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
+  for (const one of positionals) command.addArgument(new Argument(`[${argumentName(one)}]`, wordsFor(one)))
+  const shown = positionals.map((one) => (one.required ? `<${argumentName(one)}>` : `[${argumentName(one)}]`))
   command.usage([...shown, '[options]'].join(' '))
   for (const one of allFlags(spec)) for (const option of optionsFor(one, positionals.includes(one))) command.addOption(option)
   withGlobals(command)
@@ -140,7 +140,7 @@ function optionsFor(one: Flag, isPositional: boolean): Option[] {
   const add = (long: string, isHidden: boolean): void => {
     const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
     const option = new Option(`--${long}${value}`, isHidden ? '' : wordsFor(one)).hideHelp(isHidden)
-    if (shape.kind !== 'switch') option.argParser((text, before) => collected(text, before, one))
+    if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, one))
     if (shape.choices) option.argChoices = [...shape.choices]
     made.push(option)
     if (shape.kind === 'switch' || shape.nullable) made.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())
@@ -150,7 +150,7 @@ function optionsFor(one: Flag, isPositional: boolean): Option[] {
   return made
 }
 
-function collected(text: string, before: unknown, { shape }: Flag): unknown {
+function parseFlag(text: string, before: unknown, { shape }: Flag): unknown {
   let value: unknown
   try {
     value = valueFrom(text, shape)
@@ -239,7 +239,7 @@ function contextOf(io: Io, globals: Globals, rest: readonly string[]): Context &
 }
 
 /** The sentence, the hint and the exit code of whatever was thrown. */
-function failed(io: Io, error: unknown, argv: readonly string[], specs: readonly Spec[]): Exit {
+function printFailure(io: Io, error: unknown, argv: readonly string[], specs: readonly Spec[]): Exit {
   if (error instanceof CommanderError) {
     if (error.code === 'commander.helpDisplayed' || error.code === 'commander.version' || error.code === 'commander.help') {
       return error.exitCode === 0 ? exits.ok : exits.usage

@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import { protocols } from '#protocols/index.ts'
 import { version } from '../version.ts'
 import type { Exit } from './exit-codes.ts'
-import { createCli } from './program.ts'
+import { createProgram } from './program.ts'
 import { nouns, specsOf } from './derive/commands.ts'
 
 export function run(argv: readonly string[]): Promise<Exit> {
@@ -14,5 +14,5 @@ export function run(argv: readonly string[]): Promise<Exit> {
     if (stream.isTTY) Object.assign(stream, { columns: stream.columns || 80, rows: stream.rows || 24 })
   }
   const io = { out: process.stdout, err: process.stderr, input: process.stdin, env: process.env, cwd: process.cwd(), home: homedir() }
-  return createCli({ io, specs: specsOf(protocols), nouns, version }).run(argv)
+  return createProgram({ io, specs: specsOf(protocols), nouns, version }).run(argv)
 }

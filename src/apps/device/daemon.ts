@@ -22,7 +22,7 @@ import { createRates } from '#devices/runner/rates.ts'
 import { endSessions, endWhatWasOpen } from '#devices/runner/recovery.ts'
 import type { Hardware } from '#devices/runner/step-run.ts'
 import { createTaskRunner, type TaskRunner } from '#devices/runner/task-runner.ts'
-import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { realClock, realEntropy } from '../server/clock.ts'
 import { ConfigError } from '../server/settings/config.ts'
 import { StartError } from '../server/start-error.ts'
@@ -130,7 +130,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   await concludeUnknown(kernel, log)
   await endWhatWasOpen(kernel)
   const checkpoints = runCheckpoints(kernel, device_id, key, audit, log)
-  const sweeper = runSweeper(kernel, realClock, log)
+  const sweeper = runReplySweeper(kernel, realClock, log)
   runner.begin(kernel)
   const link = runLink({ device_id, store, tail, clock: realClock, log, uplink })
   const asking = runAsking(kernel, { device_id, clock: realClock, log, uplink })

@@ -54,8 +54,8 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
       const [first] = (await Promise.race([once(child, 'message', { signal: ending.signal }), exited])) as [Reply]
       if (!('tools' in first)) throw new Error('problem' in first ? first.problem : 'it failed while it was loaded')
       const one: Running = { child, tools: first.tools, call: null, isSpent: false }
-      child.on('message', (reply: Reply) => received(one, reply)).on('error', () => undefined)
-      child.once('exit', (code, signal) => ended(one, String(code ?? signal)))
+      child.on('message', (reply: Reply) => onReply(one, reply)).on('error', () => undefined)
+      child.once('exit', (code, signal) => onExit(one, String(code ?? signal)))
       all.add(one)
       return one
     } catch (error) {
@@ -68,7 +68,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     }
   }
 
-  function received(one: Running, reply: Reply): void {
+  function onReply(one: Running, reply: Reply): void {
     const { call } = one
     if ('stray' in reply) {
       log.error({ plugin: path, error: reply.stray }, 'a plug-in left an error that nothing caught: its process is replaced')
@@ -82,7 +82,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     }
   }
 
-  function ended(one: Running, how: string): void {
+  function onExit(one: Running, how: string): void {
     all.delete(one)
     one.isSpent = true
     if (idle.includes(one)) idle.splice(idle.indexOf(one), 1)

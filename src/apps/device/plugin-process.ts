@@ -32,7 +32,7 @@ const calls = new AsyncLocalStorage<number>()
 const underWay = new Map<number, AbortController>()
 const tell = (reply: Reply): void => void process.send!(reply, () => undefined)
 
-async function answered(tools: readonly Exported[], { id, what, tool, args }: Extract<Ask, { id: number }>): Promise<void> {
+async function answerCall(tools: readonly Exported[], { id, what, tool, args }: Extract<Ask, { id: number }>): Promise<void> {
   const stopping = new AbortController()
   underWay.set(id, stopping)
   try {
@@ -49,7 +49,7 @@ async function answered(tools: readonly Exported[], { id, what, tool, args }: Ex
 }
 
 /** Functions cannot be sent: whether there is one is all that the daemon needs to know. */
-const described = (tool: unknown): unknown =>
+const describeTool = (tool: unknown): unknown =>
   typeof tool === 'object' && tool !== null
     ? Object.fromEntries(Object.entries(tool).map(([name, held]) => [name, typeof held === 'function' ? 'function' : (held as unknown)]))
     : tool
@@ -64,14 +64,14 @@ async function serve(path: string): Promise<void> {
   let tools: unknown
   try {
     ;({ tools } = (await import(pathToFileURL(path).href)) as { tools?: unknown })
-    tell({ tools: JSON.parse(JSON.stringify(Array.isArray(tools) ? tools.map(described) : null)) as unknown })
+    tell({ tools: JSON.parse(JSON.stringify(Array.isArray(tools) ? tools.map(describeTool) : null)) as unknown })
   } catch (error) {
     tell({ problem: wordsOf(error) })
     return
   }
   process.on('message', (ask: Ask) => {
     if ('abort' in ask) underWay.get(ask.abort)?.abort()
-    else void answered(tools as readonly Exported[], ask)
+    else void answerCall(tools as readonly Exported[], ask)
   })
 }
 

@@ -14,7 +14,7 @@ import { OWNER } from '../server/folder/first-start.ts'
 import type { HarnessHealth } from '../server/harness.ts'
 import { serveArtifacts, type ArtifactOptions } from './artifacts.ts'
 import { openHarness, type Answer, type HarnessOptions, type OpenHarness } from './open.ts'
-import { createHandle, failureOf, type CalleeSession } from './session.ts'
+import { createSessionHandle, failureOf, type CalleeSession } from './session.ts'
 
 type Declare = Input<'harness/harness.declare'>
 export type Approval = { readonly result: 'approved' | 'rejected'; readonly by?: readonly string[]; readonly reason?: string }
@@ -65,7 +65,7 @@ export async function createCallee(options: CalleeOptions): Promise<Callee> {
     try {
       serving?.open(open)
       await setUpCallee(open, options)
-      return await served(open, options, serving)
+      return await serveCallee(open, options, serving)
     } catch (error) {
       await open.stop()
       throw error
@@ -97,7 +97,7 @@ async function setUpCallee({ kernel, call }: OpenHarness, { capabilities, caller
   for (const [caller_id, given] of Object.entries(callers)) await call('harness/harness.allow', { caller_id, ...given })
 }
 
-async function served(open: OpenHarness, options: CalleeOptions, serving: { stop(): Promise<void> } | null): Promise<Callee> {
+async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: { stop(): Promise<void> } | null): Promise<Callee> {
   const { kernel, call, report } = open
   const actor = (): Promise<Actor> => authenticateSubject(kernel.store, AGENT, kernel.now())
   const asAgent = async (operation: string, input: object): Promise<Answer> => call(operation, input, await actor())
@@ -161,7 +161,7 @@ async function served(open: OpenHarness, options: CalleeOptions, serving: { stop
     const speak = (verb: string, input: object): Promise<Answer> =>
       asAgent(`harness/harness.${verb}`, { session_id: run.session_id, attempt, ...input })
     const capability = byName.get(String(request.input['capability']))
-    const { session, artifacts } = await createHandle(request.input, attempt, over.signal, speak)
+    const { session, artifacts } = await createSessionHandle(request.input, attempt, over.signal, speak)
     try {
       if (capability === undefined)
         throw Object.assign(new Error('the capability is not offered any more'), { code: 'resource_unavailable' })

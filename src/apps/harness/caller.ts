@@ -65,11 +65,11 @@ export async function createCaller(options: HarnessOptions): Promise<Caller> {
       const { session } = (await kernel.call('harness/harness.submit', input, SYSTEM, key === undefined ? {} : { key })) as {
         session: SessionView
       }
-      return submitted(open, session.id, changes, stopping.signal)
+      return submittedSession(open, session.id, changes, stopping.signal)
     },
     async open(session_id) {
       const { session } = (await call('harness/harness.session', { session_id })) as { session: SessionView }
-      return submitted(open, session.id, changes, stopping.signal)
+      return submittedSession(open, session.id, changes, stopping.signal)
     },
     async *sessions() {
       for (let cursor: string | null | undefined; cursor !== null;) {
@@ -87,7 +87,7 @@ export async function createCaller(options: HarnessOptions): Promise<Caller> {
   }
 }
 
-function submitted(open: OpenHarness, id: string, changes: Map<string, Set<() => void>>, stopping: AbortSignal): Submitted {
+function submittedSession(open: OpenHarness, id: string, changes: Map<string, Set<() => void>>, stopping: AbortSignal): Submitted {
   const { call, kernel } = open
   const session = async (): Promise<SessionView> => (await call('harness/harness.session', { session_id: id }))['session'] as SessionView
 
@@ -114,11 +114,11 @@ function submitted(open: OpenHarness, id: string, changes: Map<string, Set<() =>
 
   const made: { accepted?: Promise<Accepted>; result?: Promise<Result> } = {}
   /** Asked for once, and only where it is awaited. */
-  const kept = <T>(promise: Promise<T>): Promise<T> => {
+  const markHandled = <T>(promise: Promise<T>): Promise<T> => {
     promise.catch(() => undefined)
     return promise
   }
-  async function accepted(): Promise<Accepted> {
+  async function awaitAccepted(): Promise<Accepted> {
     const view = await until(({ accepted_at, ended_at }) => accepted_at !== null || ended_at !== null)
     if (view.accepted_at === null) throw new SessionEnded(view)
     const { session_id, risk_level, state, capability, callee_id } = view
@@ -145,10 +145,10 @@ function submitted(open: OpenHarness, id: string, changes: Map<string, Set<() =>
   return {
     id,
     get accepted() {
-      return (made.accepted ??= kept(accepted()))
+      return (made.accepted ??= markHandled(awaitAccepted()))
     },
     get result() {
-      return (made.result ??= kept(result()))
+      return (made.result ??= markHandled(result()))
     },
     async *events() {
       const over = new AbortController()

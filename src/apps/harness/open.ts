@@ -15,7 +15,7 @@ import { openLeases } from '#workers/leases.ts'
 import { createPresence } from '#workers/presence.ts'
 import { runTimers } from '#workers/timers.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
-import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { realClock, realEntropy } from '../server/clock.ts'
 import { openDataFolder } from '../server/folder/data-folder.ts'
 import { setUp } from '../server/folder/first-start.ts'
@@ -24,7 +24,7 @@ import { harnessTerms, runHarness, type HarnessHealth } from '../server/harness.
 import { createLog } from '../server/log.ts'
 import type { LogLevel } from '../server/settings/config.ts'
 import { harnessSettings } from '../server/settings/harness-settings.ts'
-import { openInFolder } from '../server/storage.ts'
+import { openFolderStorage } from '../server/storage.ts'
 import { LEASES } from '../server/workers.ts'
 
 export type HarnessOptions = {
@@ -111,14 +111,14 @@ type Undo = (() => unknown)[]
 export async function openHarness(options: HarnessOptions): Promise<OpenHarness> {
   const undo: Undo = []
   try {
-    return await opened(options, undo)
+    return await openParts(options, undo)
   } catch (error) {
     for (const step of undo.toReversed()) await step()
     throw error
   }
 }
 
-async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness> {
+async function openParts(options: HarnessOptions, undo: Undo): Promise<OpenHarness> {
   const settings = settingsOf(options)
   const log = createLog(options.log ?? 'warn')
   const clock = realClock
@@ -130,7 +130,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
     log.fatal({ err: error }, 'the store failed, and the state on the disk is unknown')
     process.exit(1)
   }
-  const storage = await openInFolder({ folder, config: { skipVerify: false, readOnly: false }, clock, log, findings, onFatal })
+  const storage = await openFolderStorage({ folder, config: { skipVerify: false, readOnly: false }, clock, log, findings, onFatal })
   const { store, keys, blobs } = storage
   undo.push(storage.close)
   const issuer = `hcp://${settings.id}`
@@ -162,7 +162,7 @@ async function opened(options: HarnessOptions, undo: Undo): Promise<OpenHarness>
   const leases = await openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log)
   undo.push(leases.stop)
   const harness = runHarness(settings, { kernel, clock, notary, log, leases })
-  const workers = [runTimers(kernel, clock, log, leases.duty('timers')), runSweeper(kernel, clock, log, leases.duty('sweeper')), harness]
+  const workers = [runTimers(kernel, clock, log, leases.duty('timers')), runReplySweeper(kernel, clock, log, leases.duty('sweeper')), harness]
   undo.push(() => Promise.all(workers.map((worker) => worker.stop())))
   undo.push(kernel.release)
   let stopped: Promise<void> | null = null

@@ -69,7 +69,7 @@ function fieldsOf(names: readonly string[], given: readonly unknown[]): Record<s
   return Object.fromEntries(names.flatMap((name, i) => (given[i] === undefined ? [] : [[name, given[i]]])))
 }
 
-export async function createHandle(
+export async function createSessionHandle(
   input: Record<string, unknown>,
   attempt: number,
   signal: AbortSignal,

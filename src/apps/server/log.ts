@@ -43,14 +43,14 @@ export function createLog(level: LogLevel, write: (line: string) => void = toStd
 /** An object that refers to itself, or that JSON cannot hold, is told without its fields: a log never throws. */
 function lineOf(line: { readonly level: string; readonly time: string; readonly msg?: string }): string {
   try {
-    return JSON.stringify(line, shown)
+    return JSON.stringify(line, printable)
   } catch {
     const { level, time, msg } = line
     return JSON.stringify({ level, time, msg, fields: 'they cannot be written as JSON' })
   }
 }
 
-function shown(name: string, value: unknown): unknown {
+function printable(name: string, value: unknown): unknown {
   if (secrets.has(name)) return '[redacted]'
   if (typeof value === 'bigint') return String(value)
   if (!(value instanceof Error)) return value

@@ -2,16 +2,16 @@
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
 import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
-import { createMetrics, type Metrics } from '#bindings/shared/call-metrics.ts'
+import { createCallMetrics, type CallMetrics } from '#bindings/shared/call-metrics.ts'
 import type { Tls } from '#bindings/http/connections/tls.ts'
 import { listenEarly } from '#bindings/http/starting.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc/index.ts'
-import { createTurns } from '#bindings/shared/read-turns.ts'
-import { createUnsent, type Unsent } from '#bindings/shared/unsent-answers.ts'
+import { createReadTurns } from '#bindings/shared/read-turns.ts'
+import { createUnsentAnswers, type UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 import { hcpArtifacts } from '#bridges/hcp/artifacts.ts'
 import { hxp } from '#bridges/hxp/index.ts'
 import { mailLinks } from '#bridges/mail-links/index.ts'
-import { createCapabilities } from '#capabilities/registry.ts'
+import { createCapabilityRegistry } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
 import type { NodeEpoch } from '#kernel/call/effects.ts'
@@ -56,10 +56,10 @@ import { createIssuer } from './identity/issuer.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
 import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys, type Keys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
-import { createSessions, type Sessions } from './identity/authenticator.ts'
+import { createAuthenticator, type Authenticator } from './identity/authenticator.ts'
 import { nodeLines } from './database/figures.ts'
-import { openInDatabase } from './database/shared-storage.ts'
-import { openInFolder, type Storage } from './storage.ts'
+import { openSharedStorage } from './database/shared-storage.ts'
+import { openFolderStorage, type Storage } from './storage.ts'
 import { streamPaths } from './stream-paths.ts'
 import { ownerLogin, setUp } from './folder/first-start.ts'
 import { version } from '../version.ts'
@@ -137,7 +137,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const findings = await openFindings(folder.findings, log)
   const progress = config.database && options.progress ? options.progress : (): void => undefined
   const beside = { folder, config, clock, log, findings, onFatal, signal, progress }
-  const storage = config.database ? await openInDatabase(beside, config.database, node) : await openInFolder(beside)
+  const storage = config.database ? await openSharedStorage(beside, config.database, node) : await openFolderStorage(beside)
   const { keys, pushKeys, blobs } = storage
   const mark = await storage.mark.read()
   const quiet = quietBy(mark, config.readOnly)
@@ -164,11 +164,11 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (verifier) workers.push(verifier)
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)
-  const capabilities = createCapabilities([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
+  const capabilities = createCapabilityRegistry([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const kept = await keepPresence(folder.seen, clock, log)
   if (!quiet) workers.push(kept.worker)
-  const unsent = createUnsent((actor, connections) =>
+  const unsent = createUnsentAnswers((actor, connections) =>
     log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
   )
   const notary = createNotary(keys.server, keys.ring, () => self.issuer)
@@ -180,7 +180,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     directory,
     people,
     grants,
-    findings: () => [...named(verifier?.state().difference ?? checked.difference), ...findings.all()],
+    findings: () => [...foundIn(verifier?.state().difference ?? checked.difference), ...findings.all()],
     presence: kept.presence,
     perform: effects.perform,
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
@@ -214,7 +214,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
       harness: harnessTerms(config.harness, () => self.issuer.split('#')[0]!),
     },
     readsPerMinute: config.readsPerMinute,
-    turns: createTurns(unsent),
+    turns: createReadTurns(unsent),
     checksAnswers: false,
   })
   const { isShared } = store
@@ -252,7 +252,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const harness = runHarness(quiet ? null : config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
   const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log)
-  const metrics = createMetrics(async () => [
+  const metrics = createCallMetrics(async () => [
     '# HELP countersign_info The release that these figures are of.',
     '# TYPE countersign_info gauge',
     `countersign_info{version="${version}",store="${storage.kind}"} 1`,
@@ -328,15 +328,15 @@ const nodeName = (): string =>
       .slice(0, 50) || 'node'
   }-${randomBytes(4).toString('hex')}`
 
-const named = (difference: Difference | null): Found[] =>
+const foundIn = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 
-async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger): Promise<Sessions> {
+async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger): Promise<Authenticator> {
   if (dev) {
     log.warn({}, 'development mode: credentials that everybody knows are accepted')
     await setUpDevelopment(kernel)
   }
-  return createSessions(kernel, {
+  return createAuthenticator(kernel, {
     issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })),
     dev,
     mails: smtp !== null,
@@ -375,11 +375,11 @@ type Parts = {
   readonly log: Logger
   readonly installation: string
   states(): Readonly<Record<string, WorkerState>>
-  readonly sessions: Sessions
+  readonly sessions: Authenticator
   readonly blobs: Blobs
   readonly keys: Keys
-  readonly metrics: Metrics
-  readonly unsent: Unsent
+  readonly metrics: CallMetrics
+  readonly unsent: UnsentAnswers
   readonly tls: Tls | undefined
   readonly storage: Storage
   readonly node: string

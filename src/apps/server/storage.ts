@@ -13,8 +13,8 @@ import type { Worker } from '#workers/worker.ts'
 import { realEntropy } from './clock.ts'
 import type { DataFolder } from './folder/data-folder.ts'
 import { anchorIn } from './folder/anchor.ts'
-import { markSealed, openKeys, replacedIn, SERVER_KEY, wasSealed, type Keys } from './folder/key-files.ts'
-import { openPushKeys } from './folder/push-key-file.ts'
+import { markSealed, openKeyFiles, replacedIn, SERVER_KEY, wasSealed, type Keys } from './folder/key-files.ts'
+import { openPushKeyFile } from './folder/push-key-file.ts'
 import type { Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
 import type { Logger } from './log.ts'
@@ -62,11 +62,11 @@ export type StorageParts = {
 }
 
 /** The data folder holds everything, and one server has it. */
-export async function openInFolder({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
+export async function openFolderStorage({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
   if (config.readOnly && !existsSync(folder.database))
     throw new StartError(`there is no Countersign data in ${folder.path}: --read-only starts an installation that is there`)
   // Before there is a database: one that was ever written has keys beside it.
-  const keys = await openKeys(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
+  const keys = await openKeyFiles(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const retags = replacedIn(folder.keys).includes(SERVER_KEY)
   if (retags && config.readOnly)
     throw new StartError(
@@ -82,7 +82,7 @@ export async function openInFolder({ folder, config, clock, log, findings, onFat
     return {
       kind: 'sqlite',
       keys,
-      pushKeys: await openPushKeys(folder.keys, clock.now),
+      pushKeys: await openPushKeyFile(folder.keys, clock.now),
       store,
       blobs: await openBlobs(folder.blobs, { fatal: onFatal, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: folder.marker,

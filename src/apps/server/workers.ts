@@ -6,12 +6,12 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { runConcluder } from '#workers/effect-runner.ts'
 import type { Duty, Leases } from '#workers/leases.ts'
 import { runLoop } from '#workers/loop.ts'
-import { runNotices, type NoticeOptions } from '#workers/notices/channel.ts'
-import { runProcesses, type ProcessAgent } from '#workers/programs/agents.ts'
+import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
+import { runProgramAgents, type ProcessAgent } from '#workers/programs/agents.ts'
 import { runTimers } from '#workers/timers.ts'
-import { runCollector } from '#workers/upkeep/blob-collector.ts'
-import { runSweeper } from '#workers/upkeep/reply-sweeper.ts'
-import { runWebhooks, type WebhookOptions } from '#workers/webhooks/agents.ts'
+import { runBlobCollector } from '#workers/upkeep/blob-collector.ts'
+import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
+import { runWebhookAgents, type WebhookOptions } from '#workers/webhooks/agents.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 
 /** Work that one server at a time does, whichever has the lease. */
@@ -51,12 +51,12 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
     ...(kernel.store.isShared ? [runConcluder(kernel, clock, log, leases), runWithdrawing(kernel, clock, log, leases)] : []),
     ...(trim ? [runTrimming(trim, clock, log, duty('groups'))] : []),
     runTimers(kernel, clock, log, duty('timers')),
-    runSweeper(kernel, clock, log, duty('sweeper')),
-    runCollector(kernel.store, blobs, clock, log, duty('collector')),
-    runWebhooks(kernel, webhooks, clock, log, duty('outbox/webhook')),
-    runNotices(kernel, notices, clock, log, { planner: duty('notices'), outbox: duty('outbox/notice') }),
+    runReplySweeper(kernel, clock, log, duty('sweeper')),
+    runBlobCollector(kernel.store, blobs, clock, log, duty('collector')),
+    runWebhookAgents(kernel, webhooks, clock, log, duty('outbox/webhook')),
+    runNoticeChannel(kernel, notices, clock, log, { planner: duty('notices'), outbox: duty('outbox/notice') }),
     // A process alone keeps one name, so that after a restart its programs go on with their runs at once.
-    runProcesses(kernel, blobs, agents, clock, log, {
+    runProgramAgents(kernel, blobs, agents, clock, log, {
       worker: kernel.store.isShared ? leases.node : 'server',
       duty: duty('outbox/process'),
     }),

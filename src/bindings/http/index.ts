@@ -6,11 +6,11 @@ import type { Server as NetServer, Socket } from 'node:net'
 import { isAway, Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Hub } from '../live/hub.ts'
-import { createMetrics, type Metrics } from '../shared/call-metrics.ts'
+import { createCallMetrics, type CallMetrics } from '../shared/call-metrics.ts'
 import { forItsPerson, type Authenticate } from '../shared/credentials.ts'
 import type { Done, Failed } from '../shared/handle.ts'
-import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
-import { createGuard } from './browser/browser-guard.ts'
+import { createUnsentAnswers, type UnsentAnswers } from '../shared/unsent-answers.ts'
+import { createBrowserGuard } from './browser/browser-guard.ts'
 import { withCors, type CorsOptions } from './browser/cors.ts'
 import { loginRoutes, type Logins } from './browser/login.ts'
 import { createPage, type PageFiles } from './browser/page.ts'
@@ -22,8 +22,8 @@ import { stop } from './connections/stopping.ts'
 import { renewTls, watchHandshakes, type Tls } from './connections/tls.ts'
 import { gatherAnswers } from './connections/turn-batching.ts'
 import { downloadRoutes } from './bytes/downloads.ts'
-import { createLive, isSocketRequest, type LiveOptions } from './live-routes.ts'
-import { createBridges, type Bridges, type MakeBridge } from './mount.ts'
+import { createLiveRoutes, isSocketRequest, type LiveOptions } from './live-routes.ts'
+import { mountBridges, type Bridges, type MakeBridge } from './mount.ts'
 import { operationRoutes, type Serving } from './operations.ts'
 import { documentGiver, documentRoutes, type Documents } from './public-documents.ts'
 import { withBody } from './request-body.ts'
@@ -78,9 +78,9 @@ export type HttpOptions = {
   /** The page in the browser; null: it was not built, or nobody wants it. */
   readonly page?: PageFiles | null
   /** Shared with other bindings, whose calls are then in /metrics too. */
-  readonly metrics?: Metrics
+  readonly metrics?: CallMetrics
   /** Answers that nobody has read yet; shared with other bindings. */
-  readonly unsent?: Unsent
+  readonly unsent?: UnsentAnswers
   readonly bounds?: Partial<HttpBounds>
 }
 
@@ -98,9 +98,9 @@ type State = HttpOptions & {
   readonly secure: boolean
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
-  readonly guard: ReturnType<typeof createGuard>
-  readonly metrics: Metrics
-  readonly unsent: Unsent
+  readonly guard: ReturnType<typeof createBrowserGuard>
+  readonly metrics: CallMetrics
+  readonly unsent: UnsentAnswers
   readonly sockets: Set<Socket>
   /** Requests that expect what nobody here can do. */
   readonly unmet: WeakSet<IncomingMessage>
@@ -118,9 +118,9 @@ export function createHttp(options: HttpOptions): HttpServer {
     authenticate: forItsPerson(options.authenticate, nameOf),
     secure,
     headers: secure ? { ...securityHeaders, 'strict-transport-security': 'max-age=31536000' } : securityHeaders,
-    guard: createGuard({ ...options, secure }),
-    metrics: options.metrics ?? createMetrics(),
-    unsent: options.unsent ?? createUnsent(),
+    guard: createBrowserGuard({ ...options, secure }),
+    metrics: options.metrics ?? createCallMetrics(),
+    unsent: options.unsent ?? createUnsentAnswers(),
     sockets: new Set(),
     unmet: new WeakSet(),
     stopping: false,
@@ -129,7 +129,7 @@ export function createHttp(options: HttpOptions): HttpServer {
   const failureOf = (error: unknown, path: string): Failure => errorResponse(error, path, state)
   const serving = servingOf(state, bounds, failureOf)
   const receiving = state.bytes && { ...state.bytes, kernel: state.kernel, slots: uploadSlots(), requestMs: bounds.requestMs }
-  const live = createLive({ ...state, failing: serving.failing, isStopping: () => state.stopping })
+  const live = createLiveRoutes({ ...state, failing: serving.failing, isStopping: () => state.stopping })
   const bridges = bridgesOf(state, live.hub, failureOf, receiving)
   const giveDocument = documentGiver(state.unsent)
   const router = createRouter(
@@ -182,7 +182,7 @@ function servingOf(state: State, { stuckMs }: HttpBounds, failed: Pipeline['fail
 
 function bridgesOf(state: State, hub: Hub, failed: Pipeline['failed'], receiving: Receiving | undefined): Bridges {
   const fixed = Object.entries(state.headers).flat()
-  return createBridges(state.bridges ?? [], {
+  return mountBridges(state.bridges ?? [], {
     ...state,
     hub,
     live: state.live ?? {},

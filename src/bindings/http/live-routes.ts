@@ -6,9 +6,9 @@ import type { Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { createHub, type Hub, type HubOptions, type StreamBounds } from '../live/hub.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
-import { createSockets, SOCKET_PATH, type SocketBounds } from '../websocket/index.ts'
-import type { Guard } from './browser/browser-guard.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
+import { createWebSockets, SOCKET_PATH, type SocketBounds } from '../websocket/index.ts'
+import type { BrowserGuard } from './browser/browser-guard.ts'
 import { identifiedBy, type Authenticate, type Credential, type Identified } from '../shared/credentials.ts'
 import type { Failed } from '../shared/handle.ts'
 import type { Reply } from './responses.ts'
@@ -28,7 +28,7 @@ export type LiveOptions = {
   readonly written?: HubOptions['written']
 }
 
-export type Live = {
+export type LiveRoutes = {
   readonly hub: Hub
   readonly routes: readonly Route[]
   attach(server: Server): void
@@ -37,10 +37,10 @@ export type Live = {
 
 type Wiring = {
   readonly kernel: Kernel
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly live?: LiveOptions | undefined
   readonly log: { error(fields: object, message: string): void }
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
   readonly authenticate: Authenticate
@@ -52,14 +52,14 @@ type Wiring = {
 export const isSocketRequest = ({ url, headers }: IncomingMessage): boolean =>
   url?.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket'
 
-export function createLive({ kernel, guard, live = {}, log, unsent, headers, authenticate, failing, isStopping }: Wiring): Live {
+export function createLiveRoutes({ kernel, guard, live = {}, log, unsent, headers, authenticate, failing, isStopping }: Wiring): LiveRoutes {
   const { aliases = {}, origins = [], recheck = authenticate, bounds, written } = live
   const bug = (error: unknown): void => log.error({ err: error }, 'a stream failed')
   const hub = createHub({ kernel, bounds, written, bug })
   const lingerMs = bounds?.lingerMs ?? limits.streamLingerMs
   const sse = { protocols: kernel.protocols, guard, hub, headers, aliases, lingerMs, unsent, authenticate, recheck, failing }
   let tickets = 0
-  const sockets = createSockets({
+  const sockets = createWebSockets({
     hub,
     guard,
     codes: kernel.codes,

@@ -4,16 +4,16 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Hub } from '../live/hub.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 import type { Failure } from './responses.ts'
-import type { Guard } from './browser/browser-guard.ts'
+import type { BrowserGuard } from './browser/browser-guard.ts'
 import type { Authenticate } from '../shared/credentials.ts'
 import type { LiveOptions } from './live-routes.ts'
 import type { Ask, Done } from '../shared/handle.ts'
 
 export type BridgeHost = {
   readonly kernel: Kernel
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly version: string
   /** Under which address others reach this server, where the operator says so. */
   readonly origin?: string | undefined
@@ -36,7 +36,7 @@ export type BridgeHost = {
   meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
   bug(error: unknown): void
   /** Answers that nobody has read yet. */
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   /** Takes the body as bytes for an operation that takes some, and calls it. */
   receive(
     operation: string,
@@ -68,7 +68,7 @@ export type Bridges = {
   stop(): void
 }
 
-export function createBridges(makers: readonly MakeBridge[], host: BridgeHost): Bridges {
+export function mountBridges(makers: readonly MakeBridge[], host: BridgeHost): Bridges {
   const bridges = makers.map((make) => make(host))
   const at = (url: string): Bridge | undefined => bridges.find(({ path }) => isBelow(path, url))
   return {

@@ -7,7 +7,7 @@ import { abortOnClose } from '../shared/abort-on-close.ts'
 import type { Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Done, type Failed } from '../shared/handle.ts'
 import { optionsOf } from '../shared/idempotency-key.ts'
-import { idempotencyKeyIn, PERSON_HEADER, type Guard } from './browser/browser-guard.ts'
+import { idempotencyKeyIn, PERSON_HEADER, type BrowserGuard } from './browser/browser-guard.ts'
 import { patiently } from './connections/body-deadline.ts'
 import { askedBy } from './connections/ending.ts'
 import type { Reply } from './responses.ts'
@@ -15,7 +15,7 @@ import type { Exchange, Route } from './router.ts'
 
 export type Serving = {
   readonly kernel: Kernel
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly authenticate: Authenticate
   /** Whatever was thrown at a path, as an answer. */
   failing(path: string): (error: unknown) => Failed<Reply>

@@ -1,8 +1,8 @@
 // Public documents, readable without a credential: public keys, the description of the API. Each text stands in memory once, however many
 // clients have not read it yet.
 import { limits } from '#kernel/limits.ts'
-import { createMeter } from '#kernel/codec/rate-limit.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
+import { createRateLimit } from '#kernel/codec/rate-limit.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 import { nobodyAt } from './connections/ending.ts'
 import { replyOf, transportFailure, type Reply } from './responses.ts'
 import type { Exchange, Route } from './router.ts'
@@ -36,8 +36,8 @@ function bytesOnce(): (text: string) => Buffer {
 export type GiveDocument = (exchange: Exchange, bytes: Buffer, headers?: Reply['headers']) => Reply
 
 /** Answers with bytes that stand in memory anyway; who reads them without end, or not at all, is refused. */
-export function documentGiver(unsent: Unsent): GiveDocument {
-  const meter = createMeter(limits.publicBytesPerMinute, () => performance.now())
+export function documentGiver(unsent: UnsentAnswers): GiveDocument {
+  const meter = createRateLimit(limits.publicBytesPerMinute, () => performance.now())
   const tooMuch = transportFailure(429, 'QUOTA_EXCEEDED', 'this address has asked for too many documents', { 'retry-after': '10' })
   return ({ request }, bytes, own = {}) => {
     const who = nobodyAt(request.socket)

@@ -1,7 +1,7 @@
 // Sending: an answer onto its connection, with the headers of every answer, and the account of what its reader has not taken.
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import type { Unsent } from '../shared/unsent-answers.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 import { endSoon } from './connections/turn-batching.ts'
 import type { Failure, Reply } from './responses.ts'
 import { replyOf } from './responses.ts'
@@ -11,7 +11,7 @@ export type Sender = (response: ServerResponse, reply: Reply) => void
 /** `headers`: on every answer. `failed`: a stream that broke before its first byte was sent. */
 export function createSender(
   headers: Readonly<Record<string, string>>,
-  unsent: Unsent,
+  unsent: UnsentAnswers,
   failed: (error: unknown, path: string) => Failure,
 ): Sender {
   const fixed = Object.entries(headers).flat()

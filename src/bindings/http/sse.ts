@@ -8,21 +8,21 @@ import type { Hub, Portion, Sink } from '../live/hub.ts'
 import { identifiedBy, type Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Failed } from '../shared/handle.ts'
 import { optionsOf } from '../shared/idempotency-key.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
-import type { Guard } from './browser/browser-guard.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
+import type { BrowserGuard } from './browser/browser-guard.ts'
 import type { Reply } from './responses.ts'
 import type { Exchange, Route } from './router.ts'
 
 export type SseOptions = {
   readonly protocols: readonly Protocol[]
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly hub: Hub
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
   /** Further paths: from a path to the stream operation that it stands for. */
   readonly aliases: Readonly<Record<string, string>>
   readonly lingerMs: number
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   readonly authenticate: Authenticate
   /** The same without counting as use: a page that is only open must not keep a session from ending. */
   readonly recheck: Authenticate

@@ -6,15 +6,15 @@ import { openapiOf } from '../openapi.ts'
 import { replyOf, transportFailure } from './responses.ts'
 import type { GiveDocument } from './public-documents.ts'
 import type { Route } from './router.ts'
-import { isLocal, type Guard } from './browser/browser-guard.ts'
+import { isLocal, type BrowserGuard } from './browser/browser-guard.ts'
 import type { Authenticate } from '../shared/credentials.ts'
 import type { LiveOptions } from './live-routes.ts'
-import type { Metrics } from '../shared/call-metrics.ts'
+import type { CallMetrics } from '../shared/call-metrics.ts'
 
 type Figures = {
   readonly kernel: Kernel
-  readonly guard: Guard
-  readonly metrics: Metrics
+  readonly guard: BrowserGuard
+  readonly metrics: CallMetrics
   readonly version: string
   readonly proxied: boolean
   readonly live?: LiveOptions | undefined

@@ -4,8 +4,8 @@
 import type { Readable, Writable } from 'node:stream'
 import { refusedJson } from '#kernel/codec/refused-json.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
-import { createLines, type Lines } from '#kernel/codec/line-reader.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
+import { createLineReader, type LineReader } from '#kernel/codec/line-reader.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 
 /** Bounds that a test may shrink. */
 export type ConnectionBounds = {
@@ -20,7 +20,7 @@ export type ConnectionBounds = {
 /** One kind of wire. `Failure`: a refusal as it says it. */
 export type Wire<Failure> = {
   readonly bounds: ConnectionBounds
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   readonly refusals: {
     notJson(message: string): Failure
     tooLong(bytesMax: number): Failure
@@ -56,7 +56,7 @@ export type Connection<Failure> = {
   readonly openedAt: number
   /** Ends calls that wait when the client has gone; made for the first of them. */
   gone: AbortController | null
-  readonly lines: Lines
+  readonly lines: LineReader
   /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
   begunAt: number | null
   underWay: number
@@ -80,7 +80,7 @@ export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>):
     own,
     openedAt: performance.now(),
     gone: null,
-    lines: createLines(wire.bounds.lineBytes),
+    lines: createLineReader(wire.bounds.lineBytes),
     begunAt: null,
     underWay: 0,
     working: false,

@@ -5,11 +5,11 @@ import type { Readable, Writable } from 'node:stream'
 import { limits } from '#kernel/limits.ts'
 import { refusedLine } from './requests.ts'
 import { failureLine, notJson, notRequest, tooLarge, unavailable, type Failure } from './responses.ts'
-import type { Metrics } from '../shared/call-metrics.ts'
+import type { CallMetrics } from '../shared/call-metrics.ts'
 import { methodsOf } from './methods.ts'
 import { close, drain, fail, type ConnectionBounds, type Wire } from './connection.ts'
 import { openSession, type Session, type Shared } from './session.ts'
-import { createUnsent, type Unsent } from '../shared/unsent-answers.ts'
+import { createUnsentAnswers, type UnsentAnswers } from '../shared/unsent-answers.ts'
 
 /** Bounds that a test may shrink. */
 export type JsonRpcBounds = ConnectionBounds & {
@@ -35,9 +35,9 @@ const usualBounds: JsonRpcBounds = {
 
 export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   /** Where calls are counted, beside those of other bindings. */
-  readonly metrics?: Pick<Metrics, 'of'>
+  readonly metrics?: Pick<CallMetrics, 'of'>
   /** Answers that were not read yet; shared with other bindings. */
-  readonly unsent?: Unsent
+  readonly unsent?: UnsentAnswers
   readonly bounds?: Partial<JsonRpcBounds>
 }
 const refusals: Wire<Failure>['refusals'] = {
@@ -47,7 +47,7 @@ const refusals: Wire<Failure>['refusals'] = {
   badBatch: (callsMax) => notRequest(`a batch holds 1 to ${callsMax} calls`),
   line: (failure) => failureLine(null, failure),
 }
-const uncounted: Pick<Metrics, 'of'> = { of: () => ({ count() {} }) }
+const uncounted: Pick<CallMetrics, 'of'> = { of: () => ({ count() {} }) }
 
 export type JsonRpcServer = {
   /** Listens on a path that no file has. */
@@ -63,7 +63,7 @@ export function createJsonRpc({
   authenticate,
   log,
   metrics = uncounted,
-  unsent = createUnsent(),
+  unsent = createUnsentAnswers(),
   bounds: given,
 }: JsonRpcOptions): JsonRpcServer {
   const bounds = { ...usualBounds, ...given }

@@ -9,7 +9,7 @@ import type { Operation } from '#kernel/declare/operation.ts'
 import { nullable, parse, t } from '#kernel/declare/schema.ts'
 import type { FactsOf } from '#kernel/log/store.ts'
 import { lastPlace } from '#kernel/log/streams.ts'
-import type { Metrics } from '../shared/call-metrics.ts'
+import type { CallMetrics } from '../shared/call-metrics.ts'
 import type { Credential } from '../shared/credentials.ts'
 import { handlerOf, type Done } from '../shared/handle.ts'
 import { idempotencyKeyOf, optionsOf } from '../shared/idempotency-key.ts'
@@ -18,7 +18,7 @@ import { explain, failureAnswer, lineOf } from './requests.ts'
 import { goneWith, room, send } from './connection.ts'
 import { actorOf, credentialOf, type Called, type Method, type Parts, type Session } from './session.ts'
 
-export function methodsOf(kernel: Kernel, metrics: Pick<Metrics, 'of'>): Map<string, Method> {
+export function methodsOf(kernel: Kernel, metrics: Pick<CallMetrics, 'of'>): Map<string, Method> {
   const methods = new Map<string, Method>()
   const doneOf = (name: string): Done => {
     const meter = metrics.of(name, 'jsonrpc')

@@ -3,7 +3,7 @@ import type { Stream } from '#kernel/declare/operation.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Written } from './topic.ts'
 
-export function createWriter(bytesMax: number, counted: (name: string, position: number) => void) {
+export function createEventEncoding(bytesMax: number, counted: (name: string, position: number) => void) {
   const kept = new Map<string, Written>()
   let bytes = 0
   return (name: string, op: Stream, fact: StoredFact, audience: string): Written => {

@@ -6,12 +6,12 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import { lastPlace, type Caller } from '#kernel/log/streams.ts'
-import { createCounter } from '../shared/per-actor.ts'
+import { createPerActorCounter } from '../shared/per-actor.ts'
 import { createTopic, type Topic, type TopicBounds } from './topic.ts'
 import { createPermissions } from './permissions.ts'
 import { createSubscriber, type Ending, type Sink, type Subscriber, type SubscriberBounds } from './subscriber.ts'
 import { createTail, routeOf } from './tail.ts'
-import { createWriter } from './event-encoding.ts'
+import { createEventEncoding } from './event-encoding.ts'
 
 export type { Ending, Sink } from './subscriber.ts'
 export type { Portion } from './topic.ts'
@@ -43,7 +43,7 @@ export type HubOptions = {
   bug(error: unknown): void
 }
 
-export type Wish = {
+export type SubscribeRequest = {
   readonly name: string
   readonly input: unknown
   /** A cursor, `latest` for what comes from now on, or null for everything from the first. */
@@ -59,7 +59,7 @@ export type Subscription = { readonly actor: string; cursor(): string; close(): 
 
 export type Hub = {
   /** Refuses as a call would; `sinkAt` is called when nothing can be refused any more. */
-  subscribe(wish: Wish, sinkAt: (cursor: string, actor: string) => Sink): Promise<Subscription>
+  subscribe(wish: SubscribeRequest, sinkAt: (cursor: string, actor: string) => Sink): Promise<Subscription>
   size(): number
   /** Ends every stream with its cursor. */
   stop(): void
@@ -79,10 +79,10 @@ const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'an intern
 export function createHub({ kernel, bounds: own, written = () => undefined, bug }: HubOptions): Hub {
   const { store } = kernel
   const bounds: StreamBounds = { ...usualBounds, ...own }
-  const write = createWriter(limits.streamWrittenBytesMax, written)
+  const write = createEventEncoding(limits.streamWrittenBytesMax, written)
   const rooms = createRooms(endingOf)
   const permissions = createPermissions(bounds.recheckMs, (error) => endingOf(error))
-  const open = createCounter()
+  const open = createPerActorCounter()
   let stopped = false
 
   function endingOf(error: unknown): Ending {
@@ -109,7 +109,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   }
 
   async function subscribe(
-    { name, input, after, who, caller, perActor = bounds.perActor }: Wish,
+    { name, input, after, who, caller, perActor = bounds.perActor }: SubscribeRequest,
     sinkAt: (cursor: string, actor: string) => Sink,
   ): Promise<Subscription> {
     const admission = await kernel.admit(name, input, caller)

@@ -5,7 +5,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 const BOUNDS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]
 
 export type CallMeter = { count(code: string, ms: number): void }
-export type Metrics = {
+export type CallMetrics = {
   /** `binding` is the way that the calls come in. */
   of(operation: string, binding?: string): CallMeter
   text(kernel: Kernel, connections: number, streams: number): Promise<string>
@@ -15,7 +15,7 @@ export type Metrics = {
 type Counted = { ok: number; readonly others: Map<string, number>; readonly buckets: number[]; sumMs: number; total: number }
 
 /** `more`: further lines, in the same format. */
-export function createMetrics(more: () => readonly string[] | Promise<readonly string[]> = () => []): Metrics {
+export function createCallMetrics(more: () => readonly string[] | Promise<readonly string[]> = () => []): CallMetrics {
   const calls = new Map<string, Counted>()
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()

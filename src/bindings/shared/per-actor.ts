@@ -8,7 +8,7 @@ export type Counter = {
   enter(name: string): () => void
 }
 
-export function createCounter(): Counter {
+export function createPerActorCounter(): Counter {
   const counts = new Map<string, number>()
   let total = 0
   const of = (name: string): number => counts.get(name) ?? 0

@@ -2,7 +2,7 @@
 // loop, and everybody else gets on in between.
 import type { Turns } from '#kernel/types.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Unsent } from './unsent-answers.ts'
+import type { UnsentAnswers } from './unsent-answers.ts'
 
 type Waiting = { go(): void; refuse(error: unknown): void }
 type Queue = {
@@ -14,7 +14,7 @@ type Queue = {
   readonly waiting: Waiting[]
 }
 
-export function createTurns(unsent: Pick<Unsent, 'admit'>, monotonic = (): number => performance.now()): Turns {
+export function createReadTurns(unsent: Pick<UnsentAnswers, 'admit'>, monotonic = (): number => performance.now()): Turns {
   const queues = new Map<string, Queue>()
   let spent = 0
   /** When the first of this turn began. */

@@ -21,7 +21,7 @@ const usualBounds: UnsentBounds = {
 /** A connection, as Node tells how far it is. */
 type Line = (Writable | Duplex) & { readonly _handle?: { readonly writeQueueSize?: number } | null }
 
-export type Unsent = {
+export type UnsentAnswers = {
   /** So many bytes were handed to a connection that has not taken them, for an actor; empty: no actor in particular. */
   hold(line: Writable, actor: string, bytes: number): void
   /** It has taken so many of them. A connection that closes has taken all. */
@@ -48,10 +48,10 @@ type Held = {
 const LOOKS_PER_BOUND = 4
 
 /** `wasCut` is told whose connections were cut, and how many. */
-export function createUnsent(
+export function createUnsentAnswers(
   wasCut: (actor: string, connections: number) => void = () => undefined,
   given: Partial<UnsentBounds> = {},
-): Unsent {
+): UnsentAnswers {
   const bounds: UnsentBounds = { ...usualBounds, ...given }
   const lines = new Map<Line, Held>()
   const watched = new WeakSet<Line>()

@@ -5,11 +5,11 @@ import { Refusal, type Fault } from '#kernel/declare/errors.ts'
 import { refusedJson } from '#kernel/codec/refused-json.ts'
 import { decode, isObject } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
-import { createMeter } from '#kernel/codec/rate-limit.ts'
+import { createRateLimit } from '#kernel/codec/rate-limit.ts'
 import { nullable, parse, t, type Static } from '#kernel/declare/schema.ts'
 import type { Ending, Hub, Portion, Sink, Subscription } from '../live/hub.ts'
 import { failureOf, internalFailure } from '../http/responses.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 import type { Identified } from '../shared/credentials.ts'
 import type { SocketBounds } from './index.ts'
 
@@ -44,27 +44,27 @@ function idIn(frame: Uint8Array): { readonly id?: string } {
   return typeof id === 'string' && id.length <= ID_CHARS_MAX ? { id } : {}
 }
 
-export type Talk = {
+export type Connection = {
   beat(): void
   stop(): void
 }
 
-type TalkOptions = {
+type ConnectionOptions = {
   readonly hub: Hub
   readonly codes: Readonly<Record<string, Fault>>
   readonly bounds: SocketBounds
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   redeem(ticket: string): Promise<Identified>
   bug(error: unknown): void
   /** It has said who it is, or is gone without. */
   known(): void
-  left(talk: Talk): void
+  left(talk: Connection): void
 }
 
-export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | null, options: TalkOptions): Talk {
+export function createConnection(ws: WebSocket, socket: Duplex, first: Identified | null, options: ConnectionOptions): Connection {
   const { hub, codes, bounds, unsent, bug } = options
   const subscriptions = new Map<string, Subscription | null>() // null: it is being opened
-  const meter = createMeter(bounds.commandsPerMinute, () => performance.now())
+  const meter = createRateLimit(bounds.commandsPerMinute, () => performance.now())
   const queue: Uint8Array[] = []
   let identified = first
   let busy = false
@@ -206,7 +206,7 @@ export function createTalk(ws: WebSocket, socket: Duplex, first: Identified | nu
     ws.resume()
   }
 
-  const talk: Talk = {
+  const talk: Connection = {
     beat() {
       if (!alive) return ws.terminate()
       alive = false

@@ -7,12 +7,12 @@ import type { Fault } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Hub } from '../live/hub.ts'
 import { failureOf, internalFailure, rawAnswer, transportFailure, type Failure } from '../http/responses.ts'
-import type { Guard } from '../http/browser/browser-guard.ts'
+import type { BrowserGuard } from '../http/browser/browser-guard.ts'
 import type { Credential, Identified } from '../shared/credentials.ts'
 import { STATUS_CODES } from '../http/connections/node-http.ts'
-import type { Unsent } from '../shared/unsent-answers.ts'
-import { createCounter } from '../shared/per-actor.ts'
-import { createTalk, type Talk } from './connection.ts'
+import type { UnsentAnswers } from '../shared/unsent-answers.ts'
+import { createPerActorCounter } from '../shared/per-actor.ts'
+import { createConnection, type Connection } from './connection.ts'
 
 export const SOCKET_PATH = '/v1/ws'
 
@@ -37,12 +37,12 @@ const usualBounds: SocketBounds = {
 
 export type SocketOptions = {
   readonly hub: Hub
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly codes: Readonly<Record<string, Fault>>
   /** Origins of pages besides our own. */
   readonly origins: readonly string[]
   readonly bounds?: Partial<SocketBounds> | undefined
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   identify(credential: Credential): Promise<Identified>
   /** Uses a ticket up, or refuses. */
   redeem(ticket: string): Promise<Identified>
@@ -50,12 +50,12 @@ export type SocketOptions = {
   bug(error: unknown): void
 }
 
-export type Sockets = {
+export type WebSockets = {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   stop(): void
 }
 
-export function createSockets(options: SocketOptions): Sockets {
+export function createWebSockets(options: SocketOptions): WebSockets {
   const { guard, codes, bug } = options
   const bounds: SocketBounds = { ...usualBounds, ...options.bounds }
   const server = new WebSocketServer({
@@ -65,8 +65,8 @@ export function createSockets(options: SocketOptions): Sockets {
     perMessageDeflate: false,
     clientTracking: false,
   })
-  const talks = new Set<Talk>()
-  const silent = createCounter()
+  const talks = new Set<Connection>()
+  const silent = createPerActorCounter()
 
   /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
   function refusalOf({ headers }: IncomingMessage, address: string): Failure | null {
@@ -98,7 +98,7 @@ export function createSockets(options: SocketOptions): Sockets {
     if (options.isStopping()) return answer(socket, transportFailure(503, 'UNAVAILABLE', 'the server is stopping'))
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
       const known = identified === null ? silent.enter(address) : (): void => undefined
-      const talk = createTalk(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
+      const talk = createConnection(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
       talks.add(talk)
     })
   }

@@ -14,7 +14,7 @@ import {
   type Peer,
   type Wire,
 } from '#bindings/jsonrpc/connection.ts'
-import { createUnsent } from '#bindings/shared/unsent-answers.ts'
+import { createUnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 import { principalOf } from '#protocols/hardware/daemon/ports.ts'
 import { createDenials, type Denials } from './denials.ts'
 import { createTaskEvents, type TaskEvents } from './events.ts'
@@ -79,7 +79,7 @@ export function createHacp(kernel: Kernel, options: HacpOptions): HacpServer {
     refused: refusedLine,
     line: (failure: Failure) => failures.failureLine(null, failure),
   }
-  const wire: Wire<Failure> = { bounds, unsent: createUnsent(), refusals }
+  const wire: Wire<Failure> = { bounds, unsent: createUnsentAnswers(), refusals }
   const sessions = createSessions(kernel.now, options.hasWork)
   const events = createTaskEvents(kernel)
   const methods = methodsOf({ kernel, options, sessions, events })

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { TransportRefusal, type Failure } from '#bindings/http/responses.ts'
 import { endSoon } from '#bindings/http/connections/turn-batching.ts'
 import { STATUS_CODES } from '#bindings/http/connections/node-http.ts'
-import type { Unsent } from '#bindings/shared/unsent-answers.ts'
+import type { UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 
 export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
@@ -72,7 +72,7 @@ export function send(
   response: ServerResponse,
   fixed: readonly string[],
   { status, text, headers }: Answer,
-  unsent: Unsent,
+  unsent: UnsentAnswers,
 ): void {
   response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
   endSoon(response, request.method === 'HEAD' ? undefined : text, unsent)

@@ -45,7 +45,7 @@ const scan: Execute = async ({ board }, { args, signal }) => {
 }
 
 const LOOK_MS = 5
-async function received({ board }: Bench, port: string, len: number, timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
+async function receiveBytes({ board }: Bench, port: string, len: number, timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
   let count = 0
   for (const end = performance.now() + timeoutMs; ;) {
@@ -61,7 +61,7 @@ const READ_MS = 1_000
 const waitIn = (args: Readonly<Record<string, unknown>>): number => (args['timeout_ms'] as number | undefined) ?? READ_MS
 
 const uartRead: Execute = async (bench, { args, signal }) => ({
-  result: { data: base64(await received(bench, String(args['port']), Number(args['len']), waitIn(args), signal)) },
+  result: { data: base64(await receiveBytes(bench, String(args['port']), Number(args['len']), waitIn(args), signal)) },
 })
 
 const uartWrite: Execute = async ({ board }, { args }) => {
@@ -76,7 +76,7 @@ const uartWrite: Execute = async ({ board }, { args }) => {
 const exchange: Execute = async (bench, acting) => {
   const { args, signal } = acting
   await uartWrite(bench, acting)
-  return { result: { data: base64(await received(bench, String(args['port']), Number(args['len']), waitIn(args), signal)) } }
+  return { result: { data: base64(await receiveBytes(bench, String(args['port']), Number(args['len']), waitIn(args), signal)) } }
 }
 
 /** From the bytes of a chip to its value. */

@@ -3,9 +3,9 @@
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
 import { authorize, refusalOfLoad, SYSTEM, type Actor } from '../declare/access.ts'
 import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
-import type { Command, Contract, Read, Wish } from '../declare/operation.ts'
+import type { Command, Contract, Read, LongPoll } from '../declare/operation.ts'
 import { assertMatches, keyOf, parse } from '../declare/schema.ts'
-import { createLanes } from '../codec/key-mutex.ts'
+import { createKeyMutex } from '../codec/key-mutex.ts'
 import { canonical } from '../log/canonical-json.ts'
 import { sha256 } from '../log/hash-chain.ts'
 import { refuseHidden, Reply } from '../log/outbox-document.ts'
@@ -15,7 +15,7 @@ import { limits } from '../limits.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { contextOf, type Given } from './context.ts'
 import type { Denials } from './denials.ts'
-import type { Settle } from './due-on-read.ts'
+import type { DueOnRead } from './due-on-read.ts'
 import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type Answer, type Effects, type Remembered } from './effects.ts'
 import { errandsIn } from './errands-at-once.ts'
 import type { Reading } from './query.ts'
@@ -57,7 +57,7 @@ type Attempt = {
   readonly actor: Actor
   readonly draft: Draft
   readonly input: unknown
-  readonly wish: Wish | null
+  readonly wish: LongPoll | null
   readonly isFirst: boolean
   /** Under which its answer is kept; null: it came without a key. */
   readonly reply: Remembered | null
@@ -87,7 +87,7 @@ type Parts = {
   readonly tail: Tail
   readerAs(draft: Draft, actor: Actor): Read
   call(name: string, input: unknown, as: Actor): Promise<unknown>
-  readonly settle: Settle
+  readonly settle: DueOnRead
 }
 
 export type Commands = {
@@ -97,13 +97,13 @@ export type Commands = {
   conflicts(): number
 }
 
-export function createCommands(parts: Parts): Commands {
+export function createCommandRunner(parts: Parts): Commands {
   const { options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle } = parts
   const { store, now } = options
   const { newId, notary } = given
   const concluding = effectsIn(registry)
   const following = Map.groupBy(options.contracts, (contract: Contract) => contract.on)
-  const lanes = createLanes()
+  const mutex = createKeyMutex()
   const checksAnswers = options.checksAnswers ?? true
   let conflicts = 0
 
@@ -142,7 +142,7 @@ export function createCommands(parts: Parts): Commands {
           if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
             conflicts++
             // Two losers over one document would lose again together: from now on they go one after the other.
-            leave ??= await lanes.enter(error.key)
+            leave ??= await mutex.enter(error.key)
             continue
           }
           if (error instanceof Refusal && attempt < limits.attemptsMax && (await isAnsweredByNow(draft, actor, key))) continue

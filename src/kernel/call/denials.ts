@@ -5,7 +5,7 @@ import type { Fault, Refusal } from '../declare/errors.ts'
 import { SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
 import type { NewId } from '../codec/ids.ts'
 import { limits } from '../limits.ts'
-import { createMeter } from '../codec/rate-limit.ts'
+import { createRateLimit } from '../codec/rate-limit.ts'
 import { kindOf } from '../declare/schema.ts'
 import type { Store } from '../log/store.ts'
 
@@ -13,7 +13,7 @@ export type Denials = { record(draft: Draft, operation: string, actor: Actor, re
 
 /** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
 export function createDenials(store: Store, codes: Readonly<Record<string, Fault>>, newId: NewId, now: () => number): Denials {
-  const meter = createMeter(limits.denialsPerMinute, now)
+  const meter = createRateLimit(limits.denialsPerMinute, now)
   let count = 0
   return {
     record(draft, operation, actor, refusal) {

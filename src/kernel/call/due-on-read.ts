@@ -22,12 +22,12 @@ export type Timekeeper = {
 /** A process that shares its store with no other. */
 export const timekeeperAlone: Timekeeper = { holds: () => true, as: (more) => ({ ...SYSTEM, ...more }), time: () => null }
 
-export type Settle = (at: LooksAt | undefined, input: unknown) => Promise<boolean> | false
+export type DueOnRead = (at: LooksAt | undefined, input: unknown) => Promise<boolean> | false
 
 type Call = (operation: string, input: object, as: Caller) => Promise<unknown>
 
 /** Says whether it acted on the document, so that the caller reads it again. False at once where nothing is due, as nearly always. */
-export function createSettling(store: Store, now: () => number, call: Call, { holds, as }: Timekeeper = timekeeperAlone): Settle {
+export function createDueOnRead(store: Store, now: () => number, call: Call, { holds, as }: Timekeeper = timekeeperAlone): DueOnRead {
   async function settle(doc: AnyDoc, key: string): Promise<boolean> {
     for (let done = 0; done < limits.settledMax; done++) {
       const [found] = await store.read([key])

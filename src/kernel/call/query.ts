@@ -4,7 +4,7 @@ import type { Caller, KernelOptions, Turns } from '../types.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { contextOf, type Given } from './context.ts'
 import type { Denials } from './denials.ts'
-import type { Settle } from './due-on-read.ts'
+import type { DueOnRead } from './due-on-read.ts'
 import { readingAt, type Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
 import { authorize, refusalOfLoad, type Actor } from '../declare/access.ts'
@@ -60,7 +60,7 @@ type Parts = {
   readonly denials: Denials
   readonly reading: Reading
   readerAs(draft: Draft, actor: Actor): Read
-  readonly settle: Settle
+  readonly settle: DueOnRead
 }
 
 export function createQueries({ options, given, denials, reading, readerAs, settle }: Parts) {

@@ -1,20 +1,20 @@
-// Waiters: calls that wait for something to answer with. Each waits at a bell; a commit rings the bells of the waiters whom its documents
-// concern, once it is durable, and who hears its bell looks again. Nobody polls, and whoever is not concerned is left alone.
+// Waiters: long polls that wait for something to answer with. Each listens on an id; a commit wakes the waiters that its documents concern,
+// once it is durable, and a woken waiter looks again. Nothing polls.
 import type { Clock } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
-import type { Wish } from '../declare/operation.ts'
+import type { LongPoll } from '../declare/operation.ts'
 import type { Hint } from '../log/store.ts'
 
 export type Waiter = {
   /** Before it looks, so that nothing that comes while it looks is missed. */
-  listen(wish: Wish | null, actor: string): void
+  listen(poll: LongPoll | null, actor: string): void
   /** True: look again. False: answer with what there is. `again`: when time alone may bring something. */
   wait(again: string | null): Promise<boolean>
   leave(): void
 }
 
-export type Waiting = {
+export type Waiters = {
   waiter(signal: AbortSignal | undefined): Waiter
   /** By the names of what was committed. */
   ring(wakes: Hint['wakes']): void
@@ -25,7 +25,7 @@ export type Waiting = {
 
 type Ring = () => void
 
-export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefined): Waiting {
+export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefined): Waiters {
   const bells = new Map<string, Set<Ring>>()
   const sitting = new Map<string, number>()
   const stopping = new Set<Ring>()
@@ -45,14 +45,14 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
     else sitting.set(actor, own)
   }
 
-  function hang(bell: string, ring: Ring): void {
-    const rings = bells.get(bell)
+  function hang(wakeId: string, ring: Ring): void {
+    const rings = bells.get(wakeId)
     if (rings) rings.add(ring)
-    else bells.set(bell, new Set([ring]))
+    else bells.set(wakeId, new Set([ring]))
   }
-  function unhang(bell: string, ring: Ring): void {
-    const rings = bells.get(bell)
-    if (rings?.delete(ring) && rings.size === 0) bells.delete(bell)
+  function unhang(wakeId: string, ring: Ring): void {
+    const rings = bells.get(wakeId)
+    if (rings?.delete(ring) && rings.size === 0) bells.delete(wakeId)
   }
 
   /** Resolves when rung, when the time has come, or when nobody is there to be answered any more. */
@@ -69,7 +69,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
   }
 
   function waiter(signal: AbortSignal | undefined): Waiter {
-    let sits: { readonly bell: string; readonly actor: string; readonly until: number } | null = null
+    let sits: { readonly wakeId: string; readonly actor: string; readonly until: number } | null = null
     let isRung = false
     let wake: AbortController | null = null
     const ring: Ring = () => {
@@ -77,16 +77,16 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
       wake?.abort('woken')
     }
     function leave(): void {
-      if (sits) unhang(sits.bell, ring)
+      if (sits) unhang(sits.wakeId, ring)
       sits = null
     }
     return {
-      listen(wish, actor) {
+      listen(poll, actor) {
         isRung = false
-        if (wish?.bell !== sits?.bell) leave()
-        if (wish && sits === null && !stopped) {
-          sits = { bell: wish.bell, actor, until: now() + wish.ms }
-          hang(wish.bell, ring)
+        if (poll?.wakeId !== sits?.wakeId) leave()
+        if (poll && sits === null && !stopped) {
+          sits = { wakeId: poll.wakeId, actor, until: now() + poll.maxMs }
+          hang(poll.wakeId, ring)
         }
       },
       async wait(again) {
@@ -116,7 +116,7 @@ export function createWaiting(now: () => number, sleep: Clock['sleep'] | undefin
     waiter,
     ring(wakes) {
       if (bells.size === 0) return
-      for (const bell of wakes === 'all' ? bells.keys() : wakes) for (const ring of bells.get(bell) ?? []) ring()
+      for (const wakeId of wakes === 'all' ? bells.keys() : wakes) for (const ring of bells.get(wakeId) ?? []) ring()
     },
     stop() {
       stopped = true

@@ -1,7 +1,7 @@
 // A mutex per key: calls that lost a race over one document go on one after the other.
 import type { Key } from '../log/store.ts'
 
-export function createLanes(): { enter(key: Key): Promise<() => void> } {
+export function createKeyMutex(): { enter(key: Key): Promise<() => void> } {
   const lanes = new Map<Key, Promise<unknown>>()
   return {
     async enter(key) {

@@ -4,7 +4,7 @@
 const LF = 10
 const FIRST_BYTES = 1_024
 
-export type Lines = {
+export type LineReader = {
   /** Gives the next portion; what was pushed before and not read yet is kept. */
   push(chunk: Uint8Array): void
   /** The next line without its LF; null: more bytes are needed. */
@@ -15,7 +15,7 @@ export type Lines = {
   readonly tooLong: boolean
 }
 
-export function createLines(bytesMax: number): Lines {
+export function createLineReader(bytesMax: number): LineReader {
   let chunk: Uint8Array | null = null
   let from = 0
   // The beginning of the present line, from the chunks before. It grows by doubling and is given back with its line.

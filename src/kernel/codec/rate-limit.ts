@@ -9,7 +9,7 @@ export type Bucket = { readonly tokens: number; readonly at: number }
 export const tokensIn = (bucket: Bucket | undefined, at: number, full: number, refill: number, everyMs: number): number =>
   bucket ? Math.min(full, bucket.tokens + (Math.max(0, at - bucket.at) * refill) / everyMs) : full
 
-export type Meter = {
+export type RateLimit = {
   /** One token, where there is one. */
   take(name: string): boolean
   /** So many more, whether they are there or not: what is missing is paid back before the next one is given. */
@@ -22,7 +22,7 @@ export type Meter = {
   seconds(name: string): number
 }
 
-export function createMeter(perMinute: number, now: () => number): Meter {
+export function createRateLimit(perMinute: number, now: () => number): RateLimit {
   const buckets = new Map<string, Bucket>()
   const tokensLeft = (name: string, at: number): number => tokensIn(buckets.get(name), at, perMinute, perMinute, MINUTE_MS)
 
@@ -56,7 +56,7 @@ export type BoundedLog = Readonly<Record<Level, (name: string, fields: object, m
 
 /** Beyond so many lines a minute under one name the rest are counted, and the next line says how many there were. */
 export function boundedLog(log: Log, perMinute: number, now: () => number): BoundedLog {
-  const meter = createMeter(perMinute, now)
+  const meter = createRateLimit(perMinute, now)
   const unlogged = new Map<string, number>()
   const at =
     (level: Level) =>

@@ -83,7 +83,7 @@ export const speaksFor = (actor: Actor, id: string, project_id: string): boolean
   actor.id === id || (actor.kind === 'human' && (actor.actsFor?.has(id) === true || actor.actsForIn?.get(project_id)?.has(id) === true))
 
 /** Everybody for whom somebody may speak in at least one project, themself first. */
-export const spokenFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
+export const idsActedFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
   ...new Set([id, ...(actsFor ?? []), ...[...(actsForIn?.values() ?? [])].flatMap((people) => [...people])]),
 ]
 

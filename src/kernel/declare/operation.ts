@@ -163,7 +163,7 @@ export type Decision<O> = {
 }
 
 /** For whom a call would wait, and how long. */
-export type Wish = { readonly bell: string; readonly ms: number }
+export type LongPoll = { readonly wakeId: string; readonly maxMs: number }
 
 /** For a command that only calls others: which, and what their answers make together. */
 export type Fan<I, O> = {
@@ -256,7 +256,7 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
   /** It may be answered later, when there is something to answer with: what this caller wishes; null: an answer at once. */
-  waits?(input: Static<I>, actor: Actor): Wish | null
+  waits?(input: Static<I>, actor: Actor): LongPoll | null
   /** It has something done outside, between its own batch and that of the operation named here, whose answer is its answer. */
   readonly effect?: EffectOf
   /** It decides nothing itself: see `fan`. */

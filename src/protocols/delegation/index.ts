@@ -12,7 +12,7 @@ import { mailboxOperations } from './operations/mailbox.ts'
 import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
-import { readingOperations } from './operations/run-views.ts'
+import { runViewOperations } from './operations/run-views.ts'
 import { retireOperations } from './operations/retire.ts'
 import { runOperations } from './operations/run.ts'
 import { webhookOperations } from './operations/webhook.ts'
@@ -26,7 +26,7 @@ const operations = [
   ...runOperations,
   ...retireOperations,
   ...admitOperations,
-  ...readingOperations,
+  ...runViewOperations,
   ...mailboxOperations,
   ...memoOperations,
   ...capabilityOperations,

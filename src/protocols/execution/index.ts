@@ -6,7 +6,7 @@ import { batchOperations } from './operations/batch.ts'
 import { filterOperations } from './operations/filters.ts'
 import { followOperations } from './operations/follow.ts'
 import { inboxOperations } from './operations/inbox.ts'
-import { readingOperations } from './operations/draft-inbox.ts'
+import { draftInboxOperations } from './operations/draft-inbox.ts'
 import { mirrorOperations } from './operations/mirror.ts'
 import { recipientOperations } from './operations/recipient.ts'
 import { receiptOperations } from './operations/receipt.ts'
@@ -14,14 +14,14 @@ import { requestOperations } from './operations/request.ts'
 import { resolveOperations } from './operations/resolve.ts'
 import { snoozeOperations } from './operations/snooze.ts'
 import { groupOperations } from './operations/group.ts'
-import { pollingOperations } from './operations/get.ts'
+import { getOperations } from './operations/get.ts'
 import { poolOperations } from './operations/pool.ts'
 import { routingOperations } from './operations/routing.ts'
 import { ruleOperations } from './operations/rules.ts'
 import { statsOperations } from './operations/stats.ts'
 import { trendOperations } from './operations/trends.ts'
 import { threadOperations } from './operations/thread.ts'
-import { timeOperations } from './operations/deadline.ts'
+import { deadlineOperations } from './operations/deadline.ts'
 import { channelOperations } from './operations/channel.ts'
 import { fileOperations } from './operations/file.ts'
 import { noticeOperations } from './operations/notice.ts'
@@ -31,10 +31,10 @@ import { requests } from './answering/port.ts'
 
 const operations = [
   ...requestOperations,
-  ...pollingOperations,
+  ...getOperations,
   ...resolveOperations,
   ...receiptOperations,
-  ...readingOperations,
+  ...draftInboxOperations,
   ...statsOperations,
   ...trendOperations,
   ...inboxOperations,
@@ -45,7 +45,7 @@ const operations = [
   ...poolOperations,
   ...routingOperations,
   ...recipientOperations,
-  ...timeOperations,
+  ...deadlineOperations,
   ...threadOperations,
   ...ruleOperations,
   ...groupOperations,

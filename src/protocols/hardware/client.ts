@@ -1,6 +1,6 @@
 // A client of the daemon's wire, over any stream: lines out, lines in. It sends its name and version, ignores result fields that it does not know,
 // and keeps a tool as it came (HACP hardware draft, 2.5 and 3.3).
-import { createLines } from '#kernel/codec/line-reader.ts'
+import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { limits } from '#kernel/limits.ts'
 import type { ShownTask } from './daemon/schema.ts'
 
@@ -64,7 +64,7 @@ type Message = {
 const ANSWER_BYTES_MAX = 64 * limits.deviceLineBytesMax
 
 export function createHacpClient(name: string, version: string, write: (line: string) => void): HacpClient {
-  const lines = createLines(ANSWER_BYTES_MAX)
+  const lines = createLineReader(ANSWER_BYTES_MAX)
   const waiting = new Map<number, Waiting>()
   const followed = new Map<string, (event: HeardEvent) => void>()
   const text = new TextDecoder()

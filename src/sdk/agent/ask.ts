@@ -1,12 +1,13 @@
 // Questions to the people of the task. A question waits for days, and a handler that is started anew finds it. It is a request of HXP
 // that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { persistently } from '../transport/retry.ts'
 import type { Input, Output } from '../client.ts'
 import type { Answered, QuestionOptions } from '../hxp.ts'
 import { methodsBy, questions, requestOf, type Choice, type Methods, type QuestionName } from '../questions.ts'
 import type { Answer, WaitOptions } from '../await-answer.ts'
 import { Ended, Rejected, type Resolution } from './errors.ts'
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type Raise = Input<'collaboration/checkpoint.raise'>
@@ -39,7 +40,7 @@ type Kind = (typeof questions)[QuestionName]['kind']
 /** The note that is kept of a question that was put; for a checkpoint by itself it is the id alone. */
 type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
 
-export function createAsk(job: Job, steps: Steps): Ask {
+export function createAsk(job: RunState, steps: Steps): Ask {
   const { client } = job
   let last: Promise<unknown> = Promise.resolve()
 
@@ -65,7 +66,7 @@ export function createAsk(job: Job, steps: Steps): Ask {
 
   function ask(name: QuestionName, prompt: string, choices: readonly Choice[], options: AskOptions): Promise<Asked<unknown>> {
     const { key, verify, keys, unseal, ...more } = options
-    const proof = given({ verify, keys, unseal }) as Proof
+    const proof = definedFields({ verify, keys, unseal }) as Proof
     const question: Question = { name, prompt, choices, more }
     const task_id = job.item.run.task_id
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
@@ -133,8 +134,6 @@ function isPlain({ name, prompt, choices, more }: Question): boolean {
   return isShort && isChoice && isKnown && !Array.isArray(more.context)
 }
 
-const given = <T extends object>(fields: T): T => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
-
 function checkpointOf({ name, prompt, choices, more }: Question): Omit<Raise, 'task_id'> {
   const { kind, choices: verdicts = choices } = questions[name]
   const foreign = Object.keys(more).find((option) => option !== 'context' && ofRequest.has(option))
@@ -150,7 +149,7 @@ function checkpointOf({ name, prompt, choices, more }: Question): Omit<Raise, 't
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answerOf(job: Job, kind: Kind, made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
+async function answerOf(job: RunState, kind: Kind, made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
   if (typeof made === 'string') {
     const resolution = await answerTo(job, made, isNew, proof)
     return resolution && ofCheckpoint(made, resolution, kind)
@@ -187,7 +186,7 @@ const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
 })
 
 /** null: it was superseded. */
-async function answerTo(job: Job, checkpoint_id: string, isNew: boolean, proof: Proof): Promise<Resolution | null> {
+async function answerTo(job: RunState, checkpoint_id: string, isNew: boolean, proof: Proof): Promise<Resolution | null> {
   let id = checkpoint_id
   /** The item that everybody has declined: the run goes on without an answer to it. */
   let declined: string | null = null
@@ -221,11 +220,11 @@ async function answerTo(job: Job, checkpoint_id: string, isNew: boolean, proof: 
 
 const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice('ckpt_'.length)}`
 
-const read = async (job: Job, checkpoint_id: string): Promise<Checkpoint> =>
+const read = async (job: RunState, checkpoint_id: string): Promise<Checkpoint> =>
   (await persistently(job.signal, () => job.client.collaboration.checkpoint.get({ checkpoint_id }))).checkpoint
 
 /** The same question, put to the next person when nobody answered in time. */
-async function successorOf(job: Job, { id, task_id }: Checkpoint): Promise<Checkpoint | null> {
+async function successorOf(job: RunState, { id, task_id }: Checkpoint): Promise<Checkpoint | null> {
   const { task } = await persistently(job.signal, () => job.client.collaboration.task.get({ task_id }))
   for (const later of task.checkpoints.slice(task.checkpoints.indexOf(id) + 1).toReversed()) {
     const checkpoint = await read(job, later)
@@ -235,7 +234,7 @@ async function successorOf(job: Job, { id, task_id }: Checkpoint): Promise<Check
 }
 
 /** A no ends the run, and is heard of as its end: what it was stands in the checkpoint. */
-async function refusalOf({ client, signal }: Job, checkpoint_id: string | null): Promise<Rejected | null> {
+async function refusalOf({ client, signal }: RunState, checkpoint_id: string | null): Promise<Rejected | null> {
   const isCancelled = signal.reason instanceof Ended && signal.reason.reason === 'cancelled'
   if (!isCancelled || checkpoint_id === null) return null
   try {

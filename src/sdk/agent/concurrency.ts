@@ -1,12 +1,12 @@
 // The bound on handlers at work. A handler that waits for a person or for another agent needs no place meanwhile.
 
-export type Slots = {
+export type Concurrency = {
   readonly free: number
   take(): Promise<void>
   give(): void
 }
 
-export function createSlots(count: number, onFree: () => void): Slots {
+export function createConcurrency(count: number, onFree: () => void): Concurrency {
   let free = count
   const queue: (() => void)[] = []
   return {

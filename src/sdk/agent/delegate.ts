@@ -4,7 +4,7 @@ import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import { isRefusal, persistently } from '../transport/retry.ts'
 import { DelegationFailed } from './errors.ts'
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type Spec = NonNullable<Input<'collaboration/ownership.delegate'>['spec']>
@@ -32,7 +32,7 @@ type Begun = { readonly task_id: string | null; readonly run_id: string | null }
 type Payload = { readonly result?: unknown; readonly reason?: string | null; readonly error?: string | null }
 type Event = Output<'delegation/run.follow'>['event'] & { readonly payload: Payload }
 
-export function createDelegate(job: Job, steps: Steps): (options: DelegateOptions) => Promise<Delegated> {
+export function createDelegate(job: RunState, steps: Steps): (options: DelegateOptions) => Promise<Delegated> {
   return async (options) => {
     const targets = options.to === undefined ? await candidates(job, steps, options) : [options.to]
     const begun = await steps.once('delegate', options.key, (idempotencyKey) => begin(job, targets, options, idempotencyKey))
@@ -41,7 +41,7 @@ export function createDelegate(job: Job, steps: Steps): (options: DelegateOption
 }
 
 /** Kept, so that a handler that is started anew asks the same ones in the same order. */
-function candidates(job: Job, steps: Steps, { capability, key }: DelegateOptions): Promise<string[]> {
+function candidates(job: RunState, steps: Steps, { capability, key }: DelegateOptions): Promise<string[]> {
   if (!capability) throw new TypeError('name `to` or `capability`: where the work goes')
   return steps.once('candidates', key, async () => {
     const { project_id, agent_id } = job.item.run
@@ -53,7 +53,7 @@ function candidates(job: Job, steps: Steps, { capability, key }: DelegateOptions
   })
 }
 
-async function begin(job: Job, targets: readonly string[], options: DelegateOptions, key: string): Promise<Begun> {
+async function begin(job: RunState, targets: readonly string[], options: DelegateOptions, key: string): Promise<Begun> {
   for (const [i, to] of targets.entries()) {
     try {
       return await beginWith(job, to, options, `${key}/${i}`)
@@ -67,7 +67,7 @@ async function begin(job: Job, targets: readonly string[], options: DelegateOpti
   throw new TypeError('name `to` or `capability`: where the work goes')
 }
 
-async function beginWith(job: Job, to: string, { spec, deadline, delegable }: DelegateOptions, key: string): Promise<Begun> {
+async function beginWith(job: RunState, to: string, { spec, deadline, delegable }: DelegateOptions, key: string): Promise<Begun> {
   const { client, signal } = job
   const { id: parent_run, task_id, root_task_id } = job.item.run
   const may = delegable === undefined ? {} : { delegable }
@@ -94,7 +94,7 @@ async function beginWith(job: Job, to: string, { spec, deadline, delegable }: De
   }
 }
 
-async function resultOf(job: Job, { task_id, run_id }: Begun): Promise<Delegated> {
+async function resultOf(job: RunState, { task_id, run_id }: Begun): Promise<Delegated> {
   const question = task_id === null ? { run_id: run_id! } : { task_id }
   for await (const { item } of job.client.follow('delegation/run.follow', question, { signal: job.signal })) {
     const { type, run_id: ended, payload } = item.event as Event
@@ -107,7 +107,7 @@ async function resultOf(job: Job, { task_id, run_id }: Begun): Promise<Delegated
 }
 
 /** A task outlives a run that failed: its people let another try, or end it. */
-async function isFinal(job: Job, { reason }: Payload, task_id: string | null): Promise<boolean> {
+async function isFinal(job: RunState, { reason }: Payload, task_id: string | null): Promise<boolean> {
   if (task_id === null || reason === 'cancelled') return true
   const { task } = await persistently(job.signal, () => job.client.collaboration.task.get({ task_id }))
   return task.state === 'completed' || task.state === 'rejected'

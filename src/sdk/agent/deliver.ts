@@ -1,7 +1,7 @@
 // Artifacts of a handler, delivered and read: small ones inside the call, larger ones by upload.
 import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type CommitInput = Input<'collaboration/artifact.commit'>
@@ -19,7 +19,7 @@ export type Delivered = { readonly artifact_id: string; readonly version: string
 /** Beyond this they go by upload. The server takes 128 KiB in a call. */
 const INLINE_BYTES_MAX = 96 * 1024
 
-export function createCommit(job: Job, steps: Steps): (content: Content, options?: CommitOptions) => Promise<Delivered> {
+export function createCommit(job: RunState, steps: Steps): (content: Content, options?: CommitOptions) => Promise<Delivered> {
   const { client, signal } = job
 
   async function payloadOf(task_id: string, content: Content, { name, media_type }: CommitOptions): Promise<CommitInput['payload']> {
@@ -55,7 +55,7 @@ export function createCommit(job: Job, steps: Steps): (content: Content, options
 }
 
 /** The bytes of an artifact that this agent may read. */
-export async function openArtifact({ client, signal }: Job, artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>> {
+export async function openArtifact({ client, signal }: RunState, artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>> {
   const which = version === undefined ? { artifact_id } : { artifact_id, version }
   const { uri }: Output<'collaboration/artifact.download'> = await client.collaboration.artifact.download(which, { signal })
   const inline = /^data:[^,]*?(;base64)?,(.*)$/s.exec(uri)

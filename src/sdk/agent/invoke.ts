@@ -1,7 +1,7 @@
 // Invoking a capability for a run. The call has the name of its step as its key: a handler that is started anew gets what came of it.
 import type { Input, Output } from '../client.ts'
 import { durationOf } from '../transport/retry.ts'
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type InvokeInput = Input<'delegation/capability.invoke'>
@@ -19,7 +19,7 @@ const USUAL_MS = 30_000
 const ANSWER_MS = 15_000
 
 export function createInvoke(
-  job: Job,
+  job: RunState,
   steps: Steps,
 ): (ref: InvokeInput['ref'], input?: unknown, options?: InvokeOptions) => Promise<Invoked> {
   const { client, id: run_id, signal } = job

@@ -3,16 +3,16 @@
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport/transport.ts'
 import { durationOf, isRefusal, persistently } from '../transport/retry.ts'
-import { createJob, type Item, type Job } from './run-state.ts'
+import { createRunState, type Item, type RunState } from './run-state.ts'
 import type { Connection } from './connection.ts'
 import type { Run } from './run.ts'
 import type { Handler, ServeOptions } from './serve.ts'
-import { createSlots, type Slots } from './concurrency.ts'
+import { createConcurrency, type Concurrency } from './concurrency.ts'
 import { work } from './work.ts'
 
 export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' | 'signals' | 'log'>>
 
-export type Desk = {
+export type RunLoop = {
   /** Aborts when nothing more is taken. */
   readonly stopping: AbortSignal
   /** Resolves when it was stopped; rejects when it cannot go on. */
@@ -34,12 +34,12 @@ const LEAVE_MS = 500
 const portions = <T>(all: readonly T[]): T[][] =>
   Array.from({ length: Math.ceil(all.length / RUNS_MAX) }, (_, i) => all.slice(i * RUNS_MAX, (i + 1) * RUNS_MAX))
 
-export function openDesk(agent_id: string, client: Client, connection: Connection, handler: Handler, settings: Settings): Desk {
+export function createRunLoop(agent_id: string, client: Client, connection: Connection, handler: Handler, settings: Settings): RunLoop {
   const { leaseMs, waitMs, graceMs, waitingMax, concurrency } = settings
   const worker = newKey()
-  const jobs = new Map<string, Job>()
-  const working = new Map<Job, Promise<void>>()
-  const slots: Slots = createSlots(concurrency, () => pump())
+  const jobs = new Map<string, RunState>()
+  const working = new Map<RunState, Promise<void>>()
+  const slots: Concurrency = createConcurrency(concurrency, () => pump())
   const stopping = new AbortController()
   const ending = Promise.withResolvers<void>()
   const asking = { anything: false, held: false }
@@ -89,7 +89,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
 
   function begin(item: Item): void {
     if (item.run.state !== 'running' && item.run.state !== 'blocked') return
-    const job = createJob(client, item, slots)
+    const job = createRunState(client, item, slots)
     jobs.set(job.id, job)
     const done = work(job, handler, slots, onError).finally(() => {
       working.delete(job)
@@ -106,9 +106,9 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
 
   // --- Holding ---------------------------------------------------------------------------------------------------------------
 
-  const looked = new WeakMap<Job, number>()
+  const looked = new WeakMap<RunState, number>()
   /** A run that waits for a person has nothing to redeliver: its answer goes to the process that comes for it. */
-  async function mustBeHeld(job: Job): Promise<boolean> {
+  async function mustBeHeld(job: RunState): Promise<boolean> {
     if (job.signal.aborted || job.isDelivered) return false
     if (job.waitsFor === null) return true
     if (performance.now() - (looked.get(job) ?? 0) < LOOK_MS) return false
@@ -117,7 +117,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
     return run.state !== 'blocked'
   }
 
-  async function hold(some: readonly Job[]): Promise<void> {
+  async function hold(some: readonly RunState[]): Promise<void> {
     const sent = some.map((job) => ({ job, run_id: job.id, attempt: job.attempt }))
     const runs = sent.map(({ run_id, attempt }) => ({ run_id, attempt }))
     const { signal } = stopping
@@ -134,7 +134,7 @@ export function openDesk(agent_id: string, client: Client, connection: Connectio
       await pause(leaseMs / 3, ended.signal)
       if (ended.signal.aborted) return
       try {
-        const held: Job[] = []
+        const held: RunState[] = []
         for (const job of jobs.values()) if (await mustBeHeld(job)) held.push(job)
         for (const some of portions(held)) await hold(some)
       } catch {

@@ -4,7 +4,7 @@ import { CountersignError } from '../errors.ts'
 import { pause } from '../transport/transport.ts'
 import { isRefusal, persistently } from '../transport/retry.ts'
 import { Ended, type EndReason, type Resolution } from './errors.ts'
-import type { Slots } from './concurrency.ts'
+import type { Concurrency } from './concurrency.ts'
 
 export type Item = Output<'delegation/mailbox.take'>['items'][number]
 export type RunDocument = Item['run']
@@ -18,7 +18,7 @@ export type Steer = {
   readonly at: string
 }
 
-export type Job = {
+export type RunState = {
   readonly client: Client
   readonly item: Item
   readonly id: string
@@ -59,7 +59,7 @@ export type Job = {
 const LOOK_MS = 2_000
 const CONFLICTS_MAX = 10
 
-export function createJob(client: Client, item: Item, slots: Slots): Job {
+export function createRunState(client: Client, item: Item, slots: Concurrency): RunState {
   const id = item.run.id
   const over = new AbortController()
   // All that was said to those who worked on the task before comes along with the run.
@@ -202,7 +202,7 @@ export function createJob(client: Client, item: Item, slots: Slots): Job {
     }
   }
 
-  const job: Job = {
+  const job: RunState = {
     client,
     item,
     id,

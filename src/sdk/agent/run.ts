@@ -6,7 +6,7 @@ import { isRefusal } from '../transport/retry.ts'
 import { createDelegate, type Delegated, type DelegateOptions } from './delegate.ts'
 import { createCommit, openArtifact, type CommitOptions, type Content, type Delivered } from './deliver.ts'
 import { createInvoke, type InvokeOptions, type Invoked } from './invoke.ts'
-import type { Job, RunDocument, Steer } from './run-state.ts'
+import type { RunState, RunDocument, Steer } from './run-state.ts'
 import { createSteps } from './steps.ts'
 
 export type Task = Output<'collaboration/task.get'>['task']
@@ -61,7 +61,7 @@ export type Run<I extends object = Record<string, unknown>> = {
   readonly client: Client
 }
 
-export function createRun(job: Job, task: Task | null): Run {
+export function createRun(job: RunState, task: Task | null): Run {
   const { client, item, signal } = job
   const { run, request } = item
   const steps = createSteps(job)
@@ -109,7 +109,7 @@ export function createRun(job: Job, task: Task | null): Run {
   }
 }
 
-function ledgerOf(job: Job, steps: ReturnType<typeof createSteps>): Run['ledger'] {
+function ledgerOf(job: RunState, steps: ReturnType<typeof createSteps>): Run['ledger'] {
   const { client, signal } = job
   const { project_id, task_id } = job.item.run
   const usual = `project:${project_id}` as const
@@ -133,7 +133,7 @@ function ledgerOf(job: Job, steps: ReturnType<typeof createSteps>): Run['ledger'
   }
 }
 
-async function* steersOf(job: Job): AsyncIterable<Steer> {
+async function* steersOf(job: RunState): AsyncIterable<Steer> {
   for (let next = 0; ;) {
     const news = job.news()
     while (next < job.steers.length) yield job.steers[next++]!

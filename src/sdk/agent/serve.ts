@@ -3,7 +3,7 @@ import { createClient, type Client, type Input } from '../client.ts'
 import type { Transport } from '../transport/transport.ts'
 import { persistently } from '../transport/retry.ts'
 import { createConnection, endingOf } from './connection.ts'
-import { openDesk, type Settings } from './run-loop.ts'
+import { createRunLoop, type Settings } from './run-loop.ts'
 import type { Run } from './run.ts'
 
 /** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */
@@ -68,9 +68,9 @@ export function serve<I extends object = Record<string, unknown>>(
   const client = createClient(at)
   const agent_id = typeof agent === 'string' ? agent : agent.agent_id
   const connection = createConnection(agent_id, client, where, log)
-  const desk = openDesk(agent_id, client, connection, handler as Handler, { ...usual, ...given })
+  const loop = createRunLoop(agent_id, client, connection, handler as Handler, { ...usual, ...given })
   const stop = async (): Promise<void> => {
-    await desk.stop()
+    await loop.stop()
     // Why it could not go on is told there.
     await done.catch(() => undefined)
   }
@@ -79,8 +79,8 @@ export function serve<I extends object = Record<string, unknown>>(
   async function serveRuns(): Promise<void> {
     try {
       if (!(await isOpen())) return
-      if (typeof agent !== 'string') await register(client, agent, desk.stopping)
-      await desk.serve()
+      if (typeof agent !== 'string') await register(client, agent, loop.stopping)
+      await loop.serve()
     } catch (error) {
       log(endingOf(agent_id, where, error))
       if (!isAsked && globalThis.process) globalThis.process.exitCode = 1
@@ -93,10 +93,10 @@ export function serve<I extends object = Record<string, unknown>>(
   /** False: it was stopped before. */
   async function isOpen(): Promise<boolean> {
     try {
-      await connection.open(desk.stopping)
+      await connection.open(loop.stopping)
       return true
     } catch (error) {
-      if (desk.stopping.aborted) return false
+      if (loop.stopping.aborted) return false
       throw error
     }
   }

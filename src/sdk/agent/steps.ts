@@ -1,6 +1,6 @@
 // Steps of a handler that happen once, however often it is started: each has a name, made of its kind and its place or its key. The
 // name is the idempotency key of the call and the note under which its outcome is kept.
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 
 export type Steps = {
   /** The outcome that the step had before; or the outcome of `take`, which is kept. */
@@ -11,7 +11,7 @@ export type Steps = {
 
 const KEY_CHARS_MAX = 150
 
-export function createSteps(job: Job): Steps {
+export function createSteps(job: RunState): Steps {
   const { client, id: run_id } = job
   const places = new Map<string, number>()
 

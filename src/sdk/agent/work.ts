@@ -2,15 +2,15 @@
 // nothing.
 import { isRefusal } from '../transport/retry.ts'
 import { Ended, Rejected } from './errors.ts'
-import type { Job } from './run-state.ts'
+import type { RunState } from './run-state.ts'
 import { createRun, type Run, type Task } from './run.ts'
 import type { Handler } from './serve.ts'
-import type { Slots } from './concurrency.ts'
+import type { Concurrency } from './concurrency.ts'
 
 const ERROR_CHARS_MAX = 4_000
 
 /** Never rejects. */
-export async function work(job: Job, handler: Handler, slots: Slots, onError: (error: unknown, run: Run | null) => void): Promise<void> {
+export async function work(job: RunState, handler: Handler, slots: Concurrency, onError: (error: unknown, run: Run | null) => void): Promise<void> {
   await slots.take()
   let run: Run | null = null
   try {
@@ -30,13 +30,13 @@ export async function work(job: Job, handler: Handler, slots: Slots, onError: (e
 }
 
 /** An error that a handler throws because it was told to stop is no failure. */
-const isOver = (job: Job, error: unknown): boolean =>
+const isOver = (job: RunState, error: unknown): boolean =>
   job.signal.aborted || error instanceof Ended || (error instanceof Rejected && error.isFinal)
 
 /** An attempt says each of these at most once. */
-const optionsFor = ({ id, attempt, signal }: Job, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })
+const optionsFor = ({ id, attempt, signal }: RunState, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })
 
-async function start(job: Job): Promise<void> {
+async function start(job: RunState): Promise<void> {
   await job.untilFree()
   const { client, id: run_id, signal } = job
   if (job.item.run.started_at !== null) return job.confirm()
@@ -51,7 +51,7 @@ async function start(job: Job): Promise<void> {
   }
 }
 
-async function taskOf({ client, item, effect }: Job): Promise<Task | null> {
+async function taskOf({ client, item, effect }: RunState): Promise<Task | null> {
   const { task_id } = item.run
   return task_id === null ? null : (await effect(() => client.collaboration.task.get({ task_id }))).task
 }
@@ -62,12 +62,12 @@ function resultOf(returned: unknown): { result: object } | object {
   return { result: typeof returned === 'object' && !Array.isArray(returned) ? returned : { value: returned } }
 }
 
-async function complete(job: Job, returned: unknown): Promise<void> {
+async function complete(job: RunState, returned: unknown): Promise<void> {
   const ended = { run_id: job.id, ...resultOf(returned) }
   await job.effect(() => job.client.delegation.run.complete({ ...ended, attempt: job.attempt }, optionsFor(job, 'complete')))
 }
 
-async function report(job: Job, error: unknown): Promise<void> {
+async function report(job: RunState, error: unknown): Promise<void> {
   const message = error instanceof Error ? error.message || error.name : String(error)
   const failed = { run_id: job.id, error: message.slice(0, ERROR_CHARS_MAX) || 'failed without a reason' }
   if (job.isDelivered) return

@@ -1,7 +1,7 @@
 // JSON-RPC over a Unix socket, for Node on the server's own machine (`countersign/node`). One connection for calls, and one for each
 // stream: a reader that is slow with its stream must not hold up its own calls.
 import { connect, type Socket } from 'node:net'
-import { createLines } from '#kernel/codec/line-reader.ts'
+import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { closedError, CountersignError, invalidAnswer, networkError, statusOf, timeoutError } from '../errors.ts'
 import { createArrivals } from './arrivals.ts'
 import { resumeStream, type Connect } from './stream.ts'
@@ -118,7 +118,7 @@ function connectionOn(socket: Socket): Connection {
   const waiting = new Map<number, { done(result: unknown): void; failed(error: unknown): void }>()
   const items = createItems(socket)
   const leaving: (() => void)[] = []
-  const lines = createLines(LINE_BYTES_MAX)
+  const lines = createLineReader(LINE_BYTES_MAX)
   const decoder = new TextDecoder()
   let lastId = 0
 

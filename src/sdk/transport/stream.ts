@@ -1,6 +1,6 @@
 // Streams as async iterators. The place is kept after every item, so that a connection that breaks, a server that restarts or asks
 // a slow reader to come back costs nothing: the next connection goes on behind the last item.
-import { createLines } from '#kernel/codec/line-reader.ts'
+import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { CountersignError, networkError } from '../errors.ts'
 import type { Http } from './request.ts'
 import { backoffOf, pause, type Followed, type FollowOptions } from './transport.ts'
@@ -115,7 +115,7 @@ export function queryOf(input: object): string {
 
 /** Server-sent events out of a body; `data: null` for a block that only moves the place or says that the server is there. */
 async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Event> {
-  const lines = createLines(LINE_BYTES_MAX)
+  const lines = createLineReader(LINE_BYTES_MAX)
   const text = new TextDecoder()
   let event: { id: string | null; type: string; data: string | null } = { id: null, type: 'message', data: null }
   const reader = answer.body!.getReader()

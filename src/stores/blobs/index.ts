@@ -5,7 +5,7 @@ import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Announced, Blobs, Checksum, Held, Received } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { createLanes } from '#kernel/codec/key-mutex.ts'
+import { createKeyMutex } from '#kernel/codec/key-mutex.ts'
 import { refusalOf } from '../disk-errors.ts'
 import { filesIn, listIn, orNull } from './files.ts'
 import { createPortions, writeOut } from './writing.ts'
@@ -60,7 +60,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
   await mkdir(incoming, { recursive: true, mode: 0o700 })
   await sweep(incoming, shared === undefined ? 0 : UNFINISHED_MS)
 
-  const lanes = createLanes()
+  const mutex = createKeyMutex()
   const pins = new Map<Checksum, { count: number; shared: boolean }>()
   const files = filesIn(path, fatal)
   const portions = createPortions()
@@ -71,7 +71,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
     const leaveRoom = await takeRoom(Math.min(announced.size ?? bytesMax, bytesMax))
     try {
       const received = await writeOut(temporary, source, announced, bytesMax, files.sync, portions)
-      const leave = await lanes.enter(received.checksum)
+      const leave = await mutex.enter(received.checksum)
       try {
         if (shared) return await holdShared(received, temporary)
         return hold(received, await files.adopt(temporary, received))
@@ -100,7 +100,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
       if (--pin.count === 0) pins.delete(checksum)
     }
     const discard = async (): Promise<void> => {
-      const leave = await lanes.enter(checksum)
+      const leave = await mutex.enter(checksum)
       try {
         // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
         if (!over && created && !pin.shared) await files.drop(checksum).catch(() => undefined)
@@ -134,7 +134,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
 
   async function remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean> {
     if (shared) return shared.ifFree(checksum, null, async () => (await isUnused()) && files.drop(checksum).then(() => true))
-    const leave = await lanes.enter(checksum)
+    const leave = await mutex.enter(checksum)
     try {
       if (pins.has(checksum) || !(await isUnused())) return false
       await files.drop(checksum)

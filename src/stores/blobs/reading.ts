@@ -15,7 +15,7 @@ export const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.le
 export const pathIn = (folder: string, hex: string): string => join(folder, hex.slice(0, 2), hex.slice(2, 4), hex)
 
 /** For programs that look at a folder which a server may be using. */
-export function checksOf(folder: string, reading = createReading()): Pick<Blobs, 'check'> {
+export function checksOf(folder: string, reading = createBlobReading()): Pick<Blobs, 'check'> {
   return {
     async check(checksum) {
       try {
@@ -28,7 +28,7 @@ export function checksOf(folder: string, reading = createReading()): Pick<Blobs,
   }
 }
 
-export function createReading() {
+export function createBlobReading() {
   const known = new Map<string, string>()
   const markOf = async (path: string): Promise<string> => {
     const { ino, size, mtimeMs, ctimeMs } = await stat(path)

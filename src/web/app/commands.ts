@@ -19,7 +19,7 @@ export type Command = {
 const stack: Command[][] = []
 const listeners = new Set<() => void>()
 let version = 0
-const changed = (): void => {
+const notifyListeners = (): void => {
   version++
   for (const listener of listeners) listener()
 }
@@ -40,10 +40,10 @@ export function useCommands(commands: readonly Command[]): void {
   useLayoutEffect(() => {
     const mine = held.current
     stack.push(mine)
-    changed()
+    notifyListeners()
     return () => {
       stack.splice(stack.indexOf(mine), 1)
-      changed()
+      notifyListeners()
     }
   }, [])
 }
@@ -55,7 +55,7 @@ export const singleKeys = {
   set(on: boolean): void {
     singles = on
     localStorage.setItem(SINGLE, on ? 'on' : 'off')
-    changed()
+    notifyListeners()
   },
 }
 export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, singleKeys.get)

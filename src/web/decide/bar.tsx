@@ -172,7 +172,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
     if (!isCommenting) requestAnimationFrame(() => bar.current?.querySelector('textarea')?.focus())
   }
   /** One's own remark is no surprise: it needs no second reading. */
-  const done = (): void => {
+  const onDone = (): void => {
     const key = ['item', item.request_id]
     void queries.refetchQueries({ queryKey: key }).then(() => {
       const fresh = queries.getQueryData<{ item: Item }>(key)?.item
@@ -209,7 +209,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
         )}
         <Kind {...kind} />
       </div>
-      <Opened what={open} item={item} close={() => setOpen(null)} done={done} />
+      <Opened what={open} item={item} close={() => setOpen(null)} done={onDone} />
     </footer>
   )
 }

@@ -19,7 +19,7 @@ export function editableOf(item: Item): { readonly value: unknown; readonly kind
 
 type Edits = Readonly<Record<string, string>>
 /** A text as the kind of value that stood there; undefined: it is none. */
-function typed(text: string, before: unknown): unknown {
+function parseLike(text: string, before: unknown): unknown {
   if (typeof before === 'string') return text
   try {
     const value: unknown = JSON.parse(text)
@@ -34,7 +34,7 @@ function withEdits(value: unknown, edits: Edits, path = ''): unknown {
   if (typeof value === 'object' && value !== null && Object.keys(value).length > 0 && !Array.isArray(value))
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withEdits(inner, edits, at(name))]))
   const edit = edits[path]
-  return edit === undefined ? value : (typed(edit, value) ?? value)
+  return edit === undefined ? value : (parseLike(edit, value) ?? value)
 }
 
 /** The first value that the schema of the agent does not allow. */
@@ -60,7 +60,7 @@ export function useEdits(item: Item): Edited | null {
   const editable = editableOf(item)
   if (editable === null) return null
   const leaves = everyLeaf(editable.value)
-  const wrong = leaves.find(({ path, value }) => edits[path] !== undefined && typed(edits[path], value) === undefined)
+  const wrong = leaves.find(({ path, value }) => edits[path] !== undefined && parseLike(edits[path], value) === undefined)
   const value = withEdits(editable.value, edits)
   const changes = changesBetween(editable.value, value)
   const problem =

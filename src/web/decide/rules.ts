@@ -37,18 +37,18 @@ export function brokenRule(rules: Rules | null, payload: Payload, value: unknown
   return problem.startsWith('must have ') ? `Enter ${problem.slice('must have '.length)}.` : `The answer ${problem}.`
 }
 
-const listed = (values: unknown): string =>
+const listText = (values: unknown): string =>
   Array.isArray(values) ? values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))).join(', ') : String(values)
-const bound = (limit: unknown): string => (typeof limit === 'number' ? number(limit) : listed(limit))
+const boundText = (limit: unknown): string => (typeof limit === 'number' ? number(limit) : listText(limit))
 const edits: Readonly<Record<string, (limit: unknown) => string>> = {
-  maximum: (limit) => `Enter a number up to ${bound(limit)}.`,
-  minimum: (limit) => `Enter a number of at least ${bound(limit)}.`,
-  exclusiveMaximum: (limit) => `Enter a number below ${bound(limit)}.`,
-  exclusiveMinimum: (limit) => `Enter a number above ${bound(limit)}.`,
-  multipleOf: (limit) => `Enter a multiple of ${bound(limit)}.`,
-  maxLength: (limit) => `Enter at most ${bound(limit)} characters.`,
-  minLength: (limit) => `Enter at least ${bound(limit)} characters.`,
-  enum: (limit) => `Enter one of: ${bound(limit)}.`,
+  maximum: (limit) => `Enter a number up to ${boundText(limit)}.`,
+  minimum: (limit) => `Enter a number of at least ${boundText(limit)}.`,
+  exclusiveMaximum: (limit) => `Enter a number below ${boundText(limit)}.`,
+  exclusiveMinimum: (limit) => `Enter a number above ${boundText(limit)}.`,
+  multipleOf: (limit) => `Enter a multiple of ${boundText(limit)}.`,
+  maxLength: (limit) => `Enter at most ${boundText(limit)} characters.`,
+  minLength: (limit) => `Enter at least ${boundText(limit)} characters.`,
+  enum: (limit) => `Enter one of: ${boundText(limit)}.`,
 }
 /** Such as "replicas: Enter a number up to 12."; its path counts places from one, as the page does. */
 export function brokenEdit({ path, rule, limit, message }: FieldProblem): { readonly path: string; readonly message: string } {

@@ -23,7 +23,7 @@ const outcomes: Readonly<Record<string, readonly [Outcome, string]>> = {
   CHANGED: ['changed', 'changed meanwhile, left alone'],
 }
 
-async function answered(rows: readonly Row[], verdict: Verdict, reason: string): Promise<Result[]> {
+async function answerRows(rows: readonly Row[], verdict: Verdict, reason: string): Promise<Result[]> {
   const why = reason.trim() === '' ? {} : { reason: reason.trim() }
   const answers = rows.map(({ request_id, digest }) => ({ request_id, digest, result: verdict, ...why }))
   const { results } = await call('execution/inbox.resolve', { answers })
@@ -81,7 +81,7 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   const ending = verdict === 'rejected' ? fit.filter(({ reject_ends_task }) => reject_ends_task).length : 0
   const weighty = taken.filter(({ risk }) => isWeighty(risk)).length
   const send = useMutation({
-    mutationFn: () => answered(fit, verdict, reason),
+    mutationFn: () => answerRows(fit, verdict, reason),
   })
   const finish = (): void => {
     cleared()

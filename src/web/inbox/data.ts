@@ -42,7 +42,7 @@ function createRows(filters: Filters): Store {
     for (const listener of listeners) listener()
   }
 
-  async function fetched(cursor: string | null): Promise<{ rows: Row[]; cursor: string | null }> {
+  async function fetchRows(cursor: string | null): Promise<{ rows: Row[]; cursor: string | null }> {
     const rows: Row[] = []
     let at = cursor
     for (let pages = 0; pages < PAGES_AT_ONCE; pages++) {
@@ -57,7 +57,7 @@ function createRows(filters: Filters): Store {
   }
 
   /** Those that have ended stay where they were; all others as the server has them now. */
-  function merged(fresh: readonly Row[]): Row[] {
+  function mergeRows(fresh: readonly Row[]): Row[] {
     const isListed = new Set(fresh.map(({ request_id }) => request_id))
     const result = [...fresh]
     let before: string | null = null
@@ -77,22 +77,22 @@ function createRows(filters: Filters): Store {
   let isOld = false
   async function refresh(): Promise<void> {
     isOld = loading !== null
-    loading ??= looked().finally(() => (loading = null))
+    loading ??= refetchRows().finally(() => (loading = null))
     await loading
     if (isOld && isIdle()) await refresh()
   }
   const isIdle = (): boolean => loading === null
-  async function looked(): Promise<void> {
+  async function refetchRows(): Promise<void> {
     try {
       // As much as is on the page already, so that nothing below moves up; a long list is looked at anew from its beginning.
       const wanted = Math.min(state.rows.length, PAGE * 3)
-      let { rows, cursor } = await fetched(null)
+      let { rows, cursor } = await fetchRows(null)
       while (cursor !== null && rows.length < wanted) {
-        const next = await fetched(cursor)
+        const next = await fetchRows(cursor)
         rows = [...rows, ...next.rows]
         cursor = next.cursor
       }
-      set({ rows: merged(rows), cursor, phase: 'ready', error: null, at: Date.now() })
+      set({ rows: mergeRows(rows), cursor, phase: 'ready', error: null, at: Date.now() })
     } catch (error) {
       set(state.phase === 'ready' ? { error } : { phase: 'failed', error })
     }
@@ -133,7 +133,7 @@ function createRows(filters: Filters): Store {
       if (cursor === null || isMore || loading) return
       set({ isMore: true })
       try {
-        const next = await fetched(cursor)
+        const next = await fetchRows(cursor)
         const known = new Set(state.rows.map(({ request_id }) => request_id))
         set({ rows: [...state.rows, ...next.rows.filter((row) => !known.has(row.request_id))], cursor: next.cursor, isMore: false })
       } catch (error) {

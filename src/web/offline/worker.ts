@@ -36,7 +36,7 @@ worker.addEventListener('activate', (event) => {
   event.waitUntil(old())
 })
 
-async function hashed(request: Request): Promise<Response> {
+async function cachedResponse(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE)
   const known = await cache.match(request)
   if (known) return known
@@ -61,7 +61,7 @@ worker.addEventListener('fetch', (event) => {
   const { request } = event
   const { origin, pathname } = new URL(request.url)
   if (request.method !== 'GET' || origin !== worker.location.origin) return
-  if (pathname.startsWith('/assets/')) event.respondWith(hashed(request))
+  if (pathname.startsWith('/assets/')) event.respondWith(cachedResponse(request))
   else if (request.mode === 'navigate' && page.test(pathname)) event.respondWith(shell(request))
 })
 

@@ -14,8 +14,8 @@ export function ShortId({ id }: { readonly id: string }) {
 export const shortDigest = (digest: string): string => (digest.length > 12 ? `${digest.slice(0, 4)}…${digest.slice(-3)}` : digest)
 /** In steps of a thousand, as people and disks count them. */
 export const bytesOf = (count: number): string => {
-  const shown = (of: number): string => (count / of).toFixed(1).replace('.0', '')
+  const inUnit = (of: number): string => (count / of).toFixed(1).replace('.0', '')
   if (count < 1_024) return `${count} B`
-  return count < 1_000_000 ? `${shown(1_000)} kB` : `${shown(1_000_000)} MB`
+  return count < 1_000_000 ? `${inUnit(1_000)} kB` : `${inUnit(1_000_000)} MB`
 }
 export const plural = (count: number, one: string, many = `${one}s`): string => `${count.toLocaleString('en')} ${count === 1 ? one : many}`

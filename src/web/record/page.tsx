@@ -31,7 +31,7 @@ const searchOf = (asked: Asked): string => {
 }
 
 /** The whole chain, in the lines that were sealed. */
-async function exported(project_id: string): Promise<Blob> {
+async function exportChain(project_id: string): Promise<Blob> {
   const parts: string[] = []
   let cursor: string | null = null
   do {
@@ -168,7 +168,7 @@ export default function RecordPage() {
   const verify = useMutation({
     mutationFn: () => (asked.task === '' ? verifyChain(project_id) : verifyTask(asked.task)),
   })
-  const save = useMutation({ mutationFn: async () => saveAs(await exported(project_id), `${project_id}.ndjson`) })
+  const save = useMutation({ mutationFn: async () => saveAs(await exportChain(project_id), `${project_id}.ndjson`) })
   const needsTask = me !== undefined && !isKeeper && asked.task === ''
   return (
     <div className="page">

@@ -24,7 +24,7 @@ export function Counts({ file }: { readonly file: DiffFile }) {
 }
 
 /** Lines that are too long go on under their first word. */
-function hanging(line: Line | null, sign = 0): CSSProperties | undefined {
+function hangingIndent(line: Line | null, sign = 0): CSSProperties | undefined {
   if (line === null) return undefined
   const text = line.parts.map((part) => part.text).join('')
   const indent = Math.min(40, text.length - text.trimStart().length)
@@ -138,7 +138,7 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
                         <>
                           <td className={`ln ${classOf(line)}`}>{line.before ?? ''}</td>
                           {number(line, line.kind === 'removed' ? 'before' : 'after')}
-                          <td className={classOf(line)} style={hanging(line, 14)}>
+                          <td className={classOf(line)} style={hangingIndent(line, 14)}>
                             <span className="sign" aria-hidden="true">
                               {signs[line.kind]}
                             </span>
@@ -158,11 +158,11 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
                       ) : (
                         <>
                           {right === null ? number(left, 'before') : <td className={`ln ${classOf(left)}`}>{left?.before ?? ''}</td>}
-                          <td className={classOf(left)} style={hanging(left)}>
+                          <td className={classOf(left)} style={hangingIndent(left)}>
                             {left && <Words line={left} />}
                           </td>
                           {right === null ? <td className="ln blank" /> : number(right, 'after')}
-                          <td className={`sep ${classOf(right)}`} style={hanging(right)}>
+                          <td className={`sep ${classOf(right)}`} style={hangingIndent(right)}>
                             {right && <Words line={right} />}
                           </td>
                         </>

@@ -23,7 +23,7 @@ const plain = (text: string): Part[] => [{ text: visible(text), isMarked: false 
 const WORD_CHARS_MAX = 600
 
 /** Lines that stand for one another get their changed words marked. */
-function marked(lines: readonly Line[]): Line[] {
+function markWords(lines: readonly Line[]): Line[] {
   const result = [...lines]
   for (let i = 0; i < result.length;) {
     let [removed, added] = [i, i]
@@ -47,10 +47,10 @@ function marked(lines: readonly Line[]): Line[] {
   }
   return result
 }
-const counted = (name: string, lines: readonly Line[], isWhole = false): DiffFile => ({
+const diffFileOf = (name: string, lines: readonly Line[], isWhole = false): DiffFile => ({
   isWhole,
   name: visible(name),
-  lines: marked(lines),
+  lines: markWords(lines),
   added: lines.filter(({ kind }) => kind === 'added').length,
   removed: lines.filter(({ kind }) => kind === 'removed').length,
 })
@@ -117,7 +117,7 @@ export function filesOfPatch(text: string): DiffFile[] | null {
       if (before > oldEnd || after > end) return null
     }
     if (lines.length === 0) return null
-    files.set(name, counted(name, lines))
+    files.set(name, diffFileOf(name, lines))
   }
   return files.size === 0 ? null : [...files.values()]
 }
@@ -125,7 +125,7 @@ export function filesOfPatch(text: string): DiffFile[] | null {
 const AROUND = 3
 const FOLDED_MIN = 2
 /** Long stretches that are the same are folded to what stands around a change. */
-function folded(lines: readonly Line[]): Line[] {
+function foldUnchanged(lines: readonly Line[]): Line[] {
   if (lines.every(({ kind }) => kind === 'same')) return [...lines]
   const isNear = lines.map((_, i) => lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(({ kind }) => kind !== 'same'))
   const result: Line[] = []
@@ -156,7 +156,7 @@ export function fileOfTexts(name: string, before: string | null, after: string):
       else lines.push({ kind: 'same', before: before === null ? null : old++, after: fresh++, parts })
     }
   }
-  return counted(name, folded(lines), before === null)
+  return diffFileOf(name, foldUnchanged(lines), before === null)
 }
 
 export type Pair = { readonly left: Line | null; readonly right: Line | null }

@@ -2,7 +2,7 @@
 import { verifyReceipt, type ReceiptVerdict } from '#sdk/index.ts'
 
 let keys: Promise<unknown> | null = null
-function published(): Promise<unknown> {
+function fetchKeys(): Promise<unknown> {
   keys ??= fetch('/.well-known/jwks.json').then((answer) => {
     if (!answer.ok) throw new Error('no keys')
     return answer.json() as Promise<unknown>
@@ -14,10 +14,10 @@ function published(): Promise<unknown> {
 /** A key that is not known yet may be a new one: the keys are asked for once more. */
 async function verdictOn(receipt: unknown): Promise<ReceiptVerdict> {
   try {
-    const verdict = await verifyReceipt(receipt, { jwks: await published() })
+    const verdict = await verifyReceipt(receipt, { jwks: await fetchKeys() })
     if (verdict.ok || verdict.reason !== 'unknown_key') return verdict
     keys = null
-    return await verifyReceipt(receipt, { jwks: await published() })
+    return await verifyReceipt(receipt, { jwks: await fetchKeys() })
   } catch {
     return { ok: false, reason: 'unsupported', words: 'the keys of the server could not be fetched', fields: [] }
   }

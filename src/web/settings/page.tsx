@@ -41,7 +41,7 @@ const groups: readonly Group[] = ['You', 'Your agents', 'Installation']
 export default function SettingsPage({ part }: { readonly part: string }) {
   const me = useMe().data
   // On a phone the parts are a line that scrolls: the chosen one is in view.
-  const shown = (link: HTMLAnchorElement | null): void => link?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  const scrollIntoView = (link: HTMLAnchorElement | null): void => link?.scrollIntoView({ block: 'nearest', inline: 'center' })
   const isOwner = me?.owner === true
   const offered = parts.filter(({ group }) => group !== 'Installation' || isOwner)
   const here = offered.find(({ name }) => name === part)
@@ -60,7 +60,7 @@ export default function SettingsPage({ part }: { readonly part: string }) {
                 <ul>
                   {its.map(({ name, message }) => (
                     <li key={name}>
-                      <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined} ref={name === part ? shown : null}>
+                      <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined} ref={name === part ? scrollIntoView : null}>
                         {message}
                       </Link>
                     </li>

@@ -21,7 +21,7 @@ import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
 import { createMailer, type Mailer, type MailOptions } from './mail.ts'
 import { digestOf, mailFor, type Item } from './message-words.ts'
 import { encryptPush, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
-import { watchRequests } from './planner.ts'
+import { createPlanner } from './planner.ts'
 import { UNANSWERED, Unanswered, type Share } from '../lane-shares.ts'
 import { runOutbox, type Channel } from '../outbox.ts'
 import { addressOf, ownersOf, signedHeaders, webhookBackoffMs, type WebhookOptions } from '../webhooks/agents.ts'
@@ -179,7 +179,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
 
 export type NoticeDuties = { readonly planner: Duty; readonly outbox: Duty }
 
-export function runNotices(
+export function runNoticeChannel(
   kernel: Kernel,
   options: NoticeOptions,
   clock: Clock,
@@ -188,7 +188,7 @@ export function runNotices(
 ): Worker {
   const stopping = new AbortController()
   const channel = notices(kernel, { ...options, signal: stopping.signal })
-  const both = workersAsOne(runOutbox(kernel, channel, clock, log, outbox), watchRequests(kernel, clock, log, planner))
+  const both = workersAsOne(runOutbox(kernel, channel, clock, log, outbox), createPlanner(kernel, clock, log, planner))
   return {
     ...both,
     async stop() {

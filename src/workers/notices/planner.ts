@@ -41,7 +41,7 @@ const PAGE = 200
 const NOTED_MS = 30_000
 const PAUSE_MS = 1_000
 
-export function watchRequests(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const { store, tail } = kernel
   /** People who have a channel: nobody else costs anything. */
   const watched = new Set<string>()

@@ -85,7 +85,7 @@ function onceEach(say: (message: string) => void): (message: string) => void {
 }
 
 /** `worker`: the name of this server, under which its programs hold their runs. */
-export function runProcesses(
+export function runProgramAgents(
   kernel: Kernel,
   blobs: Blobs,
   agents: readonly ProcessAgent[],

@@ -2,7 +2,7 @@
 // has started.
 import { spawn } from 'node:child_process'
 import { limits } from '#kernel/limits.ts'
-import { createLines } from '#kernel/codec/line-reader.ts'
+import { createLineReader } from '#kernel/codec/line-reader.ts'
 
 export type Command = {
   /** The program and its arguments; never a shell's line. */
@@ -114,7 +114,7 @@ async function listen(
   isTooMuch: (bytes: number) => boolean,
   stop: (fault: string, isFatal: boolean) => void,
 ): Promise<void> {
-  const lines = createLines(limits.childLineBytesMax)
+  const lines = createLineReader(limits.childLineBytesMax)
   const parts: Buffer[] = []
   try {
     for await (const part of stdout) {

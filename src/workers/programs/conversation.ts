@@ -7,7 +7,7 @@ import type { Call } from '#protocols/index.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
 import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type Item, type ParsedLine } from './lines.ts'
 import { AGENT_VARIABLE } from './marker.ts'
-import { createLimit } from './time-limit.ts'
+import { createTimeLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'
 
 export type PortOptions = { readonly key?: string; readonly signal?: AbortSignal; readonly timeoutMs?: number }
@@ -35,7 +35,7 @@ type Conversation = {
   readonly plan: Plan
   readonly port: Port
   readonly note: Note
-  readonly limit: ReturnType<typeof createLimit>
+  readonly limit: ReturnType<typeof createTimeLimit>
   item: Item
   /** asking: the child's question is being sent, and the answer may arrive first. waiting: a person has the next word. ended: `outcome` is set. */
   phase: 'running' | 'asking' | 'waiting' | 'ended'
@@ -75,7 +75,7 @@ export function startConversation(item: Item, plan: Plan, port: Port, note: Note
     plan,
     port,
     note,
-    limit: createLimit(plan.timeLimitMs, () =>
+    limit: createTimeLimit(plan.timeLimitMs, () =>
       self.child?.stop(`the command took longer than its limit of ${plan.timeLimitMs / 1_000} s`, true),
     ),
     item,
@@ -276,7 +276,7 @@ async function ask(self: Conversation, line: LineCall): Promise<void> {
     const { checkpoint } = await port.call('collaboration/checkpoint.get', { checkpoint_id: known.value.checkpoint_id })
     return self.child?.write(answerLine('resume', { checkpoint_id: checkpoint.id, resolution: checkpoint.resolution }))
   }
-  const message = await during(self, 'asking', () => answerTo(self, line))
+  const message = await inPhase(self, 'asking', () => answerTo(self, line))
   if (message === null) return
   const value = { checkpoint_id: checkpointIn(message) }
   await port.call('delegation/memo.put', { ...memo, attempt: self.item.attempt, value })
@@ -306,7 +306,7 @@ async function nextResume(self: Conversation): Promise<Message> {
   const found = self.resumes.shift()
   if (found) return found
   if (self.child === null) throw goneFrom(self)
-  return during(self, 'waiting', async () => {
+  return inPhase(self, 'waiting', async () => {
     self.limit.pause()
     // The answer may take days: after a while the child makes room and is started again with the answer.
     const patience = setTimeout(() => conclude(self, 'waits'), self.plan.waitMs)
@@ -322,7 +322,7 @@ async function nextResume(self: Conversation): Promise<Message> {
 }
 
 /** An end in between is final. */
-async function during<T>(self: Conversation, phase: 'asking' | 'waiting', run: () => Promise<T>): Promise<T> {
+async function inPhase<T>(self: Conversation, phase: 'asking' | 'waiting', run: () => Promise<T>): Promise<T> {
   const before = self.phase
   if (before !== 'ended') self.phase = phase
   try {

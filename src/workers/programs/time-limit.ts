@@ -1,7 +1,7 @@
 // The time limit of a child process.
 
 /** A limit that does not count the time in which a person has the next word. */
-export function createLimit(ms: number, reached: () => void): { pause(): void; goOn(): void } {
+export function createTimeLimit(ms: number, reached: () => void): { pause(): void; goOn(): void } {
   let left = ms
   let since = performance.now()
   let timer: NodeJS.Timeout | undefined = setTimeout(reached, left)

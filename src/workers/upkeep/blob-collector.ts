@@ -16,7 +16,7 @@ const SLICE = 100
 /** Between two slices: collecting must never be what others wait for. */
 const REST_MS = 20
 
-export function runCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+export function runBlobCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   return runLoop({
     name: 'collector',
     clock,

@@ -10,7 +10,7 @@ const EVERY_MS = 60 * SLEEP_MS_MAX
 /** Between two batches: sweeping must never be what others wait for. */
 const REST_MS = 20
 
-export function runSweeper(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+export function runReplySweeper(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   return runLoop({
     name: 'sweeper',
     clock,

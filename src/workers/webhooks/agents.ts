@@ -142,7 +142,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
   }
 }
 
-export function runWebhooks(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
+export function runWebhookAgents(kernel: Kernel, options: WebhookOptions, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const stopping = new AbortController()
   const worker = runOutbox(kernel, webhooks(kernel, { ...options, signal: stopping.signal }, log), clock, log, duty)
   return {

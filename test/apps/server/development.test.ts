@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { createSessions, type Sessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator, type Authenticator } from '#apps/server/identity/authenticator.ts'
 import { developmentCredentials, setUpDevelopment } from '#apps/server/identity/development.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Credential } from '#protocols/identity/authenticate.ts'
@@ -87,7 +87,7 @@ test('it is refused where others could reach it, before anything is there', asyn
   }
 })
 
-async function ticketOf({ kernel }: World, owner: Actor, redeem: Sessions['redeem']): Promise<Actor> {
+async function ticketOf({ kernel }: World, owner: Actor, redeem: Authenticator['redeem']): Promise<Actor> {
   const { ticket } = await kernel.call('identity/ticket.issue', {}, owner)
   return (await redeem(ticket))()
 }
@@ -97,14 +97,14 @@ test('its credentials are told apart, follow their registration, and are traded 
   t.after(world.close)
   await setUpDevelopment(world.kernel)
   await setUpDevelopment(world.kernel)
-  const { recheck, redeem, ...sessions } = createSessions(world.kernel, { dev: true })
+  const { recheck, redeem, ...sessions } = createAuthenticator(world.kernel, { dev: true })
   const authenticate = async (credential: Credential): Promise<Actor> => sessions.authenticate(credential)
   for (const token of developmentCredentials.keys()) {
     assert.equal((await authenticate({ kind: 'bearer', token })).via, 'development')
     assert.equal((await recheck({ kind: 'bearer', token })).via, 'development')
     assert.equal((await refusalOf(authenticate({ kind: 'session', token }))).code, 'UNAUTHENTICATED')
     assert.equal(
-      (await refusalOf((async () => createSessions(world.kernel).authenticate({ kind: 'bearer', token }))())).code,
+      (await refusalOf((async () => createAuthenticator(world.kernel).authenticate({ kind: 'bearer', token }))())).code,
       'UNAUTHENTICATED',
     )
   }

@@ -8,7 +8,7 @@ import { createIssuer, isJwt, type Issuer } from '#apps/server/identity/issuer.t
 import type { KeySetBounds } from '#apps/server/identity/issuer-keys.ts'
 import { createLog } from '#apps/server/log.ts'
 import { startServer, type Server } from '#apps/server/server.ts'
-import { createSessions, type Sessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator, type Authenticator } from '#apps/server/identity/authenticator.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { send, type Answer } from '../../support/over-sockets/http-client.ts'
@@ -213,7 +213,7 @@ describe('the keys of an issuer', () => {
 
 type Linked = World & {
   readonly from: TestIssuer
-  readonly sessions: Sessions
+  readonly sessions: Authenticator
   who(token: string): Promise<Actor>
   link(sub: string, user_id: string): Promise<any>
 }
@@ -223,7 +223,7 @@ async function linked(t: TestContext): Promise<Linked> {
   const from = await startIssuer(t, world.kernel.now)
   const log = { debug: () => undefined, warn: () => undefined }
   const issuer = await createIssuer({ url: from.url, jwks: null, audience: AUDIENCE }, { now: world.kernel.now, log })
-  const sessions = createSessions(world.kernel, { issuer })
+  const sessions = createAuthenticator(world.kernel, { issuer })
   const link = (sub: string, user_id: string): Promise<any> =>
     world.call('admin', 'identity/subject.link', { user_id, issuer: from.url, sub })
   return { ...world, from, sessions, link, who: async (token) => sessions.authenticate({ kind: 'bearer', token }) }

@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { examineFolder } from '#apps/cli/remote/examine-folder.ts'
 import { readConfig, type Config } from '#apps/server/settings/config.ts'
 import { realClock, realEntropy } from '#apps/server/clock.ts'
-import { openKeys, replaceLost, rotateKeys, watchKeys } from '#apps/server/folder/key-files.ts'
+import { openKeyFiles, replaceLost, rotateKeys, watchKeys } from '#apps/server/folder/key-files.ts'
 import { installationOf } from '#apps/server/folder/installation.ts'
 import { createLog } from '#apps/server/log.ts'
 import { startServer, type Server } from '#apps/server/server.ts'
@@ -211,7 +211,7 @@ test('a rotation reaches the running server within seconds; old receipts verify,
 test('rotations at the same time lose no key, and one that was killed leaves the ring as it was', async (t) => {
   const data = dataFolder(t)
   const keys = join(data, 'keys')
-  await openKeys(keys, true, maker)
+  await openKeyFiles(keys, true, maker)
   writeFileSync(join(keys, 'signing.json.new'), '{"v":1,"current":')
   const made = await Promise.allSettled(Array.from({ length: 8 }, () => rotateKeys(keys, Date.now())))
   const done = made.filter((one) => one.status === 'fulfilled')
@@ -224,7 +224,7 @@ test('rotations at the same time lose no key, and one that was killed leaves the
 
 test('a clock of its own: the ring is looked at again after every sleep, and not after a stop', async (t) => {
   const data = dataFolder(t)
-  const keys = await openKeys(join(data, 'keys'), true, maker)
+  const keys = await openKeyFiles(join(data, 'keys'), true, maker)
   let wake: () => void = () => undefined
   const clock = {
     now: Date.now,
@@ -371,7 +371,7 @@ test('the command line verifies with saved keys, with a folder and with a server
 test('the command line lists keys with their dates', async (t) => {
   const data = dataFolder(t)
   const cli = inProcess({ home: temporary('home') })
-  await openKeys(join(data, 'keys'), true, maker)
+  await openKeyFiles(join(data, 'keys'), true, maker)
   const rotated = await cli.run(['receipt', 'rotate', '--data', data])
   assert.equal(rotated.code, 0, rotated.err)
   const ring = ringIn(data)

@@ -5,7 +5,7 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
-import { openInDatabase } from '#apps/server/database/shared-storage.ts'
+import { openSharedStorage } from '#apps/server/database/shared-storage.ts'
 import type { StorageParts } from '#apps/server/storage.ts'
 import type { Batch } from '#kernel/log/store.ts'
 import { postgresStore } from '#stores/postgres/index.ts'
@@ -218,7 +218,7 @@ test('a clock that is an hour from that of the database is told in the log', { s
     onFatal: assert.fail,
   } as unknown as StorageParts
   const settings = { url, secret: { name: 'COUNTERSIGN_SECRET', text: SECRET }, blobs: null, isReplicatedOnly: false }
-  const storage = await openInDatabase(parts, settings, 'node-1')
+  const storage = await openSharedStorage(parts, settings, 'node-1')
   for (const worker of storage.workers) await worker.stop()
   await storage.close()
   assert.match(said.join(), /^the clock of this server is 3600 s ahead of that of the database/)

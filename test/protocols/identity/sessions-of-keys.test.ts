@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { revokeAdminKeys } from '#apps/server/folder/first-start.ts'
-import { createSessions, type Sessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator, type Authenticator } from '#apps/server/identity/authenticator.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { ADMIN_SERVICE } from '#protocols/identity/schema.ts'
 import { refusalOf } from '../../support/in-process/stage.ts'
@@ -10,7 +10,7 @@ import { createWorld, type World } from '../../support/in-process/world.ts'
 
 type Scene = {
   readonly world: World
-  readonly sessions: Sessions
+  readonly sessions: Authenticator
   /** The key, and the actor that it stands for. */
   readonly key: string
   readonly holder: Actor
@@ -77,7 +77,7 @@ async function sceneOf(subject: string): Promise<Scene> {
   const world = await createWorld()
   await world.kernel.call('identity/user.update', { user_id: 'user_alice', role: 'owner' }, SYSTEM)
   const { key } = (await world.kernel.call('identity/key.issue', { subject }, SYSTEM)) as { key: string }
-  const sessions = createSessions(world.kernel)
+  const sessions = createAuthenticator(world.kernel)
   return { world, sessions, key, holder: await sessions.authenticate({ kind: 'bearer', token: key }) }
 }
 

@@ -1,7 +1,7 @@
 // Sessions: how long each kind lasts, what a remembered device may do without a fresh sign-in, and how they are told apart.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator } from '#apps/server/identity/authenticator.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { refusalOf } from '../../support/in-process/stage.ts'
@@ -11,7 +11,7 @@ const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
 
 async function signedIn(world: World, user_id: string, remember: boolean) {
-  const sessions = createSessions(world.kernel)
+  const sessions = createAuthenticator(world.kernel)
   const { token } = await world.call('admin', 'identity/login.issue', { user_id })
   assert.equal(await sessions.whoseLink(token), user_id)
   const { session } = await sessions.open(token, { browser: 'Firefox on Android', address: '192.0.2.7', remember })

@@ -1,4 +1,4 @@
-// One server of several: the shipped sequencer, kernel, leases, timers, outbox and effect runner on the simulated PostgreSQL, with a clock
+// One server of several: the shipped group commit, kernel, leases, timers, outbox and effect runner on the simulated PostgreSQL, with a clock
 // of its own that may be an hour away from those of the others and may step.
 import type { Backend } from '#kernel/log/backend.ts'
 import type { Clock } from '#kernel/ports/clock.ts'

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { createCli, type CliOptions } from '#apps/cli/program.ts'
+import { createProgram, type ProgramOptions } from '#apps/cli/program.ts'
 import { nouns, specsOf } from '#apps/cli/derive/commands.ts'
 import { protocols } from '#protocols/index.ts'
 
@@ -27,13 +27,13 @@ export function inProcess({
   env = {},
 }: {
   home: string
-  perform?: CliOptions['perform']
+  perform?: ProgramOptions['perform']
   env?: Record<string, string>
 }): InProcess {
   const said = { out: '', err: '' }
   const output = (to: 'out' | 'err') => ({ write: (text: string | Uint8Array) => (said[to] += String(text)) })
   const io = { out: output('out'), err: output('err'), input: Readable.from([]) as unknown as NodeJS.ReadStream, env, cwd: home, home }
-  const cli = createCli({ io, specs: specsOf(protocols), nouns, version: '0.0.0', ...(perform ? { perform } : {}) })
+  const cli = createProgram({ io, specs: specsOf(protocols), nouns, version: '0.0.0', ...(perform ? { perform } : {}) })
   return {
     async run(argv, input = '') {
       Object.assign(said, { out: '', err: '' })

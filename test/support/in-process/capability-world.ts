@@ -1,6 +1,6 @@
 // A world with sources of capabilities behind its kernel, and a run of devin's on a task of alice's to invoke them from.
 import { localSource, type LocalCapability, type LocalManifest } from '#capabilities/local.ts'
-import { createCapabilities, type Capabilities } from '#capabilities/registry.ts'
+import { createCapabilityRegistry, type CapabilityRegistry } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { realClock } from '#apps/server/clock.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -12,7 +12,7 @@ import { createWorld, type World } from './world.ts'
 
 export type CapabilityWorld = {
   readonly world: World
-  readonly capabilities: Capabilities
+  readonly capabilities: CapabilityRegistry
   readonly effects: Effects
   readonly task_id: string
   readonly run_id: string
@@ -28,7 +28,7 @@ export async function capabilityWorld(
   sources: readonly CapabilitySource[],
   { clock = realClock, store, log = silent }: Options = {},
 ): Promise<CapabilityWorld> {
-  const capabilities = createCapabilities(sources, clock, log)
+  const capabilities = createCapabilityRegistry(sources, clock, log)
   const effects = createEffects({ capability: capabilities.invoke }, clock, log, 50)
   const world = await createWorld({ perform: effects.perform, ...(store ? { store } : {}) })
   await capabilities.start(world.kernel)

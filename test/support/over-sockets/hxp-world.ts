@@ -4,7 +4,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { TestContext } from 'node:test'
 import { WebSocket, type ClientOptions } from 'ws'
 import { realClock } from '#apps/server/clock.ts'
-import { createSessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator } from '#apps/server/identity/authenticator.ts'
 import { createHttp, type HttpOptions } from '#bindings/http/index.ts'
 import { hxp } from '#bridges/hxp/index.ts'
 import { send, type Answer, type Sent } from './http-client.ts'
@@ -49,7 +49,7 @@ type Options = WorldOptions & { http?: Partial<HttpOptions> }
 
 export async function hxpWorld(t: Pick<TestContext, 'after'>, options: Options = {}): Promise<HxpWorld> {
   const world = await createWorld({ sleep: realClock.sleep, ...options })
-  const sessions = createSessions(world.kernel)
+  const sessions = createAuthenticator(world.kernel)
   const logged: string[] = []
   const http = createHttp({
     kernel: world.kernel,

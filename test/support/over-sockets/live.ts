@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import type { TestContext } from 'node:test'
 import { WebSocket, type ClientOptions } from 'ws'
-import { createSessions } from '#apps/server/identity/authenticator.ts'
+import { createAuthenticator } from '#apps/server/identity/authenticator.ts'
 import { createHttp, type HttpOptions } from '#bindings/http/index.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { createWorld, type World } from '../in-process/world.ts'
@@ -38,7 +38,7 @@ export async function liveWorld(
     ...(options.store ? { store: options.store } : {}),
     ...(options.readsPerMinute ? { readsPerMinute: options.readsPerMinute } : {}),
   })
-  const sessions = createSessions(world.kernel)
+  const sessions = createAuthenticator(world.kernel)
   const logged: string[] = []
   const writes = new Map<number, number>()
   const http = createHttp({

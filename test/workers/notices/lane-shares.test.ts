@@ -6,7 +6,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { limits } from '#kernel/limits.ts'
 import { UNANSWERED, Unanswered } from '#workers/lane-shares.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { runOutbox, type Channel } from '#workers/outbox.ts'
 import { webhooks } from '#workers/webhooks/agents.ts'
 import { post, type Posted } from '#workers/webhooks/post.ts'
@@ -29,7 +29,7 @@ test('a person is told while 30 agents of somebody else have 10 callbacks each t
       more.signal!.addEventListener('abort', () => done({ status: null, error: 'the server was stopped', durationMs: 0 })),
     )
   }
-  t.after(runNotices(world.kernel, { ...options, post: never }, realClock, silent).stop)
+  t.after(runNoticeChannel(world.kernel, { ...options, post: never }, realClock, silent).stop)
   await world.call('alice', 'execution/channel.add', { endpoint: url })
   for (let i = 0; i < 30; i++) {
     const agent: Actor = { ...cast['devin']!, id: `agent_dead${i}` }

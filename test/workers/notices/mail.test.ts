@@ -5,7 +5,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { realClock } from '#apps/server/clock.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { mailFor, type Item } from '#workers/notices/message-words.ts'
 import { until } from '../../support/over-sockets/receiver.ts'
 import { silent } from '../../support/in-process/worker-world.ts'
@@ -56,7 +56,7 @@ async function mailing(t: TestContext, smtp: string, more: { noticesPerHourMax?:
   }
   const world = await createWorld({ now: Date.now, terms })
   const options = { allowsPrivate: true, attemptsMax: 2, random: () => 0, timeoutMs, origin: () => ORIGIN }
-  const worker = runNotices(world.kernel, { ...options, mail: { smtp, from: 'countersign@example.com' } }, realClock, silent)
+  const worker = runNoticeChannel(world.kernel, { ...options, mail: { smtp, from: 'countersign@example.com' } }, realClock, silent)
   t.after(worker.stop)
   return world
 }

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { newPushRing, rotatePushRing, type PushRing } from '#workers/keys/push-keys.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { encryptPush } from '#workers/notices/push.ts'
 import { until } from '../../support/over-sockets/receiver.ts'
 import { silent } from '../../support/in-process/worker-world.ts'
@@ -87,7 +87,7 @@ async function pushing(t: TestContext) {
   }
   const world = await createWorld({ now: Date.now, terms })
   const options = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 1_000 }
-  const worker = runNotices(
+  const worker = runNoticeChannel(
     world.kernel,
     { ...options, origin: () => 'https://tasks.example.com', pushKeys: () => ring.now },
     realClock,

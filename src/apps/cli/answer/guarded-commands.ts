@@ -42,7 +42,7 @@ type Answering = {
   readonly result: unknown
 }
 
-function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: Given) => Answering): Spec {
+function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: Given) => Answering): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,
@@ -66,11 +66,11 @@ function guarded(protocol: Protocol, op: Operation, answerIn: (input: Record<str
 }
 
 export const requestResolveSpec = (protocol: Protocol, op: Operation): Spec =>
-  guarded(protocol, op, ({ request_id, result }) => ({ id: request_id as string, result }))
+  guardedSpec(protocol, op, ({ request_id, result }) => ({ id: request_id as string, result }))
 
 /** A checkpoint is answered in words of its own; those that let nothing happen need no phrase. */
 export const checkpointResolveSpec = (protocol: Protocol, op: Operation): Spec =>
-  guarded(protocol, op, ({ checkpoint_id, action, approved_actions, choice }) => {
+  guardedSpec(protocol, op, ({ checkpoint_id, action, approved_actions, choice }) => {
     const isNo = action === 'reject' || action === 'reassign' || (Array.isArray(approved_actions) && approved_actions.length === 0)
     return { id: checkpoint_id as string, result: isNo ? 'rejected' : (choice ?? 'approved') }
   })

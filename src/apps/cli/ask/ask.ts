@@ -1,4 +1,5 @@
 // Asking a person from a script, with the key of an agent, for every action: the flags that all share, the wait, and the exit code that says how it went.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { actions, type Action } from '#protocols/execution/actions/index.ts'
@@ -35,8 +36,6 @@ export const commonFlags: readonly Flag[] = [
 ]
 
 export const first = (name: string, message: string): Flag => ({ ...flag(name, 'text', message), required: true })
-export const fields = (pairs: Readonly<Record<string, unknown>>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(pairs).filter(([, value]) => value !== undefined))
 
 export const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
   positionals: [first('request-id', 'the request')],
@@ -61,9 +60,9 @@ function secondsOf(text: string | undefined): number | undefined {
 
 export async function ask(context: Context, given: Given, action: Action, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
   const task_id = given.get('task') as string | undefined
-  const input = fields({
+  const input = definedFields({
     action,
-    payload: fields({ ...payload, context: given.get('context') }),
+    payload: definedFields({ ...payload, context: given.get('context') }),
     priority: given.get('priority'),
     timeout_seconds: secondsOf(given.get('timeout') as string | undefined),
     fallback: given.get('fallback'),
@@ -104,12 +103,12 @@ async function outcome(context: Context, given: Given, remote: Remote, id: strin
     const options = { signal: leaving.signal, cancelOnAbort: given.get('withdraw') === true, ...outagesTo(context, remote, isQuiet) }
     const answer = await remote.asking((hxp) => hxp.outcome(id, options))
     progress?.stop()
-    return answered(context, answer, isQuiet)
+    return printAnswer(context, answer, isQuiet)
   } catch (error) {
     progress?.stop()
-    if (leaving.signal.aborted) throw left(context, id, given, isQuiet)
+    if (leaving.signal.aborted) throw interruptedAsk(context, id, given, isQuiet)
     if (error instanceof ReceiptDoubted) throw new CliError(exits.refused, 'RECEIPT_DOUBTED', error.message)
-    if (error instanceof NotAnswered) return unanswered(context, error, isQuiet)
+    if (error instanceof NotAnswered) return printNoAnswer(context, error, isQuiet)
     throw error
   } finally {
     process.off('SIGINT', leave)
@@ -130,7 +129,7 @@ function outagesTo({ io, paintErr }: Context, { where }: Remote, isQuiet: boolea
   }
 }
 
-function answered(context: Context, { result, reason, edited, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
+function printAnswer(context: Context, { result, reason, edited, receipt, request, verified }: Answer, isQuiet: boolean): Exit {
   const { io, paintErr } = context
   const { yes = result } = actions[request.action]
   const isNo = result !== yes
@@ -150,7 +149,7 @@ function answered(context: Context, { result, reason, edited, receipt, request, 
   return isNo ? exits.rejected : exits.ok
 }
 
-function unanswered(context: Context, error: NotAnswered, isQuiet: boolean): Exit {
+function printNoAnswer(context: Context, error: NotAnswered, isQuiet: boolean): Exit {
   const { status, reason, request, receipt, message } = error
   const isDeclined = error instanceof Declined
   if (context.json) writeJson(context, { request_id: request.id, status: isDeclined ? 'declined' : status, result: null, reason, receipt })
@@ -160,7 +159,7 @@ function unanswered(context: Context, error: NotAnswered, isQuiet: boolean): Exi
   return status === 'cancelled' ? exits.withdrawn : exits.unanswered
 }
 
-function left({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
+function interruptedAsk({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
   const message =
     given.get('withdraw') === true ? `${escapeControl(id)} is withdrawn` : `still open: countersign ask await ${escapeControl(id)}`
   if (!isQuiet) io.err.write(`\n${paintErr('yellow', message)}\n`)

@@ -1,7 +1,8 @@
 // `ask provide`: a value that only a person has.
 import { flag, type Given } from '../derive/flags.ts'
 import { spec } from '../derive/command.ts'
-import { ask, commonFlags, fields, first } from './ask.ts'
+import { definedFields } from '#kernel/codec/strict-json.ts'
+import { ask, commonFlags, first } from './ask.ts'
 
 export const provide = spec('ask provide', 'Ask a person for a value that only they have; it is printed.', {
   positionals: [first('prompt', 'the thing that is needed')],
@@ -21,7 +22,7 @@ export const provide = spec('ask provide', 'Ask a person for a value that only t
     "countersign ask provide 'How many seats?' --type number --min 1",
   ],
   run(context, given) {
-    const validation = fields({
+    const validation = definedFields({
       pattern: given.get('pattern'),
       min: given.get('min'),
       max: given.get('max'),

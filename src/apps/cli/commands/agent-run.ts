@@ -62,7 +62,7 @@ async function warnOfSharedUser(context: Context, { argv }: Plan, agent_id: stri
   io.err.write(`${paintErr('yellow', escapeControl(message))}\n  → give it another user (sudo -u …) or a container: SECURITY.md\n`)
 }
 
-const bounded = (given: Given, name: string, usual: number, max: number): number => {
+const boundedFlag = (given: Given, name: string, usual: number, max: number): number => {
   const count = (given.get(name) as number | undefined) ?? usual
   if (count < 1 || count > max) throw usage(`--${name} must be from 1 to ${max}`)
   return count
@@ -140,8 +140,8 @@ async function attend(context: Context, given: Given, remote: Remote, plan: Plan
       },
     }),
     plan,
-    concurrency: given.get('once') === true ? 1 : bounded(given, 'concurrency', 1, limits.childrenPerAgentMax),
-    tries: bounded(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
+    concurrency: given.get('once') === true ? 1 : boundedFlag(given, 'concurrency', 1, limits.childrenPerAgentMax),
+    tries: boundedFlag(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
     worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),
     clock: realClock,
     againMs: AGAIN_MS,

@@ -69,17 +69,17 @@ export function uploadSpec(protocol: Protocol, op: Operation): Spec {
       const path = given.get('file') as string | undefined
       if (path === undefined) throw usage('missing: --file <path>')
       const content = await contentAt(context.io, path)
-      const named = new Map(given)
-      if (content.name !== null && !named.has('name')) named.set('name', content.name)
-      if (!named.has('media-type')) named.set('media-type', content.mediaType)
-      named.delete('file')
-      await show(context, op.name, await sent(context, derived.operation!, await inputOf(context, op, made, named), content))
+      const withoutFile = new Map(given)
+      if (content.name !== null && !withoutFile.has('name')) withoutFile.set('name', content.name)
+      if (!withoutFile.has('media-type')) withoutFile.set('media-type', content.mediaType)
+      withoutFile.delete('file')
+      await show(context, op.name, await uploadContent(context, derived.operation!, await inputOf(context, op, made, withoutFile), content))
     },
   }
   return made
 }
 
-async function sent({ io, remote }: Context, operation: string, input: object, content: Content): Promise<{ uri: string }> {
+async function uploadContent({ io, remote }: Context, operation: string, input: object, content: Content): Promise<{ uri: string }> {
   const server = await remote()
   const progress = startProgress(io.err, 'uploading')
   try {
@@ -95,14 +95,14 @@ async function sent({ io, remote }: Context, operation: string, input: object, c
 export async function sentFile(context: Context, request_id: string, path: string): Promise<unknown> {
   const content = await contentAt(context.io, path)
   const input = { request_id, name: content.name ?? 'file', media_type: content.mediaType }
-  return sent(context, 'execution/file.add', input, content)
+  return uploadContent(context, 'execution/file.add', input, content)
 }
 
 /** An operation whose payload may come from a file. */
 export function committingSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const isOfPayload = ({ path }: Flag): boolean => path?.[0] === 'payload'
-  const named = (field: string): string => derived.flags.find(({ path }) => path?.join('.') === `payload.${field}`)!.name
+  const flagNameOf = (field: string): string => derived.flags.find(({ path }) => path?.join('.') === `payload.${field}`)!.name
   const fileFlag = flag(
     'file',
     'path',
@@ -127,7 +127,7 @@ export function committingSpec(protocol: Protocol, op: Operation): Spec {
       if (!filled.has('parent-version') && filled.has('artifact-id'))
         filled.set('parent-version', await newestOf(context, filled.get('artifact-id') as string))
       if (path !== undefined)
-        for (const [field, value] of await payloadFrom(context, path, given)) if (!filled.has(named(field))) filled.set(named(field), value)
+        for (const [field, value] of await payloadFrom(context, path, given)) if (!filled.has(flagNameOf(field))) filled.set(flagNameOf(field), value)
       return derived.run(context, filled)
     },
   }
@@ -150,7 +150,7 @@ async function payloadFrom(context: Context, path: string, given: Given): Promis
   const task_id = given.get('task-id') as string | undefined
   if (task_id === undefined) throw usage('missing: <task_id>')
   const about = { task_id, media_type: content.mediaType, ...(content.name === null ? {} : { name: content.name }) }
-  const { uri } = await sent(context, 'collaboration/artifact.upload', about, content)
+  const { uri } = await uploadContent(context, 'collaboration/artifact.upload', about, content)
   return [
     ['kind', 'blob'],
     ['uri', uri],
@@ -170,11 +170,11 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
     examples: ['countersign artifact download art_1', 'countersign artifact download art_1 --version v1 --output - | less'],
     async run(context, given) {
       const input = await inputOf(context, op, made, given)
-      const { bytes, name, checksum } = await fetched(context, derived.operation!, input)
+      const { bytes, name, checksum } = await downloadArtifact(context, derived.operation!, input)
       const output = (given.get('output') as string | undefined) ?? safeName(name ?? String(input['artifact_id']))
       if (output === '-') return void context.io.out.write(bytes)
       const file = resolve(context.io.cwd, output)
-      await written(file, bytes, given.get('force') === true)
+      await writeWhole(file, bytes, given.get('force') === true)
       if (context.json) writeJson(context, { file, size: bytes.length, checksum })
       else context.io.out.write(`${escapeControl(output)}  ${bytesIn(bytes.length)}  ${checksum}\n`)
     },
@@ -182,7 +182,7 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
   return made
 }
 
-async function fetched({ io, remote }: Context, operation: string, input: object) {
+async function downloadArtifact({ io, remote }: Context, operation: string, input: object) {
   const server = await remote()
   const progress = startProgress(io.err, 'downloading')
   try {
@@ -200,7 +200,7 @@ export const safeName = (name: string): string =>
     .slice(0, 200) || 'artifact'
 
 /** Whole or not at all. */
-async function written(file: string, bytes: Uint8Array, isForced: boolean): Promise<void> {
+async function writeWhole(file: string, bytes: Uint8Array, isForced: boolean): Promise<void> {
   const temporary = `${file}.part`
   try {
     // Taken first: nothing that is there is lost, also when two write at once.

@@ -43,7 +43,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
     async run(context, given) {
       const file = given.get('file') as string | undefined
       // Without any server, and without this one's word.
-      if (file !== undefined) return told(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
+      if (file !== undefined) return printResults(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
       const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
       const remote = await context.remote()
       const isAll = given.get('all') === true
@@ -52,26 +52,26 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       let found: readonly Found[] = []
       const progress = startProgress(context.io.err, 'verifying the record')
       try {
-        for (const scope of scopes) results.push(await verified(remote, scope, progress.say))
-        found = isAll ? await everything(remote, progress.say) : await besidesChain(remote, project_id)
+        for (const scope of scopes) results.push(await verifyProject(remote, scope, progress.say))
+        found = isAll ? await findDifferences(remote, progress.say) : await besidesChain(remote, project_id)
       } finally {
         progress.stop()
       }
-      return told(context, results, found)
+      return printResults(context, results, found)
     },
   }
   return made
 }
 
 /** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
-async function everything(remote: Remote, say: (message: string) => void): Promise<readonly Found[]> {
+async function findDifferences(remote: Remote, say: (message: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await (await import('../remote/examine-folder.ts')).examineFolder(remote.where, say)).found
   const { findings, findings_total: total } = await remote.call(VERIFY, { project_id: 'system' })
   if (total !== null) {
     const more = total - findings.length
     return more === 0 ? findings : [...findings, { what: remote.where, how: `${more} more differ from the record: its log names them` }]
   }
-  const how = await recordAt(remote.where).then(objectionTo, (error: unknown) => unchecked(`there is no answer: ${String(error)}`))
+  const how = await recordAt(remote.where).then(objectionTo, (error: unknown) => uncheckedMessage(`there is no answer: ${String(error)}`))
   return how === null ? [] : [{ what: remote.where, how }]
 }
 
@@ -80,9 +80,9 @@ function objectionTo(record: unknown): string | null {
   if (record === 'verified' || record === 'verifying') return null
   return record === 'changed'
     ? 'the server found something that differs from the record: administrators and owners of the installation see what it is'
-    : unchecked(record === undefined ? 'it does not say' : `it says ${JSON.stringify(record)}, which this version does not know`)
+    : uncheckedMessage(record === undefined ? 'it does not say' : `it says ${JSON.stringify(record)}, which this version does not know`)
 }
-const unchecked = (why: string): string =>
+const uncheckedMessage = (why: string): string =>
   `the server was asked at /health whether everything is as recorded, and ${why}; documents, indexes, bytes and key files are not checked`
 
 /** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
@@ -103,7 +103,7 @@ async function scopesOf(remote: Remote): Promise<string[]> {
   return found
 }
 
-async function verified(remote: Remote, project_id: string, say: (message: string) => void): Promise<Verified> {
+async function verifyProject(remote: Remote, project_id: string, say: (message: string) => void): Promise<Verified> {
   let count = 0
   for (let cursor: string | null = null; ;) {
     const stretch: Output<typeof VERIFY> = await remote.call(VERIFY, { project_id, ...(cursor === null ? {} : { cursor }) })
@@ -115,7 +115,7 @@ async function verified(remote: Remote, project_id: string, say: (message: strin
   }
 }
 
-function told(context: Context, results: readonly Verified[], found: readonly Found[]): Exit {
+function printResults(context: Context, results: readonly Verified[], found: readonly Found[]): Exit {
   const { io, paint } = context
   const isInOrder = results.every(({ valid }) => valid) && found.length === 0
   if (context.json) writeJson(context, { valid: isInOrder, projects: results, findings: found })

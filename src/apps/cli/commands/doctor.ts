@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../../server/start-error.ts'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
-import { isUntrusted, openServer, TRUST_HINT } from '../remote/http.ts'
+import { isUntrusted, openHttpRemote, TRUST_HINT } from '../remote/http.ts'
 import { databaseIn, dataFolder, isLocal, targetOf, type Target } from '../remote/credentials.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context } from '../derive/command.ts'
@@ -59,7 +59,7 @@ export const doctorSpec = spec('doctor', 'Check this installation, and say how t
     } finally {
       progress.stop()
     }
-    return told(context, findings)
+    return printFindings(context, findings)
   },
 })
 
@@ -293,7 +293,7 @@ async function credential({ url, key, source }: Target): Promise<Finding> {
       source === 'stale login' ? 'the stored login is of another installation than the one that answers' : 'you are not logged in',
       "`countersign login --as user_owner` on the server's machine; elsewhere `countersign login` with a key",
     )
-  const server = openServer(url, key)
+  const server = openHttpRemote(url, key)
   try {
     const me = await server.call('identity/me.get', {})
     return ok('key', `${escapeControl(me.id)} (${escapeControl(me.kind)}), from ${source}`)
@@ -310,7 +310,7 @@ async function credential({ url, key, source }: Target): Promise<Finding> {
 
 const marks = { ok: ['green', '✔'], warn: ['yellow', '!'], fail: ['red', '✖'] } as const
 
-function told(context: Context, findings: readonly Finding[]): Exit {
+function printFindings(context: Context, findings: readonly Finding[]): Exit {
   const { io, paint } = context
   const isWell = findings.every(({ status }) => status !== 'fail')
   if (context.json) writeJson(context, { ok: isWell, findings })

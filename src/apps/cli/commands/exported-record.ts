@@ -25,7 +25,7 @@ export async function checkExported(io: Io, path: string): Promise<CheckedRecord
   const input = path === '-' ? io.input : createReadStream(resolve(io.cwd, path))
   const reader = createInterface({ input, crlfDelay: Infinity })
   let [project_id, seq, hash, verified] = ['', 0, '', 0]
-  const ended = (what: string | null, at = seq): CheckedRecord => ({
+  const recordResult = (what: string | null, at = seq): CheckedRecord => ({
     project_id,
     verified,
     head: { seq, hash },
@@ -36,11 +36,11 @@ export async function checkExported(io: Io, path: string): Promise<CheckedRecord
     for await (const text of reader) {
       if (text === '') continue
       const one = exportedIn(text)
-      if (one === null) return ended('a line of the file is no exported event', seq + 1)
+      if (one === null) return recordResult('a line of the file is no exported event', seq + 1)
       const line = JSON.parse(one.line) as Line
       if (verified === 0) [project_id, seq, hash] = [line.scope, line.seq - 1, line.seq === 1 ? '' : line.prev]
       const what = differenceIn(one, line, { project_id, seq, hash })
-      if (what !== null) return ended(what, line.seq)
+      if (what !== null) return recordResult(what, line.seq)
       ;[seq, hash] = [one.seq, one.hash]
       verified++
     }
@@ -49,7 +49,7 @@ export async function checkExported(io: Io, path: string): Promise<CheckedRecord
   } finally {
     reader.close()
   }
-  return verified === 0 ? ended('the file holds no event') : ended(null)
+  return verified === 0 ? recordResult('the file holds no event') : recordResult(null)
 }
 
 type Before = { readonly project_id: string; readonly seq: number; readonly hash: string }

@@ -128,7 +128,7 @@ function runLineOf({ at, type, run_id, agent_id, payload }: RunEvent, { paint }:
     shown,
     padToWidth(escapeControl(agent_id ?? '-'), 16),
     escapeControl(run_id),
-    told(type, payload),
+    describeEvent(type, payload),
   ]
     .filter((part) => part !== '')
     .join('  ')
@@ -143,16 +143,16 @@ function sessionLineOf({ at, sequence, event_type, data }: SessionEvent, { paint
 }
 function saidInSession(event_type: string, data: Answer): string {
   const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
-  const joined = (...all: unknown[]): string =>
+  const joinTexts = (...all: unknown[]): string =>
     all
       .filter((word) => typeof word === 'string' && word !== '')
       .map((word) => escapeControl(word as string))
       .join('  ')
-  if (event_type === 'checkpoint_created') return joined(data['description'], data['checkpoint_id'])
-  if (event_type === 'progress') return `${barOf(percent)}${joined(stage, message)}`
-  if (event_type === 'state_changed') return joined(`${String(from_state)} to ${String(to_state)}`, reason)
-  if (event_type === 'session_closed') return joined(final_state, reason)
-  if (event_type === 'log' || event_type === 'warning' || event_type === 'error') return joined(level, code, message)
+  if (event_type === 'checkpoint_created') return joinTexts(data['description'], data['checkpoint_id'])
+  if (event_type === 'progress') return `${barOf(percent)}${joinTexts(stage, message)}`
+  if (event_type === 'state_changed') return joinTexts(`${String(from_state)} to ${String(to_state)}`, reason)
+  if (event_type === 'session_closed') return joinTexts(final_state, reason)
+  if (event_type === 'log' || event_type === 'warning' || event_type === 'error') return joinTexts(level, code, message)
   return Object.keys(data).length === 0 ? '' : escapeControl(JSON.stringify(data))
 }
 
@@ -163,7 +163,7 @@ function barOf(percent: unknown): string {
 }
 
 /** An event of a run, in a few words. */
-function told(type: string, payload: Answer): string {
+function describeEvent(type: string, payload: Answer): string {
   const { message, percent, checkpoint_id, reason, error } = payload
   if (type === 'run.progress') {
     return `${barOf(percent)}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()

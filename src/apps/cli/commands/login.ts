@@ -4,7 +4,7 @@ import { limits } from '#kernel/limits.ts'
 import { URL_USUAL } from '../../server/settings/config.ts'
 import { CliError, usage } from '../exit-codes.ts'
 import { flag } from '../derive/flags.ts'
-import { installationAt, openServer, refuseAbsent } from '../remote/http.ts'
+import { installationAt, openHttpRemote, refuseAbsent } from '../remote/http.ts'
 import { readInput } from '../input/read-input.ts'
 import { forgetLogins, readLogins, storeLogin, type Login } from '../remote/logins.ts'
 import { askSecret, askText, isInteractive } from '../input/prompts.ts'
@@ -60,10 +60,10 @@ async function withKey(context: Context): Promise<void> {
       'there is no key to log in with',
       "on the server's machine `countersign login --as user_owner` needs none; an owner issues keys with `countersign key issue`",
     )
-  const server = openServer(url, key, { UNAUTHENTICATED: `${url} does not accept this key; nothing was stored` })
+  const server = openHttpRemote(url, key, { UNAUTHENTICATED: `${url} does not accept this key; nothing was stored` })
   const me = await server.call('identity/me.get', {})
   await server.close()
-  await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: false }, me)
+  await saveLogin(context, { url, installation: await installationAt(url), id: me.id, key, issued: false }, me)
 }
 
 /** One step for whoever may read the data folder. The stored login plays no part, so a stale one is healed. */
@@ -79,17 +79,17 @@ async function asPerson(context: Context, subject: string): Promise<void> {
       `run this on the server's machine, in the folder where it was started, or name its data folder: COUNTERSIGN_DATA=<folder>`,
     )
   await refuseAbsent(url)
-  const admin = openServer(url, adminKey, {
+  const admin = openHttpRemote(url, adminKey, {
     UNAUTHENTICATED: `the admin.key in ${shown} is not that of the server at ${url}: name its data folder with COUNTERSIGN_DATA, or its address with --url`,
     NOT_FOUND: '`countersign user list` shows the people there are',
   })
   try {
     const label = `login on ${hostname()}`.slice(0, limits.labelCharsMax)
     const key = (await admin.call('identity/key.issue', { subject, label })).key!
-    const server = openServer(url, key)
+    const server = openHttpRemote(url, key)
     const me = await server.call('identity/me.get', {})
     await server.close()
-    const replaced = await stored(context, { url, installation: await installationAt(url), id: me.id, key, issued: true }, me)
+    const replaced = await saveLogin(context, { url, installation: await installationAt(url), id: me.id, key, issued: true }, me)
     // The key of the login before was for that login alone. Where it is gone already, nothing is left to do.
     if (replaced?.issued === true)
       await admin.call('identity/key.revoke', { key_id: `key_${replaced.key.split('_')[1]}` }).catch((error: unknown) => {
@@ -100,7 +100,7 @@ async function asPerson(context: Context, subject: string): Promise<void> {
   }
 }
 
-async function stored(context: Context, made: Login, me: Me): Promise<Login | null> {
+async function saveLogin(context: Context, made: Login, me: Me): Promise<Login | null> {
   const { file, replaced } = await storeLogin(context.io, made)
   if (context.json) writeJson(context, { url: made.url, installation: made.installation, id: me.id, kind: me.kind, file })
   else {

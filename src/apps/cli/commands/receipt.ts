@@ -45,7 +45,7 @@ const verify = spec('receipt verify', 'Verify that a receipt is as a server sign
       ...(request === undefined ? {} : { request: await jsonIn(context, request) }),
     })
     if (context.json) writeJson(context, verdict)
-    else io.out.write(verdict.ok ? proven(verdict, request !== undefined, context) : doubted(verdict, context))
+    else io.out.write(verdict.ok ? proven(verdict, request !== undefined, context) : failureText(verdict, context))
     return verdict.ok ? exits.ok : exits.refused
   },
 })
@@ -81,20 +81,20 @@ function deciderOf({ decided_by, basis }: Claims): string {
   return `${decided_by.kind} ${decided_by.sub ?? ''}`.trim() + `${via}, by ${basis.kind}`
 }
 
-const doubted = ({ reason, words: message }: Verdict & { ok: false }, { paint }: Context): string =>
+const failureText = ({ reason, words: message }: Verdict & { ok: false }, { paint }: Context): string =>
   `${paint('red', '✖')} the receipt does not hold: ${escapeControl(message)} ${paint('dim', `[${reason}]`)}\n`
 
 /** As text: a field that stands twice would be lost in reading it. */
 async function receiptIn({ io }: Context, path: string): Promise<string> {
   const text = (await readInput(io, path, FILE_BYTES_MAX)).toString()
-  parsed(text, path)
+  parseFile(text, path)
   return text
 }
 
 const jsonIn = async ({ io }: Context, path: string): Promise<unknown> =>
-  parsed((await readInput(io, path, FILE_BYTES_MAX)).toString(), path)
+  parseFile((await readInput(io, path, FILE_BYTES_MAX)).toString(), path)
 
-function parsed(text: string, path: string): unknown {
+function parseFile(text: string, path: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch {
@@ -116,7 +116,7 @@ async function keysFor(context: Context, given: Given): Promise<Jwks> {
     return jwksOf(await fromFolder(() => readRing(keysIn(dataFolder(io, globals))))) as Jwks
   }
   const { url } = await targetOf(io, globals)
-  return keySet(await published(url), url)
+  return keySet(await fetchKeys(url), url)
 }
 
 function keySet(found: unknown, where: string): Jwks {
@@ -125,7 +125,7 @@ function keySet(found: unknown, where: string): Jwks {
   throw usage(`${where} holds no key set`, 'save one with `curl <server>/.well-known/jwks.json`')
 }
 
-async function published(url: string): Promise<unknown> {
+async function fetchKeys(url: string): Promise<unknown> {
   const answer = await fetch(`${url}/.well-known/jwks.json`, { signal: AbortSignal.timeout(KEYS_MS), redirect: 'error' }).catch(() => {
     throw unreachable(url, 'connection refused')
   })

@@ -72,10 +72,10 @@ export function flagsOf(schema: object): Flag[] {
   const taken = new Map<string, number>()
   for (const { name } of found) taken.set(name, (taken.get(name) ?? 0) + 1)
   // A short name that two fields would share belongs to the outer one.
-  return found.map((one) => (taken.get(one.name) === 1 || one.path!.length === 1 ? one : { ...one, name: dotted(one.path!), also: [] }))
+  return found.map((one) => (taken.get(one.name) === 1 || one.path!.length === 1 ? one : { ...one, name: dottedPath(one.path!), also: [] }))
 }
 
-const dotted = (path: readonly string[]): string => path.map(kebab).join('.')
+const dottedPath = (path: readonly string[]): string => path.map(kebab).join('.')
 
 function walk(node: Node, path: readonly string[], isRequired: boolean, isShort: boolean): Flag[] {
   return Object.entries(node.properties ?? {}).flatMap(([field, inner]) => {
@@ -85,8 +85,8 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const bare = bareOf(inner)
     // The fields of what must be given are as close at hand as the outer ones; those of an option are named by their path.
     if (hasFields(bare)) return walk(bare, here, required, path.length === 0 ? required : isShort)
-    const name = isShort ? kebab(instead[field] ?? shorter[field] ?? field) : dotted(here)
-    const also = isShort ? [kebab(field), dotted(here)].filter((other) => other !== name && instead[other] === undefined) : []
+    const name = isShort ? kebab(instead[field] ?? shorter[field] ?? field) : dottedPath(here)
+    const also = isShort ? [kebab(field), dottedPath(here)].filter((other) => other !== name && instead[other] === undefined) : []
     const shape = shapeOf(inner)
     const placeholder = placeholderOf(field, bare.description ?? '', shape)
     return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, help: wordsOf(field, inner, shape) }]

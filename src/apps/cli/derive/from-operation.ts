@@ -79,7 +79,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
       const answer: unknown =
         given.get('all') === true
           ? await everyPage(remote, operation, input)
-          : await called(remote.callAny(operation, input, { ...keyIn(given), ...waits }), made)
+          : await namingFlags(remote.callAny(operation, input, { ...keyIn(given), ...waits }), made)
       await show(context, op.name, answer)
       sayMore(context, operation, input, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
@@ -89,12 +89,12 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
 }
 
 /** A field that the server refuses is named by its flag. */
-async function called<T>(answer: Promise<T>, { positionals: first, flags }: Spec): Promise<T> {
+async function namingFlags<T>(answer: Promise<T>, { positionals: first, flags }: Spec): Promise<T> {
   try {
     return await answer
   } catch (error) {
     if (!(error instanceof CliError) || error.code !== 'INVALID_REQUEST') throw error
-    const message = renamed({ message: error.message, details: error.details }, [...first, ...flags], first)
+    const message = messageWithFlag({ message: error.message, details: error.details }, [...first, ...flags], first)
     throw new CliError(error.exit, error.code, message, error.hint, error.details)
   }
 }
@@ -133,7 +133,7 @@ export async function inputOf(
     return parse(op.input, input) as Record<string, unknown>
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    throw usage(renamed(error, all, first))
+    throw usage(messageWithFlag(error, all, first))
   }
 }
 
@@ -141,7 +141,7 @@ export const shownAs = (one: Flag, first: readonly Flag[]): string =>
   first.includes(one) ? `<${fieldOf(one)}>` : `--${one.name}${one.placeholder === '' ? '' : ` <${one.placeholder}>`}`
 
 /** `spec.goal must be ...` as `--goal must be ...`. */
-function renamed({ message, details }: Pick<Refusal, 'message' | 'details'>, all: readonly Flag[], first: readonly Flag[]): string {
+function messageWithFlag({ message, details }: Pick<Refusal, 'message' | 'details'>, all: readonly Flag[], first: readonly Flag[]): string {
   const field = details?.['field']
   const found = typeof field === 'string' ? flagAt(all, field) : undefined
   if (!found || typeof field !== 'string' || !message.startsWith(field)) return message
@@ -189,16 +189,16 @@ const whole: Readonly<Record<string, unknown>> = {
   receipt: { request_id: 'hxp_1', signature: '...' },
 }
 
-const settled = (value: unknown): unknown => {
+const fillPlaceholders = (value: unknown): unknown => {
   if (value instanceof Placeholder) return whole[value.name] ?? `${value.name}_1`
-  if (Array.isArray(value)) return value.map(settled)
+  if (Array.isArray(value)) return value.map(fillPlaceholders)
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, settled(inner)]))
+  return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, fillPlaceholders(inner)]))
 }
 
 /** The input that the operation's own example would send. */
 export function exampleInput({ example: { input } }: Operation): Record<string, unknown> {
-  return settled(typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
+  return fillPlaceholders(typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
 }
 
 function exampleOf(op: Operation, made: Spec): string {
@@ -209,11 +209,11 @@ function exampleOf(op: Operation, made: Spec): string {
 export function argvFor(input: Record<string, unknown>, made: Pick<Spec, 'positionals' | 'flags'>): string[] {
   const rest = structuredClone(input)
   const words = made.positionals.flatMap((one) => {
-    const value = taken(rest, one.path!)
+    const value = valueAt(rest, one.path!)
     return value === undefined ? [] : [textOf(value, one.shape.kind)]
   })
   for (const { name, path, shape } of made.flags) {
-    const value = path === null ? undefined : taken(rest, path)
+    const value = path === null ? undefined : valueAt(rest, path)
     if (value === undefined) continue
     for (const one of shape.many && Array.isArray(value) ? value : [value]) {
       if (one === null && shape.kind !== 'json') words.push(`--no-${name}`)
@@ -226,7 +226,7 @@ export function argvFor(input: Record<string, unknown>, made: Pick<Spec, 'positi
 
 const textOf = (value: unknown, kind: string): string => (typeof value === 'string' && kind !== 'json' ? value : JSON.stringify(value))
 
-function taken(input: Record<string, unknown>, path: readonly string[]): unknown {
+function valueAt(input: Record<string, unknown>, path: readonly string[]): unknown {
   let inner: unknown = input
   for (const step of path) inner = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[step] : undefined
   return inner

@@ -4,7 +4,7 @@ import { LINK_FILE } from '../../device/link.ts'
 import { identityIn, openDeviceFolder, writePrivately } from '../../device/folder.ts'
 import { usage } from '../exit-codes.ts'
 import type { Context } from '../derive/command.ts'
-import { openServer } from '../remote/http.ts'
+import { openHttpRemote } from '../remote/http.ts'
 
 const KEY_CHARS_MAX = 1_000
 
@@ -35,7 +35,7 @@ export async function linkDevice(context: Context, data: string, name: string | 
   const { device_id, key: own } = identityOf(data)
   const url = globals.url.replace(/\/+$/, '')
   const input = { device_id, name: name ?? device_id, jwk: own.jwk }
-  const server = openServer(url, key)
+  const server = openHttpRemote(url, key)
   try {
     await server.call('hardware/device.register', input)
   } finally {

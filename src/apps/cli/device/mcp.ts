@@ -85,16 +85,16 @@ const pause = (ms: number): { readonly over: Promise<null>; end(): void } => {
 }
 
 /** Runs a tool as a task of one step; tells how it goes where the client wants to know. */
-async function called(client: HacpClient, session_id: string, name: string, args: object, asked: Asked): Promise<CallToolResult> {
+async function callTool(client: HacpClient, session_id: string, name: string, args: object, asked: Asked): Promise<CallToolResult> {
   const token = asked._meta?.progressToken
-  let told = 0
-  const heard = ({ phase }: HeardEvent): void => {
+  let eventCount = 0
+  const onEvent = ({ phase }: HeardEvent): void => {
     if (token === undefined || phase === 'task_finish') return
-    const params = { progressToken: token, progress: ++told, message: `${name}: ${phase}` }
+    const params = { progressToken: token, progress: ++eventCount, message: `${name}: ${phase}` }
     void asked.notify({ method: 'notifications/progress', params }).catch(() => undefined)
   }
   const begun = Promise.withResolvers<string>()
-  const options = { intent: `MCP: ${name}`, signal: asked.signal, started: begun.resolve, heard }
+  const options = { intent: `MCP: ${name}`, signal: asked.signal, started: begun.resolve, heard: onEvent }
   const running = client.run(session_id, name, args, options)
   if (!canTakeTasks(asked)) return resultOf(await running)
   const patience = pause(WAIT_MS)
@@ -133,7 +133,7 @@ const ofTask = { params: Named }
 
 function serverOf(client: HacpClient, session_id: string): Server {
   const server = new Server({ name: 'countersign-device', version }, { capabilities: { tools: {}, extensions: { [TASKS]: {} } } })
-  const told = async <T>(work: Promise<T>): Promise<T> => {
+  const withErrorText = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work
     } catch (error) {
@@ -142,13 +142,13 @@ function serverOf(client: HacpClient, session_id: string): Server {
   }
   server.setRequestHandler('tools/list', async () => ({ tools: (await client.tools(session_id)).map(toolOf) }))
   server.setRequestHandler('tools/call', ({ params }, { mcpReq }) =>
-    told(called(client, session_id, params.name, params.arguments ?? {}, mcpReq)),
+    withErrorText(callTool(client, session_id, params.name, params.arguments ?? {}, mcpReq)),
   )
-  server.setRequestHandler('tasks/get', ofTask, ({ taskId }) => told(taskNamed(client, session_id, taskId).then(shownAsTask)))
+  server.setRequestHandler('tasks/get', ofTask, ({ taskId }) => withErrorText(taskNamed(client, session_id, taskId).then(shownAsTask)))
   // Nothing of a device waits for the client's input.
-  server.setRequestHandler('tasks/update', ofTask, ({ taskId }) => told(taskNamed(client, session_id, taskId).then(() => ({}))))
+  server.setRequestHandler('tasks/update', ofTask, ({ taskId }) => withErrorText(taskNamed(client, session_id, taskId).then(() => ({}))))
   server.setRequestHandler('tasks/cancel', ofTask, ({ taskId }) =>
-    told(client.call('task.cancel', { session_id, task_id: taskId }).then(() => ({}))),
+    withErrorText(client.call('task.cancel', { session_id, task_id: taskId }).then(() => ({}))),
   )
   return server
 }

@@ -72,9 +72,9 @@ async function usualIds({ io, remote }: Context): Promise<string[]> {
   return ids
 }
 
-const quoted = (word: string): string => (/^[A-Za-z0-9_./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+const shellQuote = (word: string): string => (/^[A-Za-z0-9_./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
 function lineOf({ words, definitions, user }: Statement, ctl: string): string {
-  const call = [ctl, ...words].map(quoted).join(' ')
+  const call = [ctl, ...words].map(shellQuote).join(' ')
   if (definitions) return `${call} /dev/stdin <<'END'\n${JSON.stringify(definitions, null, 2)}\nEND`
   return user === undefined ? call : `${call} # asks for a password`
 }

@@ -6,7 +6,7 @@ import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
 import { choicesOf, isNo, isOpen, payloadOf, type Style } from './card.ts'
 import { isFile, scopeIn, verdictOf } from './keyboard-help.ts'
-import type { Items } from './list.ts'
+import type { InboxList } from './list.ts'
 import type { Line } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
 import { escapeControl } from '../output/safe-text.ts'
@@ -23,7 +23,7 @@ export type Prompt = {
 }
 
 export type Stage = {
-  readonly items: Items
+  readonly items: InboxList
   tell(text: string, style?: Style): void
   ask(label: string, done: Prompt['done'], hidden?: boolean): void
   /** Asks for y or n, by one key. */
@@ -39,7 +39,7 @@ export type Stage = {
 }
 
 export type Reply = { readonly result: unknown; readonly reason?: string; readonly message: string }
-export type Answers = {
+export type InboxActions = {
   /** An answer is under way. */
   readonly isBusy: boolean
   /** One answer at a time. */
@@ -95,7 +95,7 @@ const previewWords = ({ would_answer, approved, rejected }: Preview): string =>
 
 type Answering = 'execution/request.resolve' | 'execution/request.decline' | 'collaboration/checkpoint.resolve'
 
-export function createAnswers(remote: Remote, stage: Stage): Answers {
+export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
   const { items, tell, ask, attempt, answered } = stage
   let isBusy = false
 
@@ -113,38 +113,38 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     const { request_id } = item
     try {
       const answer = await remote.call(operation, input)
-      const done = 'request' in answer && answer.receipt === undefined ? `${message}, your vote` : message
-      items.mark(request_id, done)
-      answered(item, done)
+      const outcome = 'request' in answer && answer.receipt === undefined ? `${message}, your vote` : message
+      items.mark(request_id, outcome)
+      answered(item, outcome)
       await items.reload(request_id)
     } catch (error) {
       if (!(error instanceof CliError) || error.exit !== exits.refused) throw error
       await shownAgain(item, error)
     }
   }
-  const calling = <N extends Answering>(item: Item, message: string, operation: N, input: Input<N>): Promise<void> =>
+  const callFor = <N extends Answering>(item: Item, message: string, operation: N, input: Input<N>): Promise<void> =>
     attempt(() => busily(() => send(item, message, operation, input)))
-  const sending = (item: Item, { result, reason, message }: Reply): Promise<void> => {
+  const sendResult = (item: Item, { result, reason, message }: Reply): Promise<void> => {
     const { request_id, digest } = item
-    return calling(item, message, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
+    return callFor(item, message, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
   }
 
   /** Every way to say something that goes along: without a word nothing happens. */
-  function saying(label: string, then: (text: string) => void | Promise<void>): void {
+  function askText(label: string, then: (text: string) => void | Promise<void>): void {
     ask(label, (text) => (text.trim() === '' ? tell('Nothing was answered') : then(text.trim())))
   }
-  const declining = (item: Item): void =>
-    saying('Why do you decline it? The agent and the record get it.', (reason) =>
-      calling(item, 'declined', 'execution/request.decline', { request_id: item.request_id, digest: item.digest, reason }),
+  const declineItem = (item: Item): void =>
+    askText('Why do you decline it? The agent and the record get it.', (reason) =>
+      callFor(item, 'declined', 'execution/request.decline', { request_id: item.request_id, digest: item.digest, reason }),
     )
-  const telling = (item: Item): void =>
-    saying('Tell the agent what to do; it goes on with that.', (reason) =>
-      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sending(item, { result: 'approved', message: 'told', reason })),
+  const instructAgent = (item: Item): void =>
+    askText('Tell the agent what to do; it goes on with that.', (reason) =>
+      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sendResult(item, { result: 'approved', message: 'told', reason })),
     )
-  function handing(item: Item): void {
-    saying('Hand the task to which agent? Its id, such as agent_kim', (typed) => {
+  function handOver(item: Item): void {
+    askText('Hand the task to which agent? Its id, such as agent_kim', (typed) => {
       const assignee = typed.startsWith('agent_') ? typed : `agent_${typed}`
-      return calling(item, `handed to ${assignee}`, 'collaboration/checkpoint.resolve', handingOver(item, assignee))
+      return callFor(item, `handed to ${assignee}`, 'collaboration/checkpoint.resolve', handingOver(item, assignee))
     })
   }
 
@@ -155,9 +155,9 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     tell(error.message, 'red')
   }
 
-  function judging(item: Item, key: string, result: string): void {
+  function judgeItem(item: Item, key: string, result: string): void {
     const answer = (reason?: string): Promise<void> =>
-      sending(item, { result, message: result, ...(reason === undefined ? {} : { reason }) })
+      sendResult(item, { result, message: result, ...(reason === undefined ? {} : { reason }) })
     const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? `${endingWords(item)}?` : 'Request changes?'
     const required = reasonFor(item, result)
     const go = (reason?: string): void => sure(stage, { item, result, question }, () => answer(reason))
@@ -168,40 +168,40 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     })
   }
 
-  function choosing(item: Item, key: string): void {
+  function chooseOption(item: Item, key: string): void {
     const result = choicesOf(item)[Number(key) - 1]!
-    if (item.kind === 'review') return judging(item, key, String(result))
+    if (item.kind === 'review') return judgeItem(item, key, String(result))
     const go = (reason?: string): void =>
       sure(stage, { item, result, question: `Answer ${JSON.stringify(result)}?` }, () =>
-        sending(item, { result, message: `answered ${JSON.stringify(result)}`, ...(reason === undefined ? {} : { reason }) }),
+        sendResult(item, { result, message: `answered ${JSON.stringify(result)}`, ...(reason === undefined ? {} : { reason }) }),
       )
     if (!isNo(item, result)) return go()
     ask('Why? The agent and the record get it; empty: no reason.', (text) => go(text.trim() === '' ? undefined : text))
   }
 
-  function providing(item: Item): void {
+  function provideInput(item: Item): void {
     const { sensitive = false, validation } = payloadOf(item)
     const values = validation?.multiple === true ? (validation.allowed_values ?? []) : []
     if (values.length > 0) tell(values.map((value, i) => `${i + 1} ${value}`).join('  '))
     const then = (result: unknown): void => {
       // A word that answers other items is no value unless somebody says so.
       const warning = typeof result === 'string' && isVerdictWord(result) ? `The agent would get the word "${result}" as the value.` : null
-      sure(stage, { item, result, warning, question: 'Send it?' }, () => sending(item, { result, message: 'provided' }))
+      sure(stage, { item, result, warning, question: 'Send it?' }, () => sendResult(item, { result, message: 'provided' }))
     }
-    const done = (text: string): void | Promise<void> => {
+    const submitText = (text: string): void | Promise<void> => {
       if (text === '') return tell('Nothing was answered')
       if (values.length === 0) return then(text)
       const chosen = text.split(/[\s,]+/).map((number) => values[Number(number) - 1])
       return chosen.includes(undefined) ? tell('Not answered: these are not numbers of the list', 'red') : then(chosen)
     }
-    ask(`Your answer${values.length > 0 ? ' (numbers such as 1,3)' : ''}${sensitive ? ' (not shown)' : ''}`, done, sensitive)
+    ask(`Your answer${values.length > 0 ? ' (numbers such as 1,3)' : ''}${sensitive ? ' (not shown)' : ''}`, submitText, sensitive)
   }
 
   const sendingFile = (item: Item): void =>
-    saying('Path of the file', (path) =>
+    askText('Path of the file', (path) =>
       attempt(async () => {
         const result = await stage.upload(item, path)
-        sure(stage, { item, result, question: 'Send it?' }, () => sending(item, { result, message: 'provided a file' }))
+        sure(stage, { item, result, question: 'Send it?' }, () => sendResult(item, { result, message: 'provided a file' }))
       }),
     )
 
@@ -213,12 +213,12 @@ export function createAnswers(remote: Remote, stage: Stage): Answers {
     shownAgain,
     answer(item, key) {
       const result = verdictOf(item, key.toLowerCase())
-      if (key === 'p') (isFile(item) ? sendingFile : providing)(item)
-      else if (key === 'd') declining(item)
-      else if (key === 't') telling(item)
-      else if (key === 'h') handing(item)
-      else if (result !== undefined) judging(item, key, result)
-      else choosing(item, key)
+      if (key === 'p') (isFile(item) ? sendingFile : provideInput)(item)
+      else if (key === 'd') declineItem(item)
+      else if (key === 't') instructAgent(item)
+      else if (key === 'h') handOver(item)
+      else if (result !== undefined) judgeItem(item, key, result)
+      else chooseOption(item, key)
     },
     question({ request_id }) {
       ask('Your question to the agent; its reply appears in the card', (text) => {

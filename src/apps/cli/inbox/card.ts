@@ -74,7 +74,7 @@ export function deadlineOf({ expires_at, overdue }: Item, now: number): string {
 
 /** A name as it is, or in quotes where it could be read as more than one. */
 const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(escapeControl(text)))
-const named = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
+const nameAndId = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
   name === null || name === id ? escapeControl(id) : `${word(name)} (${escapeControl(id)})`
 
 /** The caller of a session that another harness began; the system asks in its name. */
@@ -91,7 +91,7 @@ type Writing = {
   own(text: string, style?: Style): void
   theirs(text: string, style?: Style, first?: string): void
 }
-function writing(columns: number): Writing {
+function writerFor(columns: number): Writing {
   const lines: Line[] = []
   return {
     columns,
@@ -104,9 +104,9 @@ function writing(columns: number): Writing {
 export function cardLines(item: Item, columns: number, now: number, delivered: Delivered | null = null): Line[] {
   const { asks, thread = [], notice } = item.card
   const payload = payloadOf(item)
-  const out = writing(columns)
+  const out = writerFor(columns)
   const harness = harnessIn(item)
-  out.own(`${harness === null ? `${asks}: ${named(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${named(item.acts_for)}`, 'cyan')
+  out.own(`${harness === null ? `${asks}: ${nameAndId(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${nameAndId(item.acts_for)}`, 'cyan')
   if (harness === null && item.agent.label !== item.agent.id) {
     out.own('It calls itself:', 'cyan')
     out.theirs(item.agent.label)
@@ -142,10 +142,10 @@ const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yel
  * capability, a yes permits it (D8), whatever the summary says.
  */
 export function actionLines({ kind, summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
-  const known = Object.hasOwn(riskStyles, risk) ? risk : 'unknown'
+  const level = Object.hasOwn(riskStyles, risk) ? risk : 'unknown'
   const text = [word(kind), summary, ...(detail === undefined || detail === '' ? [] : [detail])].join('\n')
-  const style = riskStyles[known]
-  return markedLines(text, columns, `${begin} ${known.padEnd(7)} │ `).map((line) => ({ text: line, style }))
+  const style = riskStyles[level]
+  return markedLines(text, columns, `${begin} ${level.padEnd(7)} │ `).map((line) => ({ text: line, style }))
 }
 
 function proposals(item: Item, { own, lines, columns }: Writing): void {
@@ -160,9 +160,9 @@ const folds = new WeakMap<Delivered, { readonly columns: number; readonly lines:
 export const DELIVERED_LINES_MAX = 2_000
 
 function deliveredLines(delivered: Delivered, columns: number): readonly Line[] {
-  const known = folds.get(delivered)
-  if (known?.columns === columns) return known.lines
-  const out = writing(columns)
+  const cached = folds.get(delivered)
+  if (cached?.columns === columns) return cached.lines
+  const out = writerFor(columns)
   out.own(delivered.head)
   for (const { text, style } of delivered.lines.slice(0, DELIVERED_LINES_MAX)) out.theirs(text, style)
   const left = delivered.lines.length - DELIVERED_LINES_MAX
@@ -181,12 +181,12 @@ function writtenIn(item: Item): Written[] {
   const { details } = payload
   const inner = isMirrored ? Object.entries(detailsIn(item)).filter(([name, value]) => !isPlaced(item, name, value)) : null
   return [
-    ...fields.flatMap(([name, value]) => written(name, value, 0)),
+    ...fields.flatMap(([name, value]) => linesOf(name, value, 0)),
     ...(inner === null
       ? details === undefined || isEmpty(details)
         ? []
-        : written('details', details, 0)
-      : inner.flatMap(([name, value]) => written(name, value, 0))),
+        : linesOf('details', details, 0)
+      : inner.flatMap(([name, value]) => linesOf(name, value, 0))),
   ]
 }
 
@@ -210,7 +210,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
     ...(deadline === '' ? [] : [deadline]),
     ...(registered_at === null ? [] : [`agent registered ${registered_at.slice(0, 10)}`]),
     `${open_requests} open ${open_requests === 1 ? 'request' : 'requests'}`,
-    `project ${named(facts.project)}`,
+    `project ${nameAndId(facts.project)}`,
     ...(quorum === null ? [] : [`${quorum.voted} of ${quorum.of} voted, ${quorum.n} must agree${quorum.yours ? '; you have voted' : ''}`]),
     ...(item.snoozed_until === null ? [] : [`snoozed until ${item.snoozed_until}`]),
   ]
@@ -219,7 +219,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
     own(`Task ${facts.task.id} is ${facts.task.state}; its goal:`, 'dim')
     theirs(facts.task.goal, 'dim')
   }
-  known(item, own)
+  writeFacts(item, own)
   if (!isOpen(item)) return own(endOf(item), 'green')
   const isJudged = isVerdict(item) || item.kind === 'review'
   const [yes, no] = verdictWords[item.kind] ?? ['Approve', 'Reject']
@@ -231,7 +231,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
 }
 
 /** The chain of those who act for each other, the rule that makes it so grave, and what people said before. */
-function known({ facts }: Item, own: Writing['own']): void {
+function writeFacts({ facts }: Item, own: Writing['own']): void {
   // A server of an earlier version does not say all of it.
   const { chain = [], risk = { said: null, floor: null, rule: null }, precedents = [] } = facts as Partial<Item['facts']>
   if (risk.floor !== null)
@@ -240,10 +240,10 @@ function known({ facts }: Item, own: Writing['own']): void {
       'yellow',
     )
   if (chain.length > 1)
-    own(`Chain: ${chain.map(({ kind, ...who }) => `${kind === 'target' ? 'target ' : ''}${named(who)}`).join(' → ')}`, 'dim')
+    own(`Chain: ${chain.map(({ kind, ...who }) => `${kind === 'target' ? 'target ' : ''}${nameAndId(who)}`).join(' → ')}`, 'dim')
   for (const { at, by, result, reason } of precedents) {
     const answer = typeof result === 'string' ? result : JSON.stringify(result)
-    own(`Before: ${word(answer.slice(0, 60))} by ${named(by)}, ${at.slice(0, 10)}${reason === null ? '' : ', with a reason'}`, 'dim')
+    own(`Before: ${word(answer.slice(0, 60))} by ${nameAndId(by)}, ${at.slice(0, 10)}${reason === null ? '' : ', with a reason'}`, 'dim')
   }
 }
 
@@ -255,17 +255,17 @@ const verdictWords: Readonly<Partial<Record<Item['kind'], readonly [yes: string,
 
 export function endOf({ status, ended }: Item): string {
   if (ended?.by_default === true) return `Nobody answered in time, its default was taken: ${status} at ${ended.at}`
-  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${named(ended.by)} at ${ended.at}`
+  return ended === null ? `Ended: ${status}` : `Ended: ${status} by ${nameAndId(ended.by)} at ${ended.at}`
 }
 
 const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0
 
 type Written = { readonly depth: number; readonly text: string }
 /** A value as people read it, everything in it on lines of its own; null: it stands in a list. */
-function written(name: string | null, value: unknown, depth: number): Written[] {
+function linesOf(name: string | null, value: unknown, depth: number): Written[] {
   const begin = name === null ? '- ' : `${name}: `
   if (typeof value !== 'object' || value === null) return [{ depth, text: `${begin}${String(value)}` }]
   if (isEmpty(value)) return [{ depth, text: `${begin}${Array.isArray(value) ? '[]' : '{}'}` }]
-  const inner = Object.entries(value).flatMap(([key, held]) => written(Array.isArray(value) ? null : key, held, depth + 1))
+  const inner = Object.entries(value).flatMap(([key, held]) => linesOf(Array.isArray(value) ? null : key, held, depth + 1))
   return [{ depth, text: begin.trimEnd() }, ...inner]
 }

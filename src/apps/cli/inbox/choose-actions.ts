@@ -4,7 +4,7 @@ import type { Item } from '#protocols/execution/inbox/item.ts'
 /** `item`: as it was read. The answer is for it, wherever the list has gone meanwhile. */
 export type Choosing = { readonly item: Item; readonly at: number; readonly chosen: ReadonlySet<number> }
 
-const toggled = (kept: ReadonlySet<number>, one: number): ReadonlySet<number> =>
+const toggle = (kept: ReadonlySet<number>, one: number): ReadonlySet<number> =>
   kept.has(one) ? new Set([...kept].filter((other) => other !== one)) : new Set([...kept, one])
 
 /** After a key; null: it was left. Enter is for the caller. */
@@ -13,7 +13,7 @@ export function choosingAfter(before: Choosing, name: string, count: number): Ch
   if (name === 'esc' || name === 'q') return null
   if (name === 'up' || name === 'k') return { ...before, at: Math.max(0, at - 1) }
   if (name === 'down' || name === 'j') return { ...before, at: Math.min(count - 1, at + 1) }
-  if (name === ' ') return { ...before, chosen: toggled(chosen, at) }
+  if (name === ' ') return { ...before, chosen: toggle(chosen, at) }
   if (name === 'a') return { ...before, chosen: chosen.size === count ? new Set() : new Set(Array(count).keys()) }
   return before
 }

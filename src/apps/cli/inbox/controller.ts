@@ -1,19 +1,19 @@
 // The controller of the terminal inbox, from key to key: the chosen item, the typed text, the answer. An answer goes out with the digest of
 // what was on the screen, and only once all of it was there long enough to be seen.
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { createDeliveries, isShown } from './deliverable.ts'
+import { createDeliverables, isShown } from './deliverable.ts'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
-import { createAnswers, type Prompt, type Stage } from './actions.ts'
+import { createInboxActions, type Prompt, type Stage } from './actions.ts'
 import { choicesOf, isOpen, proposedIn } from './card.ts'
 import { choosingAfter, type Choosing } from './choose-actions.ts'
 import { approveSome, editAndApprove } from './edit.ts'
 import { filterFrom, whoseIn } from './filter.ts'
 import { answersOf, answersWith, stepOf, isGrantable, verdictOf } from './keyboard-help.ts'
-import type { Items } from './list.ts'
+import type { InboxList } from './list.ts'
 import type { Terminal } from './live.ts'
 import { answerMany } from './marked-items.ts'
 import { createConnection, createNews } from './news.ts'
-import { drawn, frameOf, type Frame, type View } from './screen.ts'
+import { drawFrame, frameOf, type Frame, type View } from './screen.ts'
 import type { Key } from '../input/keyboard.ts'
 import { editLine, newLine } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -22,7 +22,7 @@ import { escapeControl } from '../output/safe-text.ts'
 /** An item that is younger on the screen was not read yet: the key was meant for what stood there before. */
 const UNREAD_MS = 250
 
-export type Desk = {
+export type InboxController = {
   press(keys: readonly Key[]): void
   draw(): void
   /** Something was heard about a request. */
@@ -39,11 +39,11 @@ export type Desk = {
   readonly said: readonly string[]
 }
 
-export function createDesk(remote: Remote, items: Items, who: string, terminal: Terminal): Desk {
+export function createInboxController(remote: Remote, items: InboxList, who: string, terminal: Terminal): InboxController {
   const { paint, size, write } = terminal
   const over = Promise.withResolvers<Exit>()
   const said: string[] = []
-  const deliveredFor = createDeliveries(remote, attempt)
+  const deliveredFor = createDeliverables(remote, attempt)
   /** When the whole of a card was first on the screen, by its digest. */
   const seen = new Map<string, number>()
   /** The card that is on the screen, and since when: a key is for what stood there when somebody meant to press it. */
@@ -87,7 +87,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     frame = frameOf(shown, size(), now())
     scroll = Math.min(scroll, frame.scrollMax)
     if (item && frame.isWhole && !seen.has(item.digest)) seen.set(item.digest, performance.now())
-    write(drawn(frame, paint))
+    write(drawFrame(frame, paint))
   }
 
   /** Whatever it is, it is said on the screen; without a valid key there is nothing left to do. */
@@ -147,7 +147,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
       }
     },
   }
-  const answers = createAnswers(remote, stage)
+  const answers = createInboxActions(remote, stage)
 
   // --- Keys ------------------------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   const UNSHOWN =
     'It cannot be shown here: open the review on the page, or download it and `countersign review approve` it with its --version'
 
-  function answering(key: string): void {
+  function answerByKey(key: string): void {
     if (answers.isBusy) return
     const marked = items.all.filter(({ request_id }) => items.picked.has(request_id))
     if (marked.length > 0 && /^[aArR]$/.test(key)) {
@@ -244,9 +244,9 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
   const search = (text: string): Promise<void> =>
     attempt(async () => {
       await items.reset(filterFrom(text, whoseIn(items.filter.query)))
-      await filled()
+      await refill()
     })
-  async function filled(): Promise<void> {
+  async function refill(): Promise<void> {
     await items.fillScreen()
     await items.recount()
   }
@@ -292,13 +292,13 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
     else if (name === 'esc' || (mode === 'open' && (name === 'left' || name === 'enter'))) back()
     else if (name === 'enter' || name === 'right') open('open')
     else if (name === '?') open('help')
-    else if (name === '/') filtering()
+    else if (name === '/') editFilter()
     else if (name === 'ctrl-l') void search(items.filter.text)
     // Several keys at once are no single-key answer.
-    else if (isAlone && /^[1-9aArRcdehmpstx+]$/.test(name)) answering(name)
+    else if (isAlone && /^[1-9aArRcdehmpstx+]$/.test(name)) answerByKey(name)
   }
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
-  function filtering(): void {
+  function editFilter(): void {
     const label = 'Filter: words, kind:review priority:high agent:… @saved; empty: everything'
     prompt = { label, line: newLine(items.filter.text), hidden: false, isKey: false, done: search }
   }
@@ -322,7 +322,7 @@ export function createDesk(remote: Remote, items: Items, who: string, terminal: 
       if (isLive && !wasLive) void refresh()
     },
     refresh,
-    begin: () => void attempt(filled),
+    begin: () => void attempt(refill),
     trouble,
     over: over.promise,
     leave,

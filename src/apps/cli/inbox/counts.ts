@@ -10,7 +10,7 @@ export type Counts = { readonly open: number | null; readonly critical: number; 
 const COUNT = 'execution/inbox.count'
 
 /** Page after page, as far as there is one; `isWanted` ends it early. */
-async function counted(remote: Remote, query: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
+async function countPages(remote: Remote, query: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
   const sum = { open: 0, critical: 0 }
   for (let cursor: string | null = null; isWanted();) {
     const page: Output<typeof COUNT> = await remote.call(COUNT, cursor === null ? query : { ...query, cursor })
@@ -23,8 +23,8 @@ async function counted(remote: Remote, query: Query, isWanted: () => boolean): P
 }
 
 /** From the server's counters where they tell it all: not for a key of some projects, nor with the inboxes of others beside one's own. */
-async function waiting(remote: Remote, whose: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
-  const each = (): Promise<{ open: number; critical: number }> => counted(remote, { ...whose, status: 'open' }, isWanted)
+async function countWaiting(remote: Remote, whose: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
+  const each = (): Promise<{ open: number; critical: number }> => countPages(remote, { ...whose, status: 'open' }, isWanted)
   if (Object.keys(whose).length > 0) return each()
   try {
     const { open, by_priority, acting_for } = await remote.call(COUNT, {})
@@ -36,8 +36,8 @@ async function waiting(remote: Remote, whose: Query, isWanted: () => boolean): P
 }
 
 export async function countsOf(remote: Remote, whose: Query, query: Query, isWanted: () => boolean): Promise<Counts> {
-  const all = await waiting(remote, whose, isWanted)
+  const all = await countWaiting(remote, whose, isWanted)
   const isFiltered = Object.keys(query).some((name) => !Object.hasOwn(whose, name))
-  const fitting = isFiltered ? (await counted(remote, query, isWanted)).open : all.open
+  const fitting = isFiltered ? (await countPages(remote, query, isWanted)).open : all.open
   return { ...all, fitting }
 }

@@ -106,7 +106,7 @@ function diffStyle(line: string): Style | undefined {
 /**
  * The subjects of reviews, each fetched once. undefined: it is on its way, and `attempt` draws when it is there; null: there is nothing.
  */
-export function createDeliveries(
+export function createDeliverables(
   remote: Remote,
   attempt: (work: () => Promise<void>) => Promise<void>,
 ): (item: Item) => Delivered | null | undefined {

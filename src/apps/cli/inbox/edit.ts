@@ -12,7 +12,7 @@ import type { Item } from '#protocols/execution/inbox/item.ts'
 import { deliveredOf, isTooLong } from './deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { jsonFrom } from '../derive/flags.ts'
-import { isYes, sure, type Answers, type Stage } from './actions.ts'
+import { isYes, sure, type InboxActions, type Stage } from './actions.ts'
 import { stateIn } from './card.ts'
 import { evidenceIn, hasSchema, type EditedArtifact } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -35,7 +35,7 @@ async function checkpointBehind(remote: Remote, { request_id, digest }: Item): P
 async function approve(
   remote: Remote,
   stage: Stage,
-  answers: Answers,
+  answers: InboxActions,
   item: Item,
   message: string,
   how: (of: Checkpoint) => Promise<Approval>,
@@ -63,7 +63,7 @@ async function approve(
 }
 
 /** `chosen`: the places of the actions that may be taken. */
-export function approveSome(remote: Remote, stage: Stage, answers: Answers, item: Item, chosen: readonly number[], of: number): void {
+export function approveSome(remote: Remote, stage: Stage, answers: InboxActions, item: Item, chosen: readonly number[], of: number): void {
   const denied = of - chosen.length
   const message = chosen.length === 0 ? `denied all ${of} actions` : `approved ${chosen.length} of ${of} actions`
   const how = (checkpoint: Checkpoint): Promise<Approval> =>
@@ -74,7 +74,7 @@ export function approveSome(remote: Remote, stage: Stage, answers: Answers, item
 }
 
 /** Opens the state, or else the artifact, in the person's editor. */
-export async function editAndApprove(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
+export async function editAndApprove(remote: Remote, stage: Stage, answers: InboxActions, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
   const { tell, aside, attempt } = stage
   if (hasSchema(item)) return editDetails(remote, stage, answers, item, env)
   await attempt(async () => {
@@ -95,7 +95,7 @@ export async function editAndApprove(remote: Remote, stage: Stage, answers: Answ
 type Editable = { readonly details?: Record<string, unknown>; readonly details_schema: object }
 
 /** X33: the details in the editor, held against the schema there and then; each field that changed is shown before anything is sent. */
-async function editDetails(remote: Remote, stage: Stage, answers: Answers, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
+async function editDetails(remote: Remote, stage: Stage, answers: InboxActions, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
   const { tell, askKey, aside, attempt, items, answered } = stage
   const { request_id, digest } = item
 
@@ -114,7 +114,7 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
   /** The typed text is not lost: it can be gone on with. */
   async function edit(text: string, { details = {}, details_schema }: Editable): Promise<void> {
     const left = await aside(() => editedIn(env, text, 'details.json'))
-    const { edited, problem } = fitting(left, details_schema)
+    const { edited, problem } = checkEdited(left, details_schema)
     if (problem !== null)
       return askKey(`Not sent: ${problem}. Edit again? (y or n)`, (said) =>
         isYes(said) ? attempt(() => edit(left, { details, details_schema })) : tell('Nothing was answered'),
@@ -135,7 +135,7 @@ async function editDetails(remote: Remote, stage: Stage, answers: Answers, item:
 const CHANGES_SHOWN_MAX = 8
 
 /** The typed text, and why it cannot be sent; null: it can. */
-function fitting(text: string, schema: object): { edited: object; problem: string | null } {
+function checkEdited(text: string, schema: object): { edited: object; problem: string | null } {
   try {
     const edited = jsonFrom(text)
     if (!isObject(edited)) return { edited: {}, problem: 'the details are one object, in braces' }
@@ -168,10 +168,10 @@ async function artifactText(remote: Remote, { artifact_id, version }: EditedArti
 }
 
 function statePatch(before: unknown, text: string): () => Promise<Approval> {
-  const after = parsed(text)
+  const after = parseText(text)
   return () => Promise.resolve({ state_patch: patchOf(before, after) })
 }
-function parsed(text: string): unknown {
+function parseText(text: string): unknown {
   try {
     return jsonFrom(text)
   } catch (error) {

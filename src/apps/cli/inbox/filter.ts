@@ -34,13 +34,13 @@ export function filterFrom(text: string, whose: Query): Filter {
   return { text: text.trim(), query: words.length === 0 ? query : { ...query, text: words.join(' ') } }
 }
 
-const quoted = (text: string): string => (/[\s"]/.test(text) ? `"${text.replaceAll('"', '')}"` : text)
+const quoteWord = (text: string): string => (/[\s"]/.test(text) ? `"${text.replaceAll('"', '')}"` : text)
 
 /** The filter that flags of the command make, in the words in which it can be edited. */
 export function filterOf(query: Query): Filter {
   const { person: _, text, filter, ...rest } = query
-  const parts = Object.entries(rest).map(([field, value]) => `${names.get(field) ?? field}:${quoted(String(value))}`)
-  const saved = typeof filter === 'string' ? [quoted(`@${filter}`)] : []
+  const parts = Object.entries(rest).map(([field, value]) => `${names.get(field) ?? field}:${quoteWord(String(value))}`)
+  const saved = typeof filter === 'string' ? [quoteWord(`@${filter}`)] : []
   return { text: [...parts, ...saved, ...(typeof text === 'string' ? [text] : [])].join(' '), query }
 }
 

@@ -111,7 +111,7 @@ const ALWAYS: readonly Hint[] = [
 const lineOf = (hints: readonly Hint[]): string => hints.map(([key, message]) => `${key} ${message}`).join('  ')
 
 /** As many as fit, the most useful first; help and quit always. */
-function fitting(first: readonly Hint[], columns: number, last: readonly Hint[]): string {
+function fitHints(first: readonly Hint[], columns: number, last: readonly Hint[]): string {
   const kept: Hint[] = []
   for (const hint of first) if (widthOf(lineOf([...kept, hint, ...last])) <= columns) kept.push(hint)
   return lineOf([...kept, ...last])
@@ -120,17 +120,17 @@ function fitting(first: readonly Hint[], columns: number, last: readonly Hint[])
 export function hintsOf(view: View, columns: number): string {
   if (view.mode === 'help') return 'any other key goes back'
   if (view.choosing !== null)
-    return fitting([['space', 'choose'], ['enter', 'answer'], ['a', 'all'], ['↑↓', 'move']], columns, [['esc', 'back']]) // prettier-ignore
+    return fitHints([['space', 'choose'], ['enter', 'answer'], ['a', 'all'], ['↑↓', 'move']], columns, [['esc', 'back']]) // prettier-ignore
   if (view.list.picked.size > 0) {
     const count = String(view.list.picked.size)
-    return fitting([['a', `approve ${count}`], ['r', `reject ${count}`], ['space', 'mark'], ['esc', 'unmark']], columns, ALWAYS) // prettier-ignore
+    return fitHints([['a', `approve ${count}`], ['r', `reject ${count}`], ['space', 'mark'], ['esc', 'unmark']], columns, ALWAYS) // prettier-ignore
   }
   const item = view.list.all[view.chosen]
   const isFree = item !== undefined && isOpen(item) && !view.list.marks.has(item.request_id)
   const answers: readonly Hint[] = isFree ? [...answersOf(item), ...(isGrantable(item) ? [['+', 'grant'] as const] : [])] : []
   const general = GENERAL.filter(([key]) => isFree || !['m', 's', 'space'].includes(key))
-  if (view.mode === 'open') return fitting([...answers, ['↑↓', 'scroll'], ['esc', 'back'], ['m', 'ask agent']], columns, ALWAYS)
-  return fitting([...answers, ...general], columns, ALWAYS)
+  if (view.mode === 'open') return fitHints([...answers, ['↑↓', 'scroll'], ['esc', 'back'], ['m', 'ask agent']], columns, ALWAYS)
+  return fitHints([...answers, ...general], columns, ALWAYS)
 }
 
 export const HELP: readonly string[] = [

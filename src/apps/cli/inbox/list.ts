@@ -14,7 +14,7 @@ const PAGE = 100
 /** More than anybody walks through at a terminal: a filter finds the rest. */
 const ITEMS_MAX = 5_000
 
-export type Items = {
+export type InboxList = {
   readonly all: readonly Item[]
   readonly isMore: boolean
   readonly filter: Filter
@@ -56,7 +56,7 @@ type State = {
 }
 
 /** `changed` is called while something goes on, whenever there is more to show. */
-export function createItems(remote: Remote, first: Filter, changed: () => void): Items {
+export function createInboxList(remote: Remote, first: Filter, changed: () => void): InboxList {
   const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0, chosen: null }
   const marks = new Map<string, string>()
   const picked = new Set<string>()
@@ -117,7 +117,7 @@ export function createItems(remote: Remote, first: Filter, changed: () => void):
     } while (cursor !== null && now.length < Math.max(SCREENFUL, is.all.length) && mine === is.turn)
     if (mine !== is.turn) return
     const isHeld = (id: string): boolean => id === is.chosen || picked.has(id)
-    is.all = merged(is.all, now, marks, isHeld, cursor === null)
+    is.all = mergeItems(is.all, now, marks, isHeld, cursor === null)
     is.cursor = cursor
   }
 
@@ -181,7 +181,7 @@ const NONE: Counts = { open: null, critical: 0, fitting: null }
  * The server's order, with what is not in it any more behind what it stood behind. `isAll`: there is nothing after `now`; otherwise the
  * rest is read again when somebody comes to it. `isHeld`: somebody is about to answer it, so that it stays wherever the page ends.
  */
-function merged(
+function mergeItems(
   before: readonly Item[],
   now: readonly Item[],
   marks: Map<string, string>,

@@ -3,11 +3,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
 import { sentFile } from '../commands/artifact.ts'
 import type { Stage } from './actions.ts'
-import { createDesk, type Desk } from './controller.ts'
+import { createInboxController, type InboxController } from './controller.ts'
 import { filterOf, personIn, type Query } from './filter.ts'
-import { createItems } from './list.ts'
+import { createInboxList } from './list.ts'
 import { CLEAR, SCREEN_OFF, SCREEN_ON, type Size } from './screen.ts'
-import { createKeys, PASTE_OFF, PASTE_ON } from '../input/keyboard.ts'
+import { createKeyboard, PASTE_OFF, PASTE_ON } from '../input/keyboard.ts'
 import type { Remote } from '../remote/remote.ts'
 import type { Context } from '../derive/command.ts'
 import type { Paint } from '../terminal.ts'
@@ -36,8 +36,8 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
   const screen = io.out as NodeJS.WriteStream
   const me = await remote.call('identity/me.get', {})
   const who = me.name ?? me.id
-  let desk: Desk | null = null
-  const items = createItems(remote, filterOf(query), () => desk?.draw())
+  let controller: InboxController | null = null
+  const items = createInboxList(remote, filterOf(query), () => controller?.draw())
   const leaving = new AbortController()
   const news = await follow(remote, leaving.signal)
   try {
@@ -46,7 +46,7 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
     leaving.abort()
     throw error
   }
-  const keys = createKeys((pressed) => desk?.press(pressed))
+  const keys = createKeyboard((pressed) => controller?.press(pressed))
   const take = (text: string): void => keys.push(text)
   const on = (): void => {
     io.input.setRawMode(true)
@@ -80,16 +80,16 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
       await wait(RESUME_MS)
     },
   }
-  const made = (desk = createDesk(remote, items, personIn(query) ?? who, terminal))
+  const made = (controller = createInboxController(remote, items, personIn(query) ?? who, terminal))
   const end = (): void => made.leave(exits.interrupted)
-  const resized = (): void => {
+  const onResize = (): void => {
     screen.write(CLEAR)
     made.draw()
   }
   // Ages and deadlines move by themselves.
   const timers = [setInterval(made.draw, TICK_MS), setInterval(() => void made.refresh(), REFRESH_MS)]
   io.input.on('end', end)
-  screen.on('resize', resized)
+  screen.on('resize', onResize)
   process.on('SIGTERM', end).on('SIGHUP', end)
   on()
   made.begin()
@@ -101,19 +101,19 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
     keys.stop()
     timers.forEach(clearInterval)
     io.input.off('end', end)
-    screen.off('resize', resized)
+    screen.off('resize', onResize)
     process.off('SIGTERM', end).off('SIGHUP', end)
     off()
     screen.write(made.said.join(''))
   }
 }
 
-/** Follows before anything is listed: what happens in between is heard, and told to the desk once there is one. */
-async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(desk: Desk): void }> {
+/** Follows before anything is listed: what happens in between is heard, and told to the controller once there is one. */
+async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(controller: InboxController): void }> {
   const opened = Promise.withResolvers<void>()
-  const before: ((desk: Desk) => void)[] = []
-  let desk: Desk | null = null
-  const tell = (news: (desk: Desk) => void): void => void (desk === null ? before.push(news) : news(desk))
+  const before: ((controller: InboxController) => void)[] = []
+  let controller: InboxController | null = null
+  const tell = (news: (controller: InboxController) => void): void => void (controller === null ? before.push(news) : news(controller))
   const onOpen = (): void => {
     opened.resolve()
     tell((known) => known.live(true))
@@ -140,7 +140,7 @@ async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(desk:
   clearTimeout(late)
   return {
     tell(known) {
-      desk = known
+      controller = known
       for (const news of before.splice(0)) news(known)
     },
   }

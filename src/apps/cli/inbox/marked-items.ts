@@ -1,14 +1,14 @@
 // One answer for several marked items: each is sent with the digest of what was shown, and each has an outcome of its own.
 import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
-import { reasonFor, sure, warningFor, type Answers, type Stage } from './actions.ts'
+import { reasonFor, sure, warningFor, type InboxActions, type Stage } from './actions.ts'
 import { verdictOf } from './keyboard-help.ts'
 import type { Remote } from '../remote/remote.ts'
 
-const counted = (count: number): string => (count === 1 ? '1 item' : `${count} items`)
+const itemCount = (count: number): string => (count === 1 ? '1 item' : `${count} items`)
 
 /** `key` is a, r, A or R. */
-export function answerMany(remote: Remote, stage: Stage, answers: Answers, marked: readonly Item[], key: string): void {
+export function answerMany(remote: Remote, stage: Stage, answers: InboxActions, marked: readonly Item[], key: string): void {
   const { tell, ask, attempt, items, answered } = stage
   const lower = key.toLowerCase()
   const foreign = marked.find((item) => verdictOf(item, lower) === undefined)
@@ -37,19 +37,19 @@ export function answerMany(remote: Remote, stage: Stage, answers: Answers, marke
     }
     items.picked.clear()
     const done = marked.length - refused.length
-    if (refused.length === 0) tell(`✔ ${result}: ${counted(done)}`, 'green')
-    else tell(`✔ ${result}: ${counted(done)}; refused: ${refused.join('; ')}`, 'red')
+    if (refused.length === 0) tell(`✔ ${result}: ${itemCount(done)}`, 'green')
+    else tell(`✔ ${result}: ${itemCount(done)}; refused: ${refused.join('; ')}`, 'red')
   }
 
   const go = (reason?: string): void => {
     const warned = marked.filter((item) => warningFor(item, result) !== null).length
-    const warning = warned === 0 ? null : `${counted(marked.length)}. ${counted(warned)} would end a task.`
+    const warning = warned === 0 ? null : `${itemCount(marked.length)}. ${itemCount(warned)} would end a task.`
     const question = result === 'approved' ? 'Approve all of them?' : 'Reject all of them?'
     sure(stage, { item: marked[0]!, result, warning, question }, () => attempt(() => answers.busily(() => send(reason))))
   }
   const required = marked.map((item) => reasonFor(item, result)).find((message) => message !== null) ?? null
   if (required === null && key === lower) return go()
-  ask(required ?? `Why? One reason for ${counted(marked.length)}.`, (text) => {
+  ask(required ?? `Why? One reason for ${itemCount(marked.length)}.`, (text) => {
     if (text.trim() !== '') return go(text)
     return required === null ? go() : tell('Not answered: a reason is required here', 'red')
   })

@@ -1,14 +1,14 @@
 // News from the server: whether there are any, and what changed. Changes that come together are looked at together.
-import type { Items } from './list.ts'
+import type { InboxList } from './list.ts'
 
 const GATHER_MS = 100
 
 /** `attempt` does the work and says what went wrong. */
-export function createNews(items: Items, attempt: (work: () => Promise<void>) => Promise<void>): (request_id: string) => void {
+export function createNews(items: InboxList, attempt: (work: () => Promise<void>) => Promise<void>): (request_id: string) => void {
   const changed = new Set<string>()
   let isGathering = false
 
-  async function gathered(): Promise<void> {
+  async function refreshChanged(): Promise<void> {
     while (changed.size > 0) {
       const ids = [...changed]
       changed.clear()
@@ -22,7 +22,7 @@ export function createNews(items: Items, attempt: (work: () => Promise<void>) =>
     changed.add(request_id)
     if (isGathering) return
     isGathering = true
-    setTimeout(() => void attempt(gathered).finally(() => (isGathering = false)), GATHER_MS)
+    setTimeout(() => void attempt(refreshChanged).finally(() => (isGathering = false)), GATHER_MS)
   }
 }
 

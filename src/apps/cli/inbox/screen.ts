@@ -5,7 +5,7 @@ import type { Delivered } from './deliverable.ts'
 import { actionLines, ageOf, cardLines, deadlineOf, isOpen, proposedIn, spanOf, type Line, type Style } from './card.ts'
 import type { Choosing } from './choose-actions.ts'
 import { HELP, hintsOf } from './keyboard-help.ts'
-import type { Items } from './list.ts'
+import type { InboxList } from './list.ts'
 import { charactersOf } from '../input/line-editor.ts'
 import type { Paint } from '../terminal.ts'
 import { cutToWidth, escapeControl, ownLines, padToWidth, widthOf } from '../output/safe-text.ts'
@@ -13,7 +13,7 @@ import { cutToWidth, escapeControl, ownLines, padToWidth, widthOf } from '../out
 export type Typing = { readonly label: string; readonly line: { readonly text: string; readonly at: number }; readonly hidden: boolean }
 export type View = {
   readonly who: string
-  readonly list: Pick<Items, 'all' | 'isMore' | 'counts' | 'marks' | 'picked' | 'filter' | 'isSearching'>
+  readonly list: Pick<InboxList, 'all' | 'isMore' | 'counts' | 'marks' | 'picked' | 'filter' | 'isSearching'>
   /** Its place in the list; -1: none is. */
   readonly chosen: number
   readonly mode: 'list' | 'open' | 'help'
@@ -38,7 +38,7 @@ export function frameOf(view: View, { columns, rows }: Size, now: number): Frame
   const footer = footerOf(view, columns)
   const room = Math.max(1, rows - 1 - footer.length)
   const of = (body: readonly Line[], more: Partial<Frame> = {}): Frame => ({
-    lines: framed(view, body, footer, columns, rows, now),
+    lines: layOut(view, body, footer, columns, rows, now),
     isWhole: false,
     scrollMax: 0,
     page: room,
@@ -47,7 +47,7 @@ export function frameOf(view: View, { columns, rows }: Size, now: number): Frame
   if (view.mode === 'help') return of(helpLines(columns, room, view.scroll), { scrollMax: Math.max(0, HELP.length - room) })
   if (view.choosing !== null) return of(choiceLines(view.choosing, columns, room))
   const item = view.list.all[view.chosen]
-  if (item === undefined) return of(nothing(view, columns))
+  if (item === undefined) return of(emptyLines(view, columns))
   const card = [...cardLines(item, columns, now, view.delivered ?? null), ...(view.delivered === undefined ? [FETCHING] : [])]
   if (view.mode === 'open') {
     const scrollMax = Math.max(0, card.length - room)
@@ -76,7 +76,7 @@ function totalOf({ list: { all, isMore, counts, marks } }: View): string {
   return counts.fitting === null ? '…' : String(Math.max(all.length, counts.fitting + decided))
 }
 
-function nothing({ list: { filter, counts, isSearching } }: View, columns: number): Line[] {
+function emptyLines({ list: { filter, counts, isSearching } }: View, columns: number): Line[] {
   const waiting =
     counts.open === null ? '' : ` ${counts.open} ${counts.open === 1 ? 'item waits' : 'items wait'} for you; / changes the filter.`
   const message = isSearching ? 'Searching…' : filter.text === '' ? 'Nothing waits for you.' : `Nothing fits the filter.${waiting}`
@@ -85,7 +85,7 @@ function nothing({ list: { filter, counts, isSearching } }: View, columns: numbe
 
 // --- Around it -------------------------------------------------------------------------------------------------------------
 
-function framed(view: View, body: readonly Line[], footer: readonly Line[], columns: number, rows: number, now: number): Line[] {
+function layOut(view: View, body: readonly Line[], footer: readonly Line[], columns: number, rows: number, now: number): Line[] {
   const { list, awaySince } = view
   const { counts, filter, picked, isSearching } = list
   const open = counts.open === null ? '… open' : `${counts.open} open`
@@ -200,6 +200,6 @@ export const SCREEN_ON = '\u001b[?1049h\u001b[?25l\u001b[?7l'
 export const SCREEN_OFF = '\u001b[?7h\u001b[?25h\u001b[?1049l'
 
 /** A line is cleared before it is written: behind a full one there is no place to clear from. */
-export function drawn({ lines }: Frame, paint: Paint): string {
+export function drawFrame({ lines }: Frame, paint: Paint): string {
   return `${HOME}${lines.map(({ text, style }) => `${CLEAR_LINE}${style === undefined ? text : paint(style, text)}`).join('\r\n')}`
 }

@@ -51,10 +51,10 @@ const SEQUENCE = /^\u001b(?:\[[0-9;?]*[ -/]*[@-~]|O[A-Z])/
 const ALONE_MS = 40
 const PASTE_CHARS_MAX = 100_000
 
-export type Keys = { push(text: string): void; stop(): void }
+export type Keyboard = { push(text: string): void; stop(): void }
 
 /** `pressed` is told of all keys that came at once. */
-export function createKeys(pressed: (keys: readonly Key[]) => void): Keys {
+export function createKeyboard(pressed: (keys: readonly Key[]) => void): Keyboard {
   let rest = ''
   let timer: NodeJS.Timeout | undefined
 

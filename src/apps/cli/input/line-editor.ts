@@ -14,14 +14,14 @@ const CHARS_MAX = 20_000
 export function editLine({ text, at }: Line, { name, text: typed }: Key): Line {
   const all = charactersOf(text)
   const [before, after] = [all.slice(0, at), all.slice(at)]
-  const joined = (left: readonly string[], right: readonly string[]): Line => {
+  const joinLine = (left: readonly string[], right: readonly string[]): Line => {
     const start = left.join('')
     return { text: `${start}${right.join('')}`, at: charactersOf(start).length }
   }
   switch (name) {
     case 'character':
     case 'paste':
-      return joined([...before, typed.slice(0, Math.max(0, CHARS_MAX - text.length))], after)
+      return joinLine([...before, typed.slice(0, Math.max(0, CHARS_MAX - text.length))], after)
     case 'left':
     case 'ctrl-b':
       return { text, at: Math.max(0, at - 1) }
@@ -35,15 +35,15 @@ export function editLine({ text, at }: Line, { name, text: typed }: Key): Line {
     case 'ctrl-e':
       return { text, at: all.length }
     case 'backspace':
-      return joined(before.slice(0, -1), after)
+      return joinLine(before.slice(0, -1), after)
     case 'delete':
-      return joined(before, after.slice(1))
+      return joinLine(before, after.slice(1))
     case 'clear':
-      return joined([], after)
+      return joinLine([], after)
     case 'ctrl-k':
-      return joined(before, [])
+      return joinLine(before, [])
     case 'ctrl-w':
-      return joined([before.join('').replace(/\S*\s*$/u, '')], after)
+      return joinLine([before.join('').replace(/\S*\s*$/u, '')], after)
     default:
       return { text, at }
   }

@@ -11,7 +11,7 @@ const streams = (io: Io): { input: NodeJS.ReadStream; output: NodeJS.WriteStream
 })
 
 /** Loaded when something is asked: most commands ask nothing. */
-async function asked<T>(ask: (prompts: Prompts) => Promise<T>): Promise<Exclude<T, symbol>> {
+async function prompt<T>(ask: (prompts: Prompts) => Promise<T>): Promise<Exclude<T, symbol>> {
   const prompts = await import('@clack/prompts')
   const answer = await ask(prompts)
   if (prompts.isCancel(answer)) throw new Interrupted()
@@ -19,8 +19,8 @@ async function asked<T>(ask: (prompts: Prompts) => Promise<T>): Promise<Exclude<
 }
 
 export const askText = (io: Io, message: string, usual = ''): Promise<string> =>
-  asked(({ text }) => text({ message, ...(usual === '' ? {} : { placeholder: usual, defaultValue: usual }), ...streams(io) })).then(
+  prompt(({ text }) => text({ message, ...(usual === '' ? {} : { placeholder: usual, defaultValue: usual }), ...streams(io) })).then(
     (answer) => answer ?? '',
   )
 
-export const askSecret = (io: Io, message: string): Promise<string> => asked(({ password }) => password({ message, ...streams(io) }))
+export const askSecret = (io: Io, message: string): Promise<string> => prompt(({ password }) => password({ message, ...streams(io) }))

@@ -10,7 +10,7 @@ const isWorthAName = (id: string): boolean => /^(user|agent)_/.test(id)
 
 export async function namesOf(context: Context, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (!ids.some(isWorthAName)) return new Map()
-  const lists = await Promise.all((['identity/user.list', 'identity/agent.list'] as const).map((operation) => listed(context, operation)))
+  const lists = await Promise.all((['identity/user.list', 'identity/agent.list'] as const).map((operation) => listNames(context, operation)))
   // Beyond one page it is unknown whether a name is the only one.
   if (lists.includes(null)) return new Map()
   const all = lists.flatMap((list) => list ?? [])
@@ -23,7 +23,7 @@ export async function namesOf(context: Context, ids: readonly string[]): Promise
   )
 }
 
-async function listed({ remote }: Context, operation: 'identity/user.list' | 'identity/agent.list'): Promise<readonly Named[] | null> {
+async function listNames({ remote }: Context, operation: 'identity/user.list' | 'identity/agent.list'): Promise<readonly Named[] | null> {
   try {
     const page = await (await remote()).call(operation, { limit: PAGE })
     return page.next_cursor === null ? page.items : null

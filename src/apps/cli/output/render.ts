@@ -17,22 +17,22 @@ const isList = (answer: unknown): answer is Listed => isValue(answer) && Array.i
 
 export function writeJson({ io, globals: { pick } }: Context, value: unknown, indent = io.out.isTTY === true ? 2 : 0): void {
   if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
-  const found = picked(value, pick.split('.'))
+  const found = valuesAt(value, pick.split('.'))
   if (found.length > 0 && found.every((one) => one === undefined)) {
     const message = `The command worked, but its output has no field ${JSON.stringify(pick)}.`
     throw new CliError(exits.refused, 'NO_FIELD', message, `its fields: ${fieldsIn(value)}; --json shows all of it`)
   }
   // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
-  const shown = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
-  for (const one of found) io.out.write(`${typeof one === 'string' ? shown(one) : inertJson(one ?? null, indent)}\n`)
+  const safeText = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
+  for (const one of found) io.out.write(`${typeof one === 'string' ? safeText(one) : inertJson(one ?? null, indent)}\n`)
 }
 
 /** The values at a path; through a list, those of all its items. undefined: there is none. */
-function picked(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
+function valuesAt(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
   if (step === undefined) return [value]
   if (Array.isArray(value))
-    return /^\d+$/.test(step) ? picked(value[Number(step)], rest) : value.flatMap((item) => picked(item, [step, ...rest]))
-  return isValue(value) && Object.hasOwn(value, step) ? picked(value[step], rest) : [undefined]
+    return /^\d+$/.test(step) ? valuesAt(value[Number(step)], rest) : value.flatMap((item) => valuesAt(item, [step, ...rest]))
+  return isValue(value) && Object.hasOwn(value, step) ? valuesAt(value[step], rest) : [undefined]
 }
 
 const fieldsIn = (value: unknown): string => (isValue(value) ? Object.keys(value).join(', ') : 'none')
@@ -175,11 +175,11 @@ const titleOf = (name: string, { id }: Value): string =>
   typeof id === 'string' ? `${escapeControl(name)} ${escapeControl(id)}` : escapeControl(name)
 
 function lineOf(name: string, value: Value, paint: Paint): string {
-  const state = typeof value['state'] === 'string' ? ` ${painted(value['state'], paint)}` : ''
+  const state = typeof value['state'] === 'string' ? ` ${paintWord(value['state'], paint)}` : ''
   return titleOf(name, value) + state
 }
 
-const painted = (word: string, paint: Paint): string => {
+const paintWord = (word: string, paint: Paint): string => {
   const style = styleOf(word)
   return style === null ? escapeControl(word) : paint(style, escapeControl(word))
 }

@@ -4,7 +4,7 @@
 /** Controls (tab and newline too), what turns text around, and what cannot be seen. */
 const HOSTILE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060-\u2064\ufeff\u{e0000}-\u{e007f}]|\p{Surrogate}/gu
 
-const escaped = (char: string): string => {
+const escapeChar = (char: string): string => {
   const code = char.codePointAt(0)!
   if (char === '\n') return String.raw`\n`
   if (char === '\t') return String.raw`\t`
@@ -14,11 +14,11 @@ const escaped = (char: string): string => {
 }
 
 /** On one line, every character visible. */
-export const escapeControl = (text: string): string => text.replaceAll(HOSTILE, escaped)
+export const escapeControl = (text: string): string => text.replaceAll(HOSTILE, escapeChar)
 
 /** The same where lines and tabs mean what they say. */
 export const inertLines = (text: string): string =>
-  text.replaceAll(HOSTILE, (char) => (char === '\n' || char === '\t' ? char : escaped(char)))
+  text.replaceAll(HOSTILE, (char) => (char === '\n' || char === '\t' ? char : escapeChar(char)))
 
 /** One JSON document that no terminal obeys: the same value, since JSON may escape any character. */
 export const inertJson = (value: unknown, indent: number): string =>

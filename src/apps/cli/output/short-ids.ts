@@ -17,27 +17,27 @@ const SHORT = new RegExp(`^(?:([a-z]+)_)?(${DIGIT}{4,26})$`)
 const CHARS_MIN = 6
 
 type Listed = { readonly operation: string; readonly input: object; readonly field?: string; readonly isOfProject?: boolean }
-const listed = (operation: string, input: object = {}, field = 'id'): Listed => ({ operation, input, field })
+const listOf = (operation: string, input: object = {}, field = 'id'): Listed => ({ operation, input, field })
 /** A list of one project: it is looked at in each that the caller is in. */
-const ofProject = (operation: string): Listed => ({ ...listed(operation), isOfProject: true })
+const ofProject = (operation: string): Listed => ({ ...listOf(operation), isOfProject: true })
 
 /** Where ids of a kind are looked up, by their prefix. An id of any other kind is shown whole. */
 const lists: Readonly<Record<string, readonly Listed[]>> = {
-  agent: [listed('identity/agent.list')],
-  cb: [listed('execution/channel.list')],
-  chn: [listed('execution/channel.list')],
-  ckpt: [listed('collaboration/checkpoint.list')],
+  agent: [listOf('identity/agent.list')],
+  cb: [listOf('execution/channel.list')],
+  chn: [listOf('execution/channel.list')],
+  ckpt: [listOf('collaboration/checkpoint.list')],
   hxp: [
-    listed('execution/inbox.list', {}, 'request_id'),
-    listed('execution/inbox.list', { status: 'closed' }, 'request_id'),
-    listed('execution/request.list', { newest: true }),
+    listOf('execution/inbox.list', {}, 'request_id'),
+    listOf('execution/inbox.list', { status: 'closed' }, 'request_id'),
+    listOf('execution/request.list', { newest: true }),
   ],
-  project: [listed('identity/project.list')],
-  rule: [listed('execution/rule.list')],
+  project: [listOf('identity/project.list')],
+  rule: [listOf('execution/rule.list')],
   run: [ofProject('delegation/run.list')],
-  sess: [listed('identity/session.list')],
+  sess: [listOf('identity/session.list')],
   task: [ofProject('collaboration/task.list')],
-  user: [listed('identity/user.list')],
+  user: [listOf('identity/user.list')],
 }
 /**
  * Kinds of which not everybody who sees one finds it in a list: all runs of a project are for its owners, and a question that was answered
@@ -133,7 +133,7 @@ const SHOWN_MAX = 5
 async function* eachOf(remote: Remote, list: Listed, calls: Calls): AsyncIterable<Listed> {
   if (list.isOfProject !== true) return yield list
   let count = 0
-  for await (const project_id of idsIn(remote, listed('identity/project.list'), calls)) {
+  for await (const project_id of idsIn(remote, listOf('identity/project.list'), calls)) {
     count++
     yield { ...list, input: { ...list.input, project_id } }
   }

@@ -53,7 +53,7 @@ export function openFolder(folder: string): Remote {
     where: folder,
     isOffline: true,
     ...callsBy((operation, input) =>
-      isQuery(kernel, operation) ? asked(kernel, operation, input) : online(`${operation} changes something and`),
+      isQuery(kernel, operation) ? callAsSystem(kernel, operation, input) : online(`${operation} changes something and`),
     ),
     follow: () => online('following the record'),
     upload: () => online('an upload'),
@@ -67,7 +67,7 @@ function isQuery(kernel: Kernel, operation: string): boolean {
   return kernel.protocols.some(({ name, operations }) => operations.some((op) => op.kind === 'query' && `${name}/${op.name}` === operation))
 }
 
-async function asked(kernel: Kernel, operation: string, input: object): Promise<Answer> {
+async function callAsSystem(kernel: Kernel, operation: string, input: object): Promise<Answer> {
   try {
     return (await kernel.call(operation, input, SYSTEM)) as Answer
   } catch (error) {

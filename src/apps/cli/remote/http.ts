@@ -12,37 +12,37 @@ type Hints = Readonly<Record<string, string>>
 const ATTEMPTS = 3
 
 /** `hints`: what to do about a refusal, by its code, where more is known than the code says. */
-export function openServer(url: string, key: string, hints: Hints = {}): Remote {
+export function openHttpRemote(url: string, key: string, hints: Hints = {}): Remote {
   // A command follows one stream: a ticket for a socket would be a write more, which a server with a full disk refuses.
   const transport = httpTransport({ url, key, attempts: ATTEMPTS, streams: 'events' })
-  const told = async <T>(work: Promise<T>): Promise<T> => {
+  const withHints = async <T>(work: Promise<T>): Promise<T> => {
     try {
       return await work
     } catch (error) {
-      throw spoken(url, error, hints)
+      throw cliErrorOf(url, error, hints)
     }
   }
   return {
     where: url,
     isOffline: false,
     ...callsBy((operation, input, { key: once, ...rest } = {}) =>
-      told(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest }) as Promise<Answer>),
+      withHints(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest }) as Promise<Answer>),
     ),
     async *follow(operation, input, options) {
       try {
         yield* transport.follow(operation, input, options) as AsyncIterable<Followed>
       } catch (error) {
-        throw spoken(url, error, hints)
+        throw cliErrorOf(url, error, hints)
       }
     },
-    upload: (operation, input, bytes, onProgress) => told(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
-    download: (operation, input, onProgress) => told(transport.download!(operation, input, { onProgress })),
-    asking: (work) => told(work(createHxp(transport))),
+    upload: (operation, input, bytes, onProgress) => withHints(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
+    download: (operation, input, onProgress) => withHints(transport.download!(operation, input, { onProgress })),
+    asking: (work) => withHints(work(createHxp(transport))),
     close: () => transport.close(),
   }
 }
 
-function spoken(url: string, error: unknown, hints: Hints): unknown {
+function cliErrorOf(url: string, error: unknown, hints: Hints): unknown {
   if (!(error instanceof CountersignError)) return error
   const { code, message, details } = error
   return code === 'NETWORK' || code === 'TIMEOUT' ? unreachable(url, message) : refusedBy(code, message, details, hints[code])

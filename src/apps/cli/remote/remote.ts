@@ -6,7 +6,7 @@ import type { Downloaded, Progress } from '#sdk/transport/transport.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { callsBy } from './calls.ts'
 import { keylessAgent, onlyAs } from './agent-child.ts'
-import { openServer, refuseAbsent } from './http.ts'
+import { openHttpRemote, refuseAbsent } from './http.ts'
 import { orderFields, outputsOf } from '../output/field-order.ts'
 import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './credentials.ts'
 import type { Globals } from '../derive/command.ts'
@@ -68,7 +68,7 @@ async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remot
     const message = `note: using the admin key from ${shownFolder(io, dataFolder(io, globals))} (can manage and read; cannot answer or approve)`
     io.err.write(`${paintErr('yellow', message)}\n`)
   }
-  const server = openServer(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
+  const server = openHttpRemote(target.url, target.key, hintsFor(target, shownFolder(io, dataFolder(io, globals))))
   return target.agent === null ? server : onlyAs(target.agent, server)
 }
 

@@ -31,11 +31,11 @@ const CONNECT_MS = 5_000
 /** A pooler without a free session says nothing. */
 const ANSWER_MS = 10_000
 
-export async function openInDatabase(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
+export async function openSharedStorage(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
   const { config, clock, log, findings, onFatal, signal, progress = () => undefined } = parts
   const secret = secretFrom(settings.secret)
   progress(`connecting to the database ${hostIn(settings.url)}`)
-  let durability = await orStartError(() => checked(settings))
+  let durability = await orStartError(() => checkDurability(settings))
   const figures = createDatabaseFigures()
   // The tag needs a key that stands in the database, and the first question needs no tag.
   let tag: Tag | null = null
@@ -156,7 +156,7 @@ const durabilityBy = (names: string | null | undefined, commit: string | null | 
 const NEEDED = 130_000
 
 /** A setting that would lose acknowledged work, or stop it later, is told at the start. */
-async function checked({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
+async function checkDurability({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: ANSWER_MS })
   client.on('error', () => undefined)
   await client.connect()

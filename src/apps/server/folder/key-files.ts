@@ -60,7 +60,7 @@ export const markSealed = (keys: string): Promise<void> => (wasSealed(keys) ? Pr
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
 
 /** `isFirst`: there is no database yet, so nothing can have been sealed or signed, and what is missing is made. */
-export async function openKeys(keys: string, isFirst: boolean, maker: KeyMaker): Promise<Keys> {
+export async function openKeyFiles(keys: string, isFirst: boolean, maker: KeyMaker): Promise<Keys> {
   if (isFirst)
     await makeMissing(keys, maker).catch((error: Error) => {
       throw new StartError(`keys cannot be written to ${keys}: ${error.message}`)
@@ -114,7 +114,7 @@ async function serverKeyIn(keys: string): Promise<Uint8Array> {
   const file = serverFile(keys)
   const text = (await textIn(file)).trim()
   const bytes = Buffer.from(text, 'base64url')
-  if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text) throw broken(file, 'it does not hold a key of 32 bytes')
+  if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text) throw brokenError(file, 'it does not hold a key of 32 bytes')
   return bytes
 }
 
@@ -136,7 +136,7 @@ async function ringIn(keys: string): Promise<{ ring: KeyRing; mark: string }> {
   try {
     return { ring: ringFrom(text), mark }
   } catch (error) {
-    throw broken(file, error instanceof SyntaxError ? 'it is cut off or no JSON' : (error as Error).message)
+    throw brokenError(file, error instanceof SyntaxError ? 'it is cut off or no JSON' : (error as Error).message)
   }
 }
 
@@ -167,7 +167,7 @@ export async function closeToOthers(path: string, mode: number): Promise<void> {
 
 async function textIn(file: string): Promise<string> {
   const text = await readPrivate(file)
-  if (text === null) throw missing(file)
+  if (text === null) throw missingError(file)
   return text
 }
 
@@ -178,7 +178,7 @@ async function readPrivate(file: string): Promise<string | null> {
       throw error
     })
     if (found === null) return null
-    if (found.size > FILE_BYTES_MAX) throw broken(file, 'it is too large to be a key')
+    if (found.size > FILE_BYTES_MAX) throw brokenError(file, 'it is too large to be a key')
     return await readText(file)
   } catch (error) {
     if (error instanceof StartError) throw error
@@ -189,8 +189,8 @@ async function readPrivate(file: string): Promise<string | null> {
 const RESTORE =
   'Restore the folder keys/ from the backup that the database is from. If it is lost, `countersign receipt rotate --lost` makes new keys: ' +
   'sealed data stays sealed, and old receipts verify with a saved key set only'
-const missing = (file: string): StartError => new StartError(`${file} is missing. ${RESTORE}`)
-const broken = (file: string, why: string): StartError => new StartError(`${file} is broken: ${why}. ${RESTORE}`)
+const missingError = (file: string): StartError => new StartError(`${file} is missing. ${RESTORE}`)
+const brokenError = (file: string, why: string): StartError => new StartError(`${file} is broken: ${why}. ${RESTORE}`)
 
 // --- Rotation --------------------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ export async function replaceLost(keys: string, maker: KeyMaker): Promise<string
 }
 
 function lockRing(keys: string): () => void {
-  if (!existsSync(keys)) throw missing(ringFile(keys))
+  if (!existsSync(keys)) throw missingError(ringFile(keys))
   const file = join(keys, 'lock')
   const unlock = lockFile(file, `another rotation of ${keys} is under way`)
   chmodSync(file, 0o600)

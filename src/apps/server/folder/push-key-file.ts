@@ -21,7 +21,7 @@ function ringIn(file: string): PushRing {
 const LOOK_MS = 5_000
 
 /** As it is now: `receipt rotate --push` may have written another one. One that cannot be read then is not taken up. */
-export async function openPushKeys(keys: string, now: () => number): Promise<() => PushRing> {
+export async function openPushKeyFile(keys: string, now: () => number): Promise<() => PushRing> {
   const file = pushFile(keys)
   if (!existsSync(file)) await writeAtomically(file, textOfPushRing(newPushRing(timestampOf(now()))))
   let ring = ringIn(file)

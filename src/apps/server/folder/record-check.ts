@@ -103,8 +103,8 @@ export async function checkRecord(
   const difference = putBack ?? checked.difference
   const rest = { marker, difference, anchor, accepted: found?.accepted ? found : null } as const
   // Without it the same facts are verified again at the next start, and that is all.
-  const unsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
-  if (marker.position > from.position) await folder.marker.write(marker).catch(unsaved)
+  const warnUnsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
+  if (marker.position > from.position) await folder.marker.write(marker).catch(warnUnsaved)
   if (!difference) return rest
   const message = `the record in ${folder.path} was changed: ${placeOf(difference)}${difference.what}`
   const wasRestored = putBack ? `. If you restored a backup, run \`countersign audit accept\` with this data folder, and start again` : ''

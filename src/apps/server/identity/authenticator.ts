@@ -25,7 +25,7 @@ import { rememberedKeys } from './remembered-keys.ts'
 /** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
 const TOUCH_MS = limits.sessionIdleMs / 6
 
-export type Sessions = SignIn & {
+export type Authenticator = SignIn & {
   /** At once where the same credential came before and nothing has changed since. */
   authenticate(credential: Credential, since?: number): Actor | Promise<Actor>
   /** The same without counting as use. */
@@ -42,7 +42,7 @@ export type Sessions = SignIn & {
   waiting(actor: Actor): Promise<number | null>
 }
 
-export type SessionsOptions = {
+export type AuthenticatorOptions = {
   /** The issuer whose tokens count besides our own credentials. */
   readonly issuer?: Issuer | null
   /** Credentials that everybody knows count as well. */
@@ -52,7 +52,7 @@ export type SessionsOptions = {
   readonly log?: { warn(fields: object, message: string): void }
 }
 
-export function createSessions(kernel: Kernel, options: SessionsOptions = {}): Sessions {
+export function createAuthenticator(kernel: Kernel, options: AuthenticatorOptions = {}): Authenticator {
   const { issuer = null, dev = false, mails = false, log = { warn: () => undefined } } = options
   const touching = new Set<string>()
   const byKey = rememberedKeys(kernel)

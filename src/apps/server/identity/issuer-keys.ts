@@ -16,7 +16,7 @@ export const usualBounds: KeySetBounds = {
   retryMs: limits.issuerRetryMs,
 }
 
-export type KeySet = {
+export type IssuerKeys = {
   /** The keys as they are known, or BUSY where there are none. */
   current(): Promise<JWTVerifyGetKey>
   /** After asking the issuer again, unless it was asked just now. */
@@ -26,12 +26,12 @@ export type KeySet = {
 type Held = { readonly keys: JWTVerifyGetKey; readonly at: number }
 type Issuing = Pick<IssuerSettings, 'url' | 'jwks'>
 
-export function createKeySet(
+export function createIssuerKeys(
   issuer: Issuing,
   keysIn: (set: JSONWebKeySet) => JWTVerifyGetKey,
   { askMs, freshMs, staleMs, retryMs }: KeySetBounds,
   log: Pick<Logger, 'warn'>,
-): KeySet {
+): IssuerKeys {
   // Ages, not times of day: a clock that steps changes nothing.
   const now = (): number => performance.now()
   let held: Held | null = null

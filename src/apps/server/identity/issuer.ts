@@ -8,7 +8,7 @@ import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { noValidCredential, type Claims } from '#protocols/identity/authenticate.ts'
 import type { IssuerSettings } from '../settings/config.ts'
-import { createKeySet, usualBounds, type KeySetBounds } from './issuer-keys.ts'
+import { createIssuerKeys, usualBounds, type KeySetBounds } from './issuer-keys.ts'
 import type { Logger } from '../log.ts'
 
 export type Issuer = {
@@ -32,11 +32,11 @@ export const isJwt = (token: string): boolean => token.length <= limits.tokenCha
 /** The library is loaded where there is an issuer, and nowhere else. */
 export async function createIssuer({ url, jwks, audience }: IssuerSettings, { now, log, bounds }: IssuerOptions): Promise<Issuer> {
   const { jwtVerify, createLocalJWKSet, errors } = await import('jose')
-  const keySet = createKeySet({ url, jwks }, createLocalJWKSet, { ...usualBounds, ...bounds }, log)
+  const keySet = createIssuerKeys({ url, jwks }, createLocalJWKSet, { ...usualBounds, ...bounds }, log)
   // A token that was verified with these keys need not be verified again; with other keys it must be.
   let known = { keys: null as JWTVerifyGetKey | null, tokens: new Map<string, Claims>() }
 
-  async function verified(token: string, keys: JWTVerifyGetKey): Promise<Claims> {
+  async function verifyToken(token: string, keys: JWTVerifyGetKey): Promise<Claims> {
     const options: JWTVerifyOptions = {
       algorithms: ALGORITHMS,
       issuer: url,
@@ -65,14 +65,14 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     const found = known.keys === keys ? known.tokens.get(token) : undefined
     if (found) return found
     try {
-      return remember(token, keys, await verified(token, keys))
+      return remember(token, keys, await verifyToken(token, keys))
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
     }
     // An unknown key: the issuer may have changed its keys.
     const newer = await keySet.renewed()
     if (newer === keys) throw noValidCredential()
-    return remember(token, newer, await verified(token, newer))
+    return remember(token, newer, await verifyToken(token, newer))
   }
 
   return {

@@ -83,7 +83,7 @@ function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
     mcpSource(settingsOf(nameIn('mcpServers', source), entry, making.env), making.clock, making.log),
   )
   const packages = Object.entries(dictionary(skills, 'skills')).map(([source, entry]) => {
-    const { projects = DEFAULT_PROJECTS, skills: listed } = understood(Skills, entry, `skills.${source}`)
+    const { projects = DEFAULT_PROJECTS, skills: listed } = parseSetting(Skills, entry, `skills.${source}`)
     return localSource(
       nameIn('skills', source),
       projects,
@@ -91,7 +91,7 @@ function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
     )
   })
   const boards = Object.entries(dictionary(devices, 'devices')).map(([source, entry]) => {
-    const { projects = DEFAULT_PROJECTS, socket } = understood(DeviceEntry, entry, `devices.${source}`)
+    const { projects = DEFAULT_PROJECTS, socket } = parseSetting(DeviceEntry, entry, `devices.${source}`)
     return hacpSource({ name: nameIn('devices', source), projects, socket }, own, making.clock, making.log)
   })
   const all = [...servers, ...packages, ...boards]
@@ -105,26 +105,26 @@ function settingsOf(source: string, entry: unknown, env: Env): McpSettings {
   const where = `mcpServers.${source}`
   const isRemote = Object.hasOwn(dictionary(entry, where), 'url')
   const fill = (texts: Readonly<Record<string, string>> = {}): Record<string, string> =>
-    Object.fromEntries(Object.entries(texts).map(([field, text]) => [field, filled(text, env, where)]))
+    Object.fromEntries(Object.entries(texts).map(([field, text]) => [field, fillVariables(text, env, where)]))
   if (isRemote) {
-    const { url, headers, projects = DEFAULT_PROJECTS, permissions = {} } = understood(Remote, entry, where)
+    const { url, headers, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Remote, entry, where)
     if (!URL.canParse(url)) throw new Misunderstood(`${where}.url is no address`)
     return { name: source, projects, permissions, server: { url, headers: fill(headers) } }
   }
-  const { command, args = [], env: own, cwd, projects = DEFAULT_PROJECTS, permissions = {} } = understood(Child, entry, where)
+  const { command, args = [], env: own, cwd, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Child, entry, where)
   const folder = cwd === undefined ? {} : { cwd }
   return { name: source, projects, permissions, server: { command, args, env: fill(own), ...folder } }
 }
 
 /** `${NAME}` is an environment variable of the server: secrets need not stand in the file. */
-const filled = (text: string, env: Env, where: string): string =>
+const fillVariables = (text: string, env: Env, where: string): string =>
   text.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_match, variable: string) => {
     const value = env[variable]
     if (value === undefined) throw new Misunderstood(`${where} asks for the environment variable ${variable}, which is not set`)
     return value
   })
 
-function understood<S extends TSchema>(schema: S, value: unknown, where: string): Static<S> {
+function parseSetting<S extends TSchema>(schema: S, value: unknown, where: string): Static<S> {
   const known = Object.keys((schema as SchemaNode).properties ?? {})
   const unknown = Object.keys(dictionary(value, where)).find((field) => !known.includes(field))
   if (unknown !== undefined) throw new Misunderstood(`unknown setting ${where}.${unknown}: there are ${known.join(', ')}`)

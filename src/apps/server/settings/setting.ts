@@ -39,7 +39,7 @@ export const variableOf = (flag: string, { env }: Setting<unknown>, prefix: stri
 /** Flags win over variables, variables over defaults. */
 export function readSettings<T extends Table>(table: T, prefix: string, argv: readonly string[], env: Env): Settings<T> {
   const flags = readFlags(table, argv)
-  const named = (flag: keyof T & string): Named => {
+  const settingName = (flag: keyof T & string): Named => {
     const setting = table[flag]!
     const variable = variableOf(flag, setting, prefix)
     const value = flags.get(flag)
@@ -49,9 +49,9 @@ export function readSettings<T extends Table>(table: T, prefix: string, argv: re
     return fromEnv ? { value: fromEnv, name: variable! } : { value: setting.usual, name: `--${flag}` }
   }
   return {
-    value: (flag) => table[flag]!.read(named(flag)) as ReturnType<T[typeof flag]['read']>,
-    named,
-    isGiven: (flag) => flags.has(flag) || named(flag).name !== `--${flag}`,
+    value: (flag) => table[flag]!.read(settingName(flag)) as ReturnType<T[typeof flag]['read']>,
+    named: settingName,
+    isGiven: (flag) => flags.has(flag) || settingName(flag).name !== `--${flag}`,
   }
 }
 

@@ -5,7 +5,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Credential } from '../../shared/credentials.ts'
 import { idempotencyKeyOf } from '../../shared/idempotency-key.ts'
 
-export type Guard = {
+export type BrowserGuard = {
   readonly cookieName: string
   /** The host that the client asked for, or undefined where it is none of ours. */
   hostOf(headers: IncomingHttpHeaders): string | undefined
@@ -43,7 +43,7 @@ export function isForeignSite(headers: IncomingHttpHeaders): boolean {
 
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]']
 
-export function createGuard({ hosts, proxied, secure }: GuardOptions): Guard {
+export function createBrowserGuard({ hosts, proxied, secure }: GuardOptions): BrowserGuard {
   const allowed = new Set([...loopbackNames, ...hosts.map((host) => host.toLowerCase())])
   // A cookie with the prefix __Host- must be Secure, which plain HTTP on the loopback is not.
   const cookieName = secure ? '__Host-countersign' : 'countersign'

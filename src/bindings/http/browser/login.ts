@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
-import { isForeignSite, personIn, type Guard } from './browser-guard.ts'
+import { isForeignSite, personIn, type BrowserGuard } from './browser-guard.ts'
 import { addressOf, browserOf } from './user-agent.ts'
 import type { Authenticate } from '../../shared/credentials.ts'
 import type { Reply } from '../responses.ts'
@@ -37,7 +37,7 @@ export type Logins = {
 }
 
 type Signing = {
-  readonly guard: Guard
+  readonly guard: BrowserGuard
   readonly logins: Logins
   readonly secure: boolean
   readonly proxied: boolean

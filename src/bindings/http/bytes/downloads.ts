@@ -7,7 +7,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { handlerOf, type Ask } from '../../shared/handle.ts'
 import { optionsOf } from '../../shared/idempotency-key.ts'
-import { createSlots, queryIn, type Query, type Slots } from './shared.ts'
+import { createByteSlots, queryIn, type Query, type Slots } from './shared.ts'
 import type { Serving } from '../operations.ts'
 import { TransportRefusal, type Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
@@ -16,7 +16,7 @@ import type { Exchange, Route } from '../router.ts'
 type Giving = { readonly blobs: Blobs; readonly readMs: number }
 
 export function downloadRoutes({ kernel, guard, authenticate, failing, meter }: Serving, giving: Giving): Route[] {
-  const slots = createSlots(limits.downloadsPerActorMax, limits.downloadsMax, 'downloads')
+  const slots = createByteSlots(limits.downloadsPerActorMax, limits.downloadsMax, 'downloads')
   return kernel.protocols.flatMap((protocol) =>
     protocol.operations.flatMap((op): Route[] => {
       if (op.kind !== 'query' || !op.download) return []

@@ -2,7 +2,7 @@
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Operation } from '#kernel/declare/operation.ts'
-import { createCounter } from '../../shared/per-actor.ts'
+import { createPerActorCounter } from '../../shared/per-actor.ts'
 
 /** The parts that a binding needs to carry bytes. */
 export type ByteStore = { readonly blobs: Blobs; readonly bytesMax: number }
@@ -23,8 +23,8 @@ export function queryIn(url: string, op: Operation): Query {
 }
 
 export type Slots = { enter(actor: string): () => void }
-export function createSlots(perActor: number, total: number, what: string): Slots {
-  const counter = createCounter()
+export function createByteSlots(perActor: number, total: number, what: string): Slots {
+  const counter = createPerActorCounter()
   return {
     enter(actor) {
       if (counter.of(actor) >= perActor) throw new Refusal('QUOTA_EXCEEDED', `at most ${perActor} ${what} at a time`, { retry_after: 1 })

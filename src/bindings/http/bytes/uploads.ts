@@ -8,13 +8,13 @@ import { limits } from '#kernel/limits.ts'
 import { handlerOf, type Ask } from '../../shared/handle.ts'
 import { optionsOf } from '../../shared/idempotency-key.ts'
 import { idempotencyKeyIn } from '../browser/browser-guard.ts'
-import { createSlots, queryIn, type ByteStore, type Query, type Slots } from './shared.ts'
+import { createByteSlots, queryIn, type ByteStore, type Query, type Slots } from './shared.ts'
 import { takesItsTime } from '../connections/body-deadline.ts'
 import type { Serving } from '../operations.ts'
 import { TransportRefusal, type Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
 
-export const uploadSlots = (): Slots => createSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
+export const uploadSlots = (): Slots => createByteSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
 
 /** `requestMs`: how long a sender may bring less than `limits.uploadProgressBytesMin`. */
 export function uploadRoutes({ kernel, guard, authenticate, failing, meter }: Serving, receiving: Receiving): Route[] {

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
 import { rawAnswer, transportFailure, type Failure } from '../responses.ts'
-import type { Guard } from '../browser/browser-guard.ts'
+import type { BrowserGuard } from '../browser/browser-guard.ts'
 import { STATUS_CODES } from './node-http.ts'
 
 /** The request that a connection sends at present, and until when its body may take. */
@@ -78,7 +78,7 @@ export function refuseSocket(error: Error & { code?: string }, socket: Socket): 
 }
 
 /** A request is for one host, and for one that this server goes by. */
-export function hostFailure({ headers, headersDistinct }: IncomingMessage, guard: Guard): Failure | null {
+export function hostFailure({ headers, headersDistinct }: IncomingMessage, guard: BrowserGuard): Failure | null {
   if ((headersDistinct.host?.length ?? 0) > 1) return transportFailure(400, 'INVALID_REQUEST', 'there are two Host headers: send one')
   if (guard.hostOf(headers) !== undefined) return null
   return headers.host === undefined

@@ -1,7 +1,7 @@
 // The end of an answer: its last bytes, and the account of what its reader has not taken.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Unsent } from '../../shared/unsent-answers.ts'
+import type { UnsentAnswers } from '../../shared/unsent-answers.ts'
 
 /** Those who have not said who they are, by where they are. */
 export const nobodyAt = ({ remoteAddress }: Socket): string => `address ${remoteAddress}`
@@ -15,7 +15,7 @@ export function askedBy(response: Asked, actor: string): void {
 }
 
 /** Ends an answer whose head is written. Most are gone at once; of one that is not, the rest is kept until it is read. */
-export function endAnswer(response: Asked, body: string | Buffer | undefined, unsent: Unsent | undefined): void {
+export function endAnswer(response: Asked, body: string | Buffer | undefined, unsent: UnsentAnswers | undefined): void {
   const before = response.writableLength
   response.end(body)
   const bytes = response.writableLength - before

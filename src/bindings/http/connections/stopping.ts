@@ -1,8 +1,8 @@
 // The stop of the HTTP server: nothing new is accepted, calls under way are answered, and connections that do not end in time are closed.
 import type { Server } from 'node:http'
-import type { Metrics } from '../../shared/call-metrics.ts'
+import type { CallMetrics } from '../../shared/call-metrics.ts'
 
-type Stopping = { readonly metrics: Metrics; readonly handshakes: { end(): void } | null; readonly sockets: ReadonlySet<unknown> }
+type Stopping = { readonly metrics: CallMetrics; readonly handshakes: { end(): void } | null; readonly sockets: ReadonlySet<unknown> }
 /** For so long every request is answered with 503: one whose connection is closed meanwhile would see a reset. */
 const TELLING_MS = 500
 

@@ -4,10 +4,10 @@
 // one group: 347 us each for asking over /hxp with it, 503 us without (docs/decisions/0037-http-without-a-framework.md). Without this
 // file, `endAnswer` of ending.ts is called in place of `endSoon`, the work itself in place of `withOthers`, and `gatherAnswers` by nothing.
 import type { ServerResponse } from 'node:http'
-import type { Unsent } from '../../shared/unsent-answers.ts'
+import type { UnsentAnswers } from '../../shared/unsent-answers.ts'
 import { endAnswer } from './ending.ts'
 
-type Leaving = { readonly response: ServerResponse; readonly body: string | Buffer | undefined; readonly unsent: Unsent | undefined }
+type Leaving = { readonly response: ServerResponse; readonly body: string | Buffer | undefined; readonly unsent: UnsentAnswers | undefined }
 
 let leaving: Leaving[] = []
 let isGathering = false
@@ -20,7 +20,7 @@ export function gatherAnswers(): void {
 }
 
 /** Ends an answer whose head is written: with the others of this turn, or, after a commit, with all who waited for it. */
-export function endSoon(response: ServerResponse, body: string | Buffer | undefined, unsent?: Unsent): void {
+export function endSoon(response: ServerResponse, body: string | Buffer | undefined, unsent?: UnsentAnswers): void {
   if (leaving.push({ response, body, unsent }) === 1 && !isGathering) process.nextTick(endAll)
 }
 

@@ -2,9 +2,9 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Ending, Portion, Sink } from '#bindings/live/hub.ts'
-import type { Unsent } from '#bindings/shared/unsent-answers.ts'
+import type { UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 import { limits } from '#kernel/limits.ts'
-import { createMeter } from '#kernel/codec/rate-limit.ts'
+import { createRateLimit } from '#kernel/codec/rate-limit.ts'
 import { changeIn } from '#protocols/execution/answering/request-events.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import type { Request } from '#protocols/execution/schema.ts'
@@ -27,7 +27,7 @@ type Parts = {
   readonly listening: Listening
   readonly actor: string
   readonly bounds: Bounds
-  readonly unsent: Unsent
+  readonly unsent: UnsentAnswers
   /** The receipt of a request that has ended: asked once for all who hear of it. */
   receiptOf(id: string): Promise<SignedReceipt>
   onLeave(): void
@@ -52,7 +52,7 @@ export function createConnection(
   socket: Duplex,
   { listening, actor, bounds, unsent, receiptOf, onLeave }: Parts,
 ): Connection {
-  const meter = createMeter(bounds.framesPerMinute, () => performance.now())
+  const meter = createRateLimit(bounds.framesPerMinute, () => performance.now())
   const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
   /** The version of the request that was told; null: nothing was told yet. */
   let told: number | null = null

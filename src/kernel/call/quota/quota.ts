@@ -1,10 +1,10 @@
 // The quota of one actor per minute: one that runs wild takes nothing from the others, and little of the people's time.
 import { Refusal } from '../../declare/errors.ts'
 import { limits } from '../../limits.ts'
-import { createMeter } from '../../codec/rate-limit.ts'
+import { createRateLimit } from '../../codec/rate-limit.ts'
 import type { Command } from '../../declare/operation.ts'
 import type { Store } from '../../log/store.ts'
-import { createSharedMeter } from './shared-quota.ts'
+import { createSharedQuota } from './shared-quota.ts'
 
 export type QuotaOptions = {
   /** Questions to people. null: no quota, for development and tests. */
@@ -43,15 +43,15 @@ export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMi
       throw new Refusal('QUOTA_EXCEEDED', `an agent may ${message} at most ${perMinute} times a minute`, details)
     }
     if (store?.isShared) {
-      const take = createSharedMeter(store, what, perMinute, now)
+      const take = createSharedQuota(store, what, perMinute, now)
       return async (agent) => void ((await take(agent)) || refuse())
     }
-    const meter = createMeter(perMinute, now)
+    const meter = createRateLimit(perMinute, now)
     return (agent) => (meter.take(agent) ? undefined : refuse())
   }
   const change = meterOf('changes', changesPerMinute, 'change something')
   const ask = meterOf('questions', asksPerMinute, 'ask people')
-  const reads = readsPerMinute === null ? null : createMeter(readsPerMinute, now)
+  const reads = readsPerMinute === null ? null : createRateLimit(readsPerMinute, now)
   const unpaid = (actor: string): Refusal =>
     new Refusal(
       'QUOTA_EXCEEDED',

@@ -3,7 +3,7 @@
 import { Conflict } from '../../declare/errors.ts'
 import { SYSTEM_SCOPE } from '../../declare/access.ts'
 import { doc, keyOf, t, type Static } from '../../declare/schema.ts'
-import { createMeter } from '../../codec/rate-limit.ts'
+import { createRateLimit } from '../../codec/rate-limit.ts'
 import { canonical } from '../../log/canonical-json.ts'
 import { timestampOf } from '../../ports/clock.ts'
 import type { Batch, Store } from '../../log/store.ts'
@@ -28,8 +28,8 @@ const ATTEMPTS_MAX = 64
 type Waiting = { granted(is: boolean): void; failed(error: unknown): void }
 
 /** `what` is counted; one payment at a time for each actor, for all calls that wait for it. */
-export function createSharedMeter(store: Store, what: string, perMinute: number, now: () => number): (name: string) => Promise<boolean> {
-  const meter = createMeter(perMinute, now)
+export function createSharedQuota(store: Store, what: string, perMinute: number, now: () => number): (name: string) => Promise<boolean> {
+  const meter = createRateLimit(perMinute, now)
   const seen = new Map<string, number>()
   const queues = new Map<string, Waiting[]>()
 

@@ -1,7 +1,7 @@
 // Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { administrator, anyone, spokenFor, system, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
+import { administrator, anyone, idsActedFor, system, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
@@ -281,7 +281,7 @@ async function ofTask(read: Read, task_id: string, page: ListPage) {
 
 /** Questions that somebody may answer, whoever's turn it is; a substitute finds those of the people they stand in for, too. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
-  const whose = spokenFor(actor).map((who) => [who])
+  const whose = idsActedFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)
   const items: Checkpoint[] = []
   for (const [i, { id }] of listed.entries()) {

@@ -2,7 +2,7 @@
 // allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, spokenFor } from '#kernel/declare/access.ts'
+import { anyone, idsActedFor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, freshProof, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
@@ -198,7 +198,7 @@ const list = query({
       throw new Refusal('INVALID_REQUEST', 'task_id is missing: without a task, people list the grants that they gave', {
         field: 'task_id',
       })
-    return { listed: await givenBy(read, spokenFor(actor), page) }
+    return { listed: await givenBy(read, idsActedFor(actor), page) }
   },
   async view({ listed }, input, { now }, read) {
     const found = await Promise.all(listed.map(({ id }) => read.maybe(Grant, id)))

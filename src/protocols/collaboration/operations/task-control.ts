@@ -1,7 +1,7 @@
 // Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, ownsProject, spokenFor, system } from '#kernel/declare/access.ts'
+import { anyone, ownsProject, idsActedFor, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
@@ -39,7 +39,7 @@ const list = query({
     const { ids, more } = await projectsFor(read, input, actor)
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
     const seesAll = (id: string): boolean => actor.projects === 'all' || ownsProject(actor, id)
-    const whose = spokenFor(actor)
+    const whose = idsActedFor(actor)
     const inStates = (id: string): string[][] => states.map((one) => [id, one])
     const ranges = [
       { index: 'state', prefixes: ids.filter(seesAll).flatMap(inStates) },

@@ -88,7 +88,7 @@ const take = command({
   audit: null,
   waits({ agent_id, wait }, actor) {
     if (wait === undefined) return null
-    return { bell: agent_id ?? actor.id, ms: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
+    return { wakeId: agent_id ?? actor.id, maxMs: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
   },
   async load(read, { agent_id: whose, run_id, limit = limits.takenMax, ...taking }, { actor, now, notary }) {
     const agent_id = whose ?? actor.id

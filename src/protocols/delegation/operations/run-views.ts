@@ -148,4 +148,4 @@ const follow = stream({
   example: { given: 'working', as: 'alice', input: ({ run }) => ({ run_id: run.id }) },
 })
 
-export const readingOperations = [get, list, follow]
+export const runViewOperations = [get, list, follow]

@@ -15,7 +15,7 @@ export type VerifyPayload = Static<typeof Payload>
 const Input = t.Object({ payload: t.Object({ ...Payload.properties, evidence: t.Optional(Payload.properties.evidence) }) })
 
 /** One piece of evidence in one text, for surfaces that show text alone. */
-const written = (evidence: Evidence): string => {
+const evidenceText = (evidence: Evidence): string => {
   if (evidence.kind === 'text') return evidence.text
   if (evidence.kind === 'artifact') return `artifact ${evidence.artifact_id}, version ${evidence.version}`
   return evidence.title === undefined ? evidence.uri : `${evidence.title}: ${evidence.uri}`
@@ -36,7 +36,7 @@ export const verify = {
   },
   question: ({ claim }) => claim,
   options: () => verdicts,
-  texts: ({ evidence }) => evidence.map(written),
+  texts: ({ evidence }) => evidence.map(evidenceText),
   artifacts: ({ evidence }) => evidence.flatMap((one) => (one.kind === 'artifact' ? [one] : [])),
   result: (_, value) => oneOf(verdicts, value),
   effects: { approve: 'gets your verdict' },
@@ -45,7 +45,7 @@ export const verify = {
   votesFor: 'answer',
   counted: 'verified',
   asKnown({ claim, evidence, context }) {
-    const lines = [...(context === undefined ? [] : [context]), ...evidence.map((one) => `Evidence: ${written(one)}`)]
+    const lines = [...(context === undefined ? [] : [context]), ...evidence.map((one) => `Evidence: ${evidenceText(one)}`)]
     const question = { question: claim, options: [...verdicts], ...(lines.length === 0 ? {} : { context: lines.join('\n') }) }
     return { action: 'DECIDE', payload: question }
   },

@@ -43,11 +43,11 @@ export function asShown<R extends Written>(request: R): R {
 
 const BOUNDS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minimum', 'maximum']
 /** The schema without its bounds: escaped text is longer than the text that was checked. */
-const unbounded = <S extends TSchema>(schema: S): S =>
+const withoutBounds = <S extends TSchema>(schema: S): S =>
   JSON.parse(JSON.stringify(schema), (name, value: unknown) => (BOUNDS.includes(name) ? undefined : value)) as S
 
 const cardWith = <A extends string, P extends TSchema>(action: A, payload: P) =>
-  unbounded(
+  withoutBounds(
     t.Object({
       request_id: Id,
       asks: t.String(),

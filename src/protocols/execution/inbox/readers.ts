@@ -1,6 +1,6 @@
 // Readers of inboxes: the inboxes that an actor reads, and the requests there that are before that actor: one rule for every list, number
 // and stream.
-import { isIn, speaksFor, spokenFor, type Actor } from '#kernel/declare/access.ts'
+import { isIn, speaksFor, idsActedFor, type Actor } from '#kernel/declare/access.ts'
 import { isInPool, namesOf, poolOf, UNDECIDED, undecidedFor, type Request } from '../schema.ts'
 
 export type Inboxes = {
@@ -17,7 +17,7 @@ export type Inboxes = {
 }
 
 export const inboxesReadBy = (actor: Actor): Inboxes => ({
-  people: spokenFor(actor),
+  people: idsActedFor(actor),
   pools: actor.projects === 'all' ? [] : [...actor.projects.keys()].map(poolOf),
   undecided: undecidedFor(actor),
   isPartly: actor.actsForIn !== undefined,

@@ -96,4 +96,4 @@ const remind = command({
   example: { given: 'unheard', as: 'system', input: ({ request }) => ({ request_id: request.id }) },
 })
 
-export const timeOperations = [extend, remind]
+export const deadlineOperations = [extend, remind]

@@ -292,4 +292,4 @@ type ListWish = {
 }
 const statesOf = (state: 'open' | 'closed' | undefined): readonly string[] => (state === undefined ? ['open', 'closed'] : [state])
 
-export const readingOperations = [inbox]
+export const draftInboxOperations = [inbox]

@@ -55,7 +55,7 @@ const wait = command({
   callers: [anyone],
   requires: [],
   audit: null,
-  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { bell: request_id, ms: wait * 1_000 }),
+  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { wakeId: request_id, maxMs: wait * 1_000 }),
   load: async (read, { request_id }) => requestOf(read, request_id),
   decide: ({ request }, { seen = Infinity }, { actor }) => ({
     facts: [],
@@ -90,4 +90,4 @@ const list = query({
   example: { given: 'asked', as: 'devin', input: {} },
 })
 
-export const pollingOperations = [get, wait, list]
+export const getOperations = [get, wait, list]

@@ -5,9 +5,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError, exits } from '#apps/cli/exit-codes.ts'
-import { createDesk, type Desk } from '#apps/cli/inbox/controller.ts'
+import { createInboxController, type InboxController } from '#apps/cli/inbox/controller.ts'
 import { filterFrom } from '#apps/cli/inbox/filter.ts'
-import { createItems, type Items } from '#apps/cli/inbox/list.ts'
+import { createInboxList, type InboxList } from '#apps/cli/inbox/list.ts'
 import type { Remote } from '#apps/cli/remote/remote.ts'
 
 const TIME = '2026-11-16T12:00:00.000Z'
@@ -63,8 +63,8 @@ type World = {
   /** The server's order; a test changes it. */
   order: number[]
   readonly sent: Sent[]
-  readonly items: Items
-  readonly desk: Desk
+  readonly items: InboxList
+  readonly controller: InboxController
   press(...names: string[]): Promise<void>
   screen(): string
 }
@@ -99,10 +99,10 @@ function serverOf(world: Pick<World, 'order' | 'sent'>): Remote {
 async function opened(order: number[]): Promise<World> {
   const known = { order, sent: [] as Sent[] }
   const remote = serverOf(known)
-  const items = createItems(remote, { text: '', query: {} }, () => undefined)
+  const items = createInboxList(remote, { text: '', query: {} }, () => undefined)
   await items.reset(items.filter)
   let drawn = ''
-  const desk = createDesk(remote, items, 'user_owner', {
+  const controller = createInboxController(remote, items, 'user_owner', {
     paint: (_, text) => text,
     env: {},
     size: () => ({ columns: 80, rows: 40 }),
@@ -111,15 +111,15 @@ async function opened(order: number[]): Promise<World> {
     suspend: () => Promise.resolve(),
     upload: () => Promise.reject(new Error('no files here')),
   })
-  desk.draw()
+  controller.draw()
   return Object.assign(known, {
     items,
-    desk,
+    controller,
     screen: () => drawn,
     /** One key after the other. */
     async press(...names: string[]) {
       for (const name of names) {
-        desk.press([name.length === 1 ? { name: 'character', text: name } : { name, text: '' }])
+        controller.press([name.length === 1 ? { name: 'character', text: name } : { name, text: '' }])
         await wait(0)
       }
     },
@@ -140,7 +140,7 @@ test('actions are approved for the item that they were chosen in, though new one
   await world.press('x', ' ')
   assert.match(world.screen(), /│ kind-199\n/.source.length > 0 ? /kind-199/ : /$^/)
   world.order = [...NEW, ...world.order]
-  await world.desk.refresh()
+  await world.controller.refresh()
   assert.match(world.screen(), /kind-199/, 'the list to choose from stays that of its item')
   await world.press('enter', 'y', 'enter')
   await wait(0)
@@ -156,7 +156,7 @@ test('a single key answers the item that was read, though new ones have pushed i
   await world.press(...toLast)
   await wait(READ_MS)
   world.order = [...NEW, ...world.order]
-  await world.desk.refresh()
+  await world.controller.refresh()
   assert.match(world.screen(), /\n>[^\n]*Question 199 /)
   await world.press('a')
   await wait(0)
@@ -168,7 +168,7 @@ test('marked items stay in the list, and one answer is for all of them', async (
   await world.press(...toLast, ' ', 'g')
   await wait(READ_MS)
   world.order = [...numbers(1_001, 1_150), ...world.order]
-  await world.desk.refresh()
+  await world.controller.refresh()
   await world.press(' ', 'a')
   await wait(0)
   const answered = world.sent.flatMap(({ input }) => (input['answers'] as { request_id: string }[]).map(({ request_id }) => request_id))

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { createKeys, type Key } from '#apps/cli/input/keyboard.ts'
+import { createKeyboard, type Key } from '#apps/cli/input/keyboard.ts'
 import { editLine, newLine } from '#apps/cli/input/line-editor.ts'
 import { patchOf } from '#apps/cli/inbox/edit.ts'
 import { filterFrom, filterOf } from '#apps/cli/inbox/filter.ts'
@@ -257,7 +257,7 @@ describe('answers in scripts', () => {
 describe('keys and words', () => {
   test('Home and End are understood in every spelling', () => {
     const pressed: string[] = []
-    const reader = createKeys((all) => pressed.push(...all.map(({ name }) => name)))
+    const reader = createKeyboard((all) => pressed.push(...all.map(({ name }) => name)))
     for (const spelling of ['[H', 'OH', '[1~', '[7~', '[F', 'OF', '[4~', '[8~', '[3~']) reader.push(`${ESC}${spelling}`)
     reader.stop()
     assert.deepEqual(pressed, ['home', 'home', 'home', 'home', 'end', 'end', 'end', 'end', 'delete'])

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { answering, isSigned, receiver, until } from '../../../support/over-sockets/receiver.ts'
 import { testNotary } from '../../../support/in-process/notary.ts'
 import { deliveries, silent } from '../../../support/in-process/worker-world.ts'
@@ -12,7 +12,7 @@ import { createWorld, stateHash, type World } from '../../../support/in-process/
 async function worldOf(t: TestContext): Promise<World> {
   const world = await createWorld({ now: Date.now })
   const options = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 300 }
-  t.after(runNotices(world.kernel, options, realClock, silent).stop)
+  t.after(runNoticeChannel(world.kernel, options, realClock, silent).stop)
   return world
 }
 const registered = (world: World, endpoint: string, as = 'devin'): Promise<any> => world.call(as, 'execution/channel.add', { endpoint })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { CURSOR, NoticeCursor } from '#protocols/execution/notices/notice.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { receiver, until } from '../../../support/over-sockets/receiver.ts'
 import { manualClock } from '../../../support/in-process/manual-clock.ts'
 import { silent } from '../../../support/in-process/worker-world.ts'
@@ -16,7 +16,7 @@ test('what is above the cap becomes one digest when there is room again, without
   const terms = { asksOpenMax: null, criticalPerHourMax: null, defaultSecondsMin: null, publicHooksOnly: false, noticesPerHourMax: 2 }
   const world = await createWorld({ now: clock.now, terms })
   const options = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }
-  const worker = runNotices(world.kernel, options, clock, silent)
+  const worker = runNoticeChannel(world.kernel, options, clock, silent)
   t.after(worker.stop)
   /** Loops of workers sleep by this clock. */
   const comes = (look: () => Promise<boolean> | boolean): Promise<boolean> =>

@@ -5,7 +5,7 @@ import { realClock } from '#apps/server/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { END } from '#kernel/declare/schema.ts'
 import { quietUntil } from '#protocols/execution/notices/quiet-hours.ts'
-import { runNotices } from '#workers/notices/channel.ts'
+import { runNoticeChannel } from '#workers/notices/channel.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
 import { answering, isSigned, receiver, until, type Got } from '../../../support/over-sockets/receiver.ts'
 import { deliveries, silent } from '../../../support/in-process/worker-world.ts'
@@ -14,7 +14,7 @@ import { createWorld, type World } from '../../../support/in-process/world.ts'
 const usual: WebhookOptions = { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 300 }
 
 function watching(t: TestContext, world: World, options: Partial<WebhookOptions> = {}) {
-  const worker = runNotices(world.kernel, { ...usual, ...options }, realClock, silent)
+  const worker = runNoticeChannel(world.kernel, { ...usual, ...options }, realClock, silent)
   t.after(worker.stop)
   return worker
 }
