@@ -67,7 +67,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       clock,
       log,
       lost.resolve,
-      () => void refresh(made, offer).catch((error: unknown) => made.fail(wordsOf(error))),
+      () => void refresh(made, offer).catch((error: unknown) => made.fail(messageOf(error))),
     )
     try {
       await refresh(made, offer)
@@ -88,7 +88,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
   async function loop(offer: Offer): Promise<void> {
     for (let failures = 0; !stopping.signal.aborted;) {
       const began = clock.now()
-      const why = await serve(offer).catch(wordsOf)
+      const why = await serve(offer).catch(messageOf)
       if (stopping.signal.aborted) return
       // A server that served for a while has earned a quick return.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
@@ -129,8 +129,8 @@ async function callTool(link: Link, tool: Tool, input: unknown, signal: AbortSig
     // An answer that says no came from the server; without one the server may be gone.
     const { ProtocolError } = await import('@modelcontextprotocol/client')
     if (error instanceof ProtocolError) throw new CapabilityFailure('failed', error.message)
-    if (!signal.aborted) link.fail(wordsOf(error))
-    throw new CapabilityFailure('unreachable', `the server did not answer: ${wordsOf(error)}`)
+    if (!signal.aborted) link.fail(messageOf(error))
+    throw new CapabilityFailure('unreachable', `the server did not answer: ${messageOf(error)}`)
   }
   const { content, structuredContent, isError } = result
   if (isError) throw new CapabilityFailure('failed', textIn(content) || 'the tool failed and did not say why')
@@ -201,7 +201,7 @@ async function connect(
     over.abort()
   }
   client.onclose = () => lost('the connection was closed')
-  client.onerror = (error) => log.debug({ source: settings.name, error: wordsOf(error) }, 'an MCP server reported an error')
+  client.onerror = (error) => log.debug({ source: settings.name, error: messageOf(error) }, 'an MCP server reported an error')
   try {
     await client.connect(transport, { timeout: bounds.connectMs })
   } catch (error) {
@@ -250,7 +250,7 @@ async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
 }
 
 /** fetch says "fetch failed" and hides the reason below. */
-function wordsOf(error: unknown): string {
+function messageOf(error: unknown): string {
   const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { code?: unknown; message?: unknown } }
   const below = typeof cause?.code === 'string' ? cause.code : typeof cause?.message === 'string' ? cause.message : null
   const text = typeof message === 'string' ? message : String(error)

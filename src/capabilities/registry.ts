@@ -157,7 +157,7 @@ function usableOf(manifests: readonly CapabilityManifest[], source: string, log:
       if (kept.has(capabilityKey(usable))) throw new Error('there are two of this name')
       kept.set(capabilityKey(usable), usable)
     } catch (error) {
-      log.warn({ source, capability: manifest.capability_id, error: wordsOf(error) }, 'a capability is left out')
+      log.warn({ source, capability: manifest.capability_id, error: messageOf(error) }, 'a capability is left out')
     }
   }
   if (manifests.length > limits.capabilitiesPerSourceMax)
@@ -186,7 +186,7 @@ function boundOutput(output: unknown): unknown {
   try {
     return decodeText(text)
   } catch (error) {
-    throw new Unfit('output_invalid', `its answer is not usable JSON: ${wordsOf(error)}`)
+    throw new Unfit('output_invalid', `its answer is not usable JSON: ${messageOf(error)}`)
   }
 }
 
@@ -216,11 +216,11 @@ async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
 
 function errorOf(error: unknown): NonNullable<InvokeOutcome['error']> {
   const reason = error instanceof CapabilityFailure || error instanceof Unfit ? error.reason : 'failed'
-  return { code: 'EXECUTION_FAILED', reason, message: wordsOf(error) }
+  return { code: 'EXECUTION_FAILED', reason, message: messageOf(error) }
 }
 
 /** For the caller: what a source says, as far as it can be shown. */
-function wordsOf(error: unknown): string {
+function messageOf(error: unknown): string {
   const message = error instanceof Refusal || error instanceof Error ? error.message : String(error)
   return message.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()
 }

@@ -12,7 +12,7 @@ import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { contractsBetween, onEach, textIn, type Terms } from './contract.ts'
-import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-words.ts'
+import { askedAs, checkpointResult, labelOf, reasonOf, reviewAs } from './inbox-messages.ts'
 
 const to = contractsBetween({ from: 'collaboration', to: 'execution' })
 

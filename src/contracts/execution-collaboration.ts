@@ -108,12 +108,12 @@ const declines = to(
   async (fact, read) => {
     const request = fact.subject
     const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
-    return checkpoint && { checkpoint_id: checkpoint.id, reason: wordsOf(request) }
+    return checkpoint && { checkpoint_id: checkpoint.id, reason: declineReason(request) }
   },
   { ...asCaller, refused: recode({ CHECKPOINT_EXPIRED: 'EXPIRED', INVALID_SPEC: 'INVALID_REQUEST' }, 'hacp_code') },
 )
 /** The person's own, without the mark of what they did. */
-const wordsOf = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
+const declineReason = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
 
 const reviews = to(
   'answer-reviews',

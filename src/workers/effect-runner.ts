@@ -16,7 +16,7 @@ import type { Worker, WorkerLog } from './worker.ts'
 /** Acts within its own bounds and says what came of it, also when it is told to stop. */
 export type Port = (request: unknown, signal: AbortSignal) => Promise<Value>
 
-export type Effects = Worker & { readonly perform: Perform }
+export type EffectRunner = Worker & { readonly perform: Perform }
 
 const BACKOFF_MS = 100
 const BACKOFF_MS_MAX = 5_000
@@ -25,7 +25,7 @@ const ATTEMPTS_MAX = 100
 const mayPass = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
 const isRecorded = (error: unknown): boolean => error instanceof Refusal && ['PRECONDITION_FAILED', 'NOT_FOUND'].includes(error.code)
 
-export function createEffects(ports: Readonly<Record<string, Port>>, clock: Clock, log: WorkerLog, graceMs: number): Effects {
+export function createEffectRunner(ports: Readonly<Record<string, Port>>, clock: Clock, log: WorkerLog, graceMs: number): EffectRunner {
   /** Stops the acting; a moment later also the attempts to record. */
   const stopping = new AbortController()
   const ending = new AbortController()

@@ -49,7 +49,7 @@ const PAUSE_MS_MAX = 10_000
 const prefixIn = (channel: Channel): string => prefixOf(Delivery, 'due', [channel.name])
 /** After every entry that is due at this time, before every later one. */
 const endOf = (prefix: string, now: string): string => `${prefix}${now}\u{1}`
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
 const isUnanswered = (result: PromiseSettledResult<unknown>): boolean =>
   result.status === 'rejected' ? result.reason instanceof Unanswered : result.value === UNANSWERED
 
@@ -152,7 +152,7 @@ async function send(self: Outbox, lane: string, deliveries: readonly Delivery[])
   // Messages after a failure in their lane are sent again after it: twice rather than out of order.
   const results = channel.ordered && failed !== -1 ? done.slice(0, failed + 1) : done
   if (failed !== -1)
-    log.warn({ channel: channel.name, lane, error: wordsOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
+    log.warn({ channel: channel.name, lane, error: messageOf((done[failed] as PromiseRejectedResult).reason) }, 'a delivery failed')
   const outcomes = results.map((result, i) => outcomeOf(self, deliveries[i]!, result))
   return { recorded: Promise.all(outcomes.map((outcome) => settleDelivery(self, outcome))), isWell: failed === -1 }
 }
@@ -170,7 +170,7 @@ async function settleDelivery({ leaving, settle }: Outbox, outcome: Outcome): Pr
 function outcomeOf({ channel, clock }: Outbox, { id, attempt, due: taken }: Delivery, result: PromiseSettledResult<unknown>): Outcome {
   if (result.status === 'fulfilled') return { id, taken, ok: true }
   const again = timestampOf(clock.now() + channel.backoffMs(attempt + 1))
-  return { id, taken, ok: false, due: again, error: wordsOf(result.reason) }
+  return { id, taken, ok: false, due: again, error: messageOf(result.reason) }
 }
 
 // --- Lanes -----------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ function startLane(self: Outbox, name: string, share: Share, ids: readonly strin
     .then(
       () => true,
       (error: unknown) => {
-        log.error({ channel: channel.name, lane: name, error: wordsOf(error) }, 'the deliveries of one lane could not be worked on')
+        log.error({ channel: channel.name, lane: name, error: messageOf(error) }, 'the deliveries of one lane could not be worked on')
         return false
       },
     )
@@ -409,7 +409,7 @@ function createSettler(
         return
       } catch (error) {
         log[isPassing(error) ? 'warn' : 'error'](
-          { error: wordsOf(error), outcomes: some.length },
+          { error: messageOf(error), outcomes: some.length },
           'outcomes could not be recorded; trying again',
         )
         // An unrecorded one is sent again after the next start.

@@ -9,7 +9,7 @@ import { grants } from '#protocols/collaboration/task/grants.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
-import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
+import { concludeUnknown, createEffectRunner } from '#workers/effect-runner.ts'
 import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
 import { runTimers } from '#workers/timers.ts'
 import { runWebhookAgents } from '#workers/webhooks/agents.ts'
@@ -138,7 +138,7 @@ export function createMachine({ random, disk, happened, onApplied, onCrash, onAc
           wait('acted', () => done({ output: { done: true }, duration_ms: 1 }))
         }),
       )
-    const { perform } = createEffects({ capability }, clock, silent, 1_000)
+    const { perform } = createEffectRunner({ capability }, clock, silent, 1_000)
     const made = createKernel({
       store: slow,
       protocols,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { canMove } from '#kernel/declare/transitions.ts'
 import { isTerminal, taskMoves, taskStates } from '#protocols/collaboration/states.ts'
-import { allowed, stateWords, titleOf, type Act } from '../../src/web/tasks/states.ts'
+import { allowed, stateLabel, titleOf, type Act } from '../../src/web/tasks/states.ts'
 
 test('in each state the page offers what the server allows its principal, and nothing else', () => {
   for (const state of taskStates) {
@@ -26,12 +26,12 @@ test('in each state the page offers what the server allows its principal, and no
 
 test('a task reads as what became of it', () => {
   const task = { state: 'completed', outcome: 'cancelled', pending_checkpoint: null } as const
-  assert.equal(stateWords(task), 'Cancelled')
-  assert.equal(stateWords({ ...task, outcome: 'rejected_at_checkpoint' }), 'Rejected')
-  assert.equal(stateWords({ ...task, outcome: 'accepted' }), 'Completed')
+  assert.equal(stateLabel(task), 'Cancelled')
+  assert.equal(stateLabel({ ...task, outcome: 'rejected_at_checkpoint' }), 'Rejected')
+  assert.equal(stateLabel({ ...task, outcome: 'accepted' }), 'Completed')
   const blocked = { state: 'blocked', outcome: null, pending_checkpoint: 'ckpt_2' } as const
-  assert.equal(stateWords({ ...blocked, taken_over: 'ckpt_2' }), 'Taken over')
-  assert.equal(stateWords({ ...blocked, taken_over: 'ckpt_1' }), 'Waits for people')
+  assert.equal(stateLabel({ ...blocked, taken_over: 'ckpt_2' }), 'Taken over')
+  assert.equal(stateLabel({ ...blocked, taken_over: 'ckpt_1' }), 'Waits for people')
 })
 
 test('the first line of a goal is its title, cut between words where it is long', () => {

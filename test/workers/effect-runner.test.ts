@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { createEffects } from '#workers/effect-runner.ts'
+import { createEffectRunner } from '#workers/effect-runner.ts'
 
 const clock = { now: () => 0, sleep: () => Promise.resolve() }
 const log = { debug() {}, info() {}, warn() {}, error() {} }
@@ -10,7 +10,7 @@ const log = { debug() {}, info() {}, warn() {}, error() {} }
 test('an outcome that cannot be written down is tried again, and the work is not done again', async () => {
   let done = 0
   let tried = 0
-  const { perform } = createEffects({ tool: () => Promise.resolve({ times: ++done }) }, clock, log, 1_000)
+  const { perform } = createEffectRunner({ tool: () => Promise.resolve({ times: ++done }) }, clock, log, 1_000)
   const answer = await perform('tool', {}, (outcome) => {
     tried++
     return tried < 4 ? Promise.reject(new Refusal('UNAVAILABLE', 'the disk is full')) : Promise.resolve({ recorded: outcome })
@@ -21,7 +21,7 @@ test('an outcome that cannot be written down is tried again, and the work is not
 
 test('an outcome that was written down already is not tried again', async () => {
   let tried = 0
-  const { perform } = createEffects({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
+  const { perform } = createEffectRunner({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
   const refused = perform('tool', {}, () => {
     tried++
     return Promise.reject(new Refusal('PRECONDITION_FAILED', 'the outcome is recorded already'))
@@ -32,7 +32,7 @@ test('an outcome that was written down already is not tried again', async () => 
 
 test('an outcome that no record can hold ends as unknown, at once', async () => {
   const outcomes: unknown[] = []
-  const { perform } = createEffects({ tool: () => Promise.resolve({ value: Number.NaN }) }, clock, log, 1_000)
+  const { perform } = createEffectRunner({ tool: () => Promise.resolve({ value: Number.NaN }) }, clock, log, 1_000)
   const failures = [new TypeError('a value of type number cannot be written as JSON'), new Refusal('INVALID_REQUEST', 'outcome.value')]
   for (const failure of failures) {
     const answer = await perform('tool', {}, (outcome) => {
@@ -46,7 +46,7 @@ test('an outcome that no record can hold ends as unknown, at once', async () => 
 
 test('a conclusion that fails whatever the outcome is tried twice and no more', async () => {
   let tried = 0
-  const { perform } = createEffects({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
+  const { perform } = createEffectRunner({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
   const failed = perform('tool', {}, () => {
     tried++
     return Promise.reject(new TypeError('a bug'))

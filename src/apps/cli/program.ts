@@ -2,7 +2,7 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { shownAs } from './derive/from-operation.ts'
 import { CliError, exits, usage, type Exit } from './exit-codes.ts'
-import { fieldOf, valueFrom, type Flag, type Given } from './derive/flags.ts'
+import { fieldOf, valueFrom, type Flag, type FlagValues } from './derive/flags.ts'
 import { FIRST_PAGE, GLOBAL, groupOf, hintFor, innerNouns, NOUN_USAGE, termOf, unknownVerb, withHelpAsked } from './derive/help.ts'
 import { refuseForAgent } from './remote/agent-child.ts'
 import { openRemote, type Remote } from './remote/remote.ts'
@@ -19,7 +19,7 @@ export type ProgramOptions = {
   readonly nouns: Readonly<Record<string, string>>
   readonly version: string
   /** Runs a command that was understood; a test may do something else. */
-  perform?(spec: Spec, context: Context, given: Given): Promise<Exit | void>
+  perform?(spec: Spec, context: Context, given: FlagValues): Promise<Exit | void>
 }
 
 export const globalFlags = [
@@ -124,7 +124,7 @@ function describe(command: Command, spec: Spec): void {
   const { summary, positionals, examples } = spec
   command.description(summary).allowExcessArguments(false)
   const argumentName = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
-  for (const one of positionals) command.addArgument(new Argument(`[${argumentName(one)}]`, wordsFor(one)))
+  for (const one of positionals) command.addArgument(new Argument(`[${argumentName(one)}]`, helpOf(one)))
   const shown = positionals.map((one) => (one.required ? `<${argumentName(one)}>` : `[${argumentName(one)}]`))
   command.usage([...shown, '[options]'].join(' '))
   for (const one of allFlags(spec)) for (const option of optionsFor(one, positionals.includes(one))) command.addOption(option)
@@ -132,14 +132,14 @@ function describe(command: Command, spec: Spec): void {
   if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`)
 }
 
-const wordsFor = ({ help, required }: Flag): string => (required ? `${help}${help === '' ? '' : '; '}required` : help)
+const helpOf = ({ help, required }: Flag): string => (required ? `${help}${help === '' ? '' : '; '}required` : help)
 
 function optionsFor(one: Flag, isPositional: boolean): Option[] {
   const { name, also, shape, placeholder } = one
   const made: Option[] = []
   const add = (long: string, isHidden: boolean): void => {
     const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
-    const option = new Option(`--${long}${value}`, isHidden ? '' : wordsFor(one)).hideHelp(isHidden)
+    const option = new Option(`--${long}${value}`, isHidden ? '' : helpOf(one)).hideHelp(isHidden)
     if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, one))
     if (shape.choices) option.argChoices = [...shape.choices]
     made.push(option)
@@ -164,7 +164,7 @@ function parseFlag(text: string, before: unknown, { shape }: Flag): unknown {
 }
 
 /** The given values, by the name of their flag, wherever and however it was spelled. */
-function givenTo(command: Command, { positionals, flags }: Spec): Given {
+function givenTo(command: Command, { positionals, flags }: Spec): FlagValues {
   const given = new Map<string, unknown>()
   const values = command.opts<Record<string, unknown>>()
   for (const one of [...positionals, ...flags]) {
@@ -194,7 +194,7 @@ function givenTo(command: Command, { positionals, flags }: Spec): Given {
 }
 
 /** An operation's own input is looked at as a whole, since it may also come as JSON. */
-function refuseMissing({ operation, positionals, flags }: Spec, given: Given): void {
+function refuseMissing({ operation, positionals, flags }: Spec, given: FlagValues): void {
   if (operation !== null) return
   const missing = [...positionals, ...flags].filter(({ required, name }) => required && !given.has(name))
   if (missing.length > 0) throw usage(`missing: ${missing.map((one) => shownAs(one, positionals)).join(', ')}`)

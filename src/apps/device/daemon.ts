@@ -13,7 +13,7 @@ import { daemonProtocol } from '#protocols/hardware/daemon/index.ts'
 import { principalOf, type DaemonPorts } from '#protocols/hardware/daemon/ports.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
-import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
+import { concludeUnknown, createEffectRunner } from '#workers/effect-runner.ts'
 import { AuditDiffers, openAuditFile } from '#devices/audit/audit-file.ts'
 import { runCheckpoints } from '#devices/audit/checkpoints.ts'
 import { runAsking } from '#devices/uplink/asking.ts'
@@ -108,7 +108,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
     amiss,
     progress: (task_id, index) => hacp.server?.progress(task_id, index),
   })
-  const effects = createEffects({ device: runner.port }, realClock, log, EFFECTS_MS)
+  const effects = createEffectRunner({ device: runner.port }, realClock, log, EFFECTS_MS)
   const uplink = uplinkIn(config.data)
   const ports = portsOf({ device_id, device, policies: policies.named, runner, keys, isLinked: () => uplink() !== null })
   const kernel = createKernel({

@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { NotJson, plainJson, wordsOf } from '#kernel/codec/plain-json.ts'
+import { NotJson, plainJson, messageOf } from '#kernel/codec/plain-json.ts'
 import { limits } from '#kernel/limits.ts'
 
 export type Ask =
@@ -42,7 +42,7 @@ async function answerCall(tools: readonly Exported[], { id, what, tool, args }: 
     const bounds = { depth: limits.deviceResultDepthMax, chars: limits.deviceResultCharsMax }
     tell({ id, json: plainJson(value ?? null, 'the result', bounds) })
   } catch (error) {
-    tell({ id, error: wordsOf(error), isValue: error instanceof NotJson })
+    tell({ id, error: messageOf(error), isValue: error instanceof NotJson })
   } finally {
     underWay.delete(id)
   }
@@ -55,7 +55,7 @@ const describeTool = (tool: unknown): unknown =>
     : tool
 
 async function serve(path: string): Promise<void> {
-  const stray = (error: unknown): void => tell({ stray: wordsOf(error), id: calls.getStore() ?? null })
+  const stray = (error: unknown): void => tell({ stray: messageOf(error), id: calls.getStore() ?? null })
   process.on('uncaughtException', stray).on('unhandledRejection', stray)
   // A service manager signals every process of the service; the daemon says when this one ends.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
@@ -66,7 +66,7 @@ async function serve(path: string): Promise<void> {
     ;({ tools } = (await import(pathToFileURL(path).href)) as { tools?: unknown })
     tell({ tools: JSON.parse(JSON.stringify(Array.isArray(tools) ? tools.map(describeTool) : null)) as unknown })
   } catch (error) {
-    tell({ problem: wordsOf(error) })
+    tell({ problem: messageOf(error) })
     return
   }
   process.on('message', (ask: Ask) => {

@@ -13,7 +13,7 @@ import { Session, type Capability as Declared } from '#protocols/harness/schema.
 import { OWNER } from '../server/folder/first-start.ts'
 import type { HarnessHealth } from '../server/harness.ts'
 import { serveArtifacts, type ArtifactOptions } from './artifacts.ts'
-import { openHarness, type Answer, type HarnessOptions, type OpenHarness } from './open.ts'
+import { openHarness, type AnyOutput, type HarnessOptions, type OpenHarness } from './open.ts'
 import { createSessionHandle, failureOf, type CalleeSession } from './session.ts'
 
 type Declare = Input<'harness/harness.declare'>
@@ -100,7 +100,7 @@ async function setUpCallee({ kernel, call }: OpenHarness, { capabilities, caller
 async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: { stop(): Promise<void> } | null): Promise<Callee> {
   const { kernel, call, report } = open
   const actor = (): Promise<Actor> => authenticateSubject(kernel.store, AGENT, kernel.now())
-  const asAgent = async (operation: string, input: object): Promise<Answer> => call(operation, input, await actor())
+  const asAgent = async (operation: string, input: object): Promise<AnyOutput> => call(operation, input, await actor())
   const byName = new Map(options.capabilities.map((one) => [one.declaration.name, one]))
   const stopping = new AbortController()
   const { signal } = stopping
@@ -158,7 +158,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
   }
 
   async function work({ run, request, attempt }: Item, over: AbortController): Promise<void> {
-    const speak = (verb: string, input: object): Promise<Answer> =>
+    const speak = (verb: string, input: object): Promise<AnyOutput> =>
       asAgent(`harness/harness.${verb}`, { session_id: run.session_id, attempt, ...input })
     const capability = byName.get(String(request.input['capability']))
     const { session, artifacts } = await createSessionHandle(request.input, attempt, over.signal, speak)

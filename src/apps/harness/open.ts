@@ -51,10 +51,10 @@ export type HarnessOptions = {
   readonly origin?: () => string
 }
 
-export type Answer = Record<string, unknown>
+export type AnyOutput = Record<string, unknown>
 export type OpenHarness = {
   readonly kernel: Kernel
-  call(operation: string, input: object, actor?: Actor): Promise<Answer>
+  call(operation: string, input: object, actor?: Actor): Promise<AnyOutput>
   health(): HarnessHealth
   /** Calls `then` with each key of a kind that a commit has changed. */
   onChange(kind: string, then: (id: string) => void): () => void
@@ -168,7 +168,7 @@ async function openParts(options: HarnessOptions, undo: Undo): Promise<OpenHarne
   let stopped: Promise<void> | null = null
   return {
     kernel,
-    call: async (operation, input, actor = SYSTEM) => (await kernel.call(operation, input, actor)) as Answer,
+    call: async (operation, input, actor = SYSTEM) => (await kernel.call(operation, input, actor)) as AnyOutput,
     health: harness.health,
     onChange(kind, then) {
       const prefix = `${kind}/`

@@ -1,5 +1,5 @@
 // A session as `run` of a callee gets it: what was asked for, and everything that can be said about the work.
-import type { Answer } from './open.ts'
+import type { AnyOutput } from './open.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -60,7 +60,7 @@ export type CalleeSession<I extends object = Record<string, unknown>> = {
   artifact(given: ArtifactGiven | string, type?: string, content?: string | Uint8Array): void
 }
 
-export type Speak = (verb: string, input: object) => Promise<Answer>
+export type Speak = (verb: string, input: object) => Promise<AnyOutput>
 export type GivenArtifact = { name: string; type?: string; text?: string; blob?: string }
 
 /** One object, or its fields in order. */

@@ -25,7 +25,7 @@ import type { Found } from '#kernel/log/store.ts'
 import { grants } from '#protocols/collaboration/task/grants.ts'
 import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
-import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
+import { concludeUnknown, createEffectRunner } from '#workers/effect-runner.ts'
 import { createExamination } from '#workers/upkeep/examination.ts'
 import { correctByteSums } from '#workers/upkeep/byte-sums.ts'
 import { keepAnchor } from '#workers/upkeep/anchor.ts'
@@ -165,7 +165,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)
   const capabilities = createCapabilityRegistry([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
-  const effects = createEffects({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
+  const effects = createEffectRunner({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
   const kept = await keepPresence(folder.seen, clock, log)
   if (!quiet) workers.push(kept.worker)
   const unsent = createUnsentAnswers((actor, connections) =>

@@ -8,7 +8,7 @@ import { failureLine, notJson, notRequest, tooLarge, unavailable, type Failure }
 import type { CallMetrics } from '../shared/call-metrics.ts'
 import { methodsOf } from './methods.ts'
 import { close, drain, fail, type ConnectionBounds, type Wire } from './connection.ts'
-import { openSession, type Session, type Shared } from './session.ts'
+import { openSession, type RpcSession, type Shared } from './session.ts'
 import { createUnsentAnswers, type UnsentAnswers } from '../shared/unsent-answers.ts'
 
 /** Bounds that a test may shrink. */
@@ -69,8 +69,8 @@ export function createJsonRpc({
   const bounds = { ...usualBounds, ...given }
   const wire: Wire<Failure> = { bounds, unsent, refusals }
   const shared: Shared = { kernel, authenticate, log, wire, followsMax: bounds.follows, methods: methodsOf(kernel, metrics) }
-  const sessions = new Set<Session>()
-  const sockets = new Set<Session>()
+  const sessions = new Set<RpcSession>()
+  const sockets = new Set<RpcSession>()
   // Half open, so that a client that sends its calls and closes its side still gets the answers.
   const server = createServer({ allowHalfOpen: true }, accept)
 

@@ -16,7 +16,7 @@ import { idempotencyKeyOf, optionsOf } from '../shared/idempotency-key.ts'
 import { endLine, itemLine } from './responses.ts'
 import { explain, failureAnswer, lineOf } from './requests.ts'
 import { goneWith, room, send } from './connection.ts'
-import { actorOf, credentialOf, type Called, type Method, type Parts, type Session } from './session.ts'
+import { actorOf, credentialOf, type Called, type Method, type Parts, type RpcSession } from './session.ts'
 
 export function methodsOf(kernel: Kernel, metrics: Pick<CallMetrics, 'of'>): Map<string, Method> {
   const methods = new Map<string, Method>()
@@ -51,7 +51,7 @@ function operationOf(kernel: Kernel, name: string, op: Operation, done: Done): M
   })
 }
 
-type Run = (session: Session, params: object) => object | Promise<object>
+type Run = (session: RpcSession, params: object) => object | Promise<object>
 
 /** A method of the connection itself: it has no operation, and its credential is its own matter. */
 function ownMethod(name: string, run: Run, done: Done): Method {
@@ -86,7 +86,7 @@ function refuse(field: string, message: string): never {
 
 const AuthenticateInput = t.Object({ token: t.String() })
 
-async function authenticate(session: Session, params: object): Promise<object> {
+async function authenticate(session: RpcSession, params: object): Promise<object> {
   const credential: Credential = { kind: 'bearer', token: parse(AuthenticateInput, params).token }
   // A connection that fails to become another actor has none.
   session.credential = null
@@ -111,7 +111,7 @@ const FollowInput = t.Object({
   after: t.Optional(nullable(t.String({ maxLength: 1_000 }))),
 })
 
-async function follow(session: Session, params: object): Promise<object> {
+async function follow(session: RpcSession, params: object): Promise<object> {
   const { shared, follows, connection } = session
   const { kernel, followsMax } = shared
   const { input: own, credential } = partsOf(params)
@@ -146,7 +146,7 @@ async function startOf(kernel: Kernel, stream: string, question: object, of: Fac
 
 type Items = ReturnType<Kernel['follow']>
 
-async function pump(session: Session, id: number, signal: AbortSignal, items: Items, cursorAt: (place: number) => string): Promise<void> {
+async function pump(session: RpcSession, id: number, signal: AbortSignal, items: Items, cursorAt: (place: number) => string): Promise<void> {
   try {
     // The answer that names the stream goes first.
     await new Promise((done) => setImmediate(done))
@@ -164,7 +164,7 @@ async function pump(session: Session, id: number, signal: AbortSignal, items: It
 
 const UnfollowInput = t.Object({ id: t.Integer() })
 
-function unfollow(session: Session, params: object): object {
+function unfollow(session: RpcSession, params: object): object {
   const { id } = parse(UnfollowInput, params)
   const stop = session.follows.get(id)
   if (!stop) throw new Refusal('NOT_FOUND', `this connection follows no stream ${id}`)

@@ -3,12 +3,12 @@ import { isObject } from '#kernel/codec/strict-json.ts'
 import * as answers from './responses.ts'
 import type { Failure, Id } from './responses.ts'
 import type { Failed } from '../shared/handle.ts'
-import type { Called, Session } from './session.ts'
+import type { Called, RpcSession } from './session.ts'
 
 type Request = { readonly method: string; readonly params?: object }
 
 /** Says the line to answer with, null for a notification. */
-export function answerTo(session: Session, message: unknown, say: (line: string | null) => void): void {
+export function answerTo(session: RpcSession, message: unknown, say: (line: string | null) => void): void {
   const id = idIn(message)
   const problem = problemOf(message)
   if (problem) return say(answers.failureLine(id ?? null, problem))
@@ -56,7 +56,7 @@ function problemOf(message: unknown): Failure | null {
 }
 
 /** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
-export function explain({ shared }: Session, error: unknown, method: string): Failure {
+export function explain({ shared }: RpcSession, error: unknown, method: string): Failure {
   const failure = answers.failureOf(error, shared.kernel.codes)
   if (failure) return failure
   shared.log.error({ err: error, method }, 'a call failed')

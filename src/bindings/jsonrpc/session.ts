@@ -9,7 +9,7 @@ import { endLine, type Failure, type Id } from './responses.ts'
 
 /** One request. `id` undefined: a notification, which is not answered. */
 export type Called = {
-  readonly session: Session
+  readonly session: RpcSession
   readonly id: Id | undefined
   readonly params: object
   /** The parts of `params`, once it was looked into. */
@@ -29,7 +29,7 @@ export type Shared = {
   readonly methods: ReadonlyMap<string, Method>
 }
 
-export type Session = {
+export type RpcSession = {
   readonly shared: Shared
   readonly connection: Connection<Failure>
   readonly follows: Map<number, AbortController>
@@ -45,9 +45,9 @@ export type Session = {
   actor: string
 }
 
-export function openSession(shared: Shared, peer: Peer, closed: () => void): Session {
+export function openSession(shared: Shared, peer: Peer, closed: () => void): RpcSession {
   const follows = new Map<number, AbortController>()
-  const session: Session = {
+  const session: RpcSession = {
     shared,
     connection: openConnection(shared.wire, peer, {
       answer: (message, say) => answerTo(session, message, say),
@@ -75,22 +75,22 @@ export function openSession(shared: Shared, peer: Peer, closed: () => void): Ses
 }
 
 /** The credential of the connection; a call that comes right behind rpc.authenticate waits for what becomes of that. */
-export function credentialOf(session: Session): Credential | Promise<Credential> {
+export function credentialOf(session: RpcSession): Credential | Promise<Credential> {
   return session.authenticating?.then(() => shownBy(session)) ?? shownBy(session)
 }
 
-function shownBy({ credential }: Session): Credential {
+function shownBy({ credential }: RpcSession): Credential {
   if (credential !== null) return credential
   throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
 }
 
 /** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
-export function actorOf(session: Session, credential: Credential): Actor | Promise<Actor> {
+export function actorOf(session: RpcSession, credential: Credential): Actor | Promise<Actor> {
   if (credential !== session.credential) return identify(session, credential)
   return session.identified ?? identifiedNow(session, credential)
 }
 
-function identify(session: Session, credential: Credential): Actor | Promise<Actor> {
+function identify(session: RpcSession, credential: Credential): Actor | Promise<Actor> {
   const asked = session.shared.authenticate(credential)
   if (asked instanceof Promise) return identifiedLater(session, asked)
   session.known = true
@@ -98,7 +98,7 @@ function identify(session: Session, credential: Credential): Actor | Promise<Act
   return asked
 }
 
-async function identifiedLater(session: Session, asked: Promise<Actor>): Promise<Actor> {
+async function identifiedLater(session: RpcSession, asked: Promise<Actor>): Promise<Actor> {
   const actor = await asked
   session.known = true
   session.actor = actor.id
@@ -106,12 +106,12 @@ async function identifiedLater(session: Session, asked: Promise<Actor>): Promise
 }
 
 /** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
-function identifiedNow(session: Session, credential: Credential): Actor | Promise<Actor> {
+function identifiedNow(session: RpcSession, credential: Credential): Actor | Promise<Actor> {
   process.nextTick(forget, session)
   const asking = identify(session, credential)
   session.identified = asking
   return asking
 }
-const forget = (session: Session): void => {
+const forget = (session: RpcSession): void => {
   session.identified = null
 }

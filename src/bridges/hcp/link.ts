@@ -80,7 +80,7 @@ export function connect(options: LinkOptions): Link {
   // A process that hears no error of this library ends with it.
   connection.on('error', (error: unknown) => {
     state = 'connecting'
-    log.warn({ error: wordsOf(error) }, 'the broker is not there; trying again')
+    log.warn({ error: messageOf(error) }, 'the broker is not there; trying again')
   })
   connection.on('connection', () => {
     problem = undefined
@@ -114,7 +114,7 @@ export function connect(options: LinkOptions): Link {
       if (options.topology === 'check' || !(await declare())) await checkMade()
       return null
     } catch (error) {
-      return wordsOf(error)
+      return messageOf(error)
     }
   }
 
@@ -183,7 +183,7 @@ export function connect(options: LinkOptions): Link {
           return isProbe(arrived) || (await take(arrived)) === 'ack' ? ACK : REQUEUE
         },
       )
-      consumer.on('error', (error: unknown) => log.warn({ queue, error: wordsOf(error) }, 'a queue cannot be read; trying again'))
+      consumer.on('error', (error: unknown) => log.warn({ queue, error: messageOf(error) }, 'a queue cannot be read; trying again'))
       consumers.push(consumer)
     }
   }
@@ -240,7 +240,7 @@ export function connect(options: LinkOptions): Link {
 const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code
 const isRefused = (error: unknown): boolean => codeOf(error) === 'ACCESS_REFUSED'
 const isMissing = (error: unknown): boolean => codeOf(error) === 'NOT_FOUND'
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
 
 const bytesOf = (body: unknown): Buffer =>
   Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))

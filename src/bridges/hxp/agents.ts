@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
 import { abortOnClose } from '#bindings/shared/abort-on-close.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
-import type { Answer } from './responses.ts'
+import type { HttpAnswer } from './responses.ts'
 import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
 import { repeatedPoll } from './repeated-polls.ts'
 import { aboutRequest, answerOf, type Ask, type Methods, type Parts, type Route } from './route.ts'
@@ -35,7 +35,7 @@ export function requestRoutes({ host, tickets }: Parts) {
       const got = (await (wait === 0
         ? kernel.call('execution/request.get', { request_id: id }, caller)
         : kernel.call('execution/request.await', { request_id: id, wait }, caller, { signal: abortOnClose(response) }))) as Got
-      const anew = (): Answer => aboutRequest(200, shapeFor(actor, got, isPage), got.request)
+      const anew = (): HttpAnswer => aboutRequest(200, shapeFor(actor, got, isPage), got.request)
       return got.receipt || isPage ? anew() : repeatedPoll(got.request, anew)
     },
   }

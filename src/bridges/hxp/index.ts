@@ -11,7 +11,7 @@ import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { actionNames } from '#protocols/execution/actions/index.ts'
 import { isProjectKey } from '#protocols/execution/access.ts'
-import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type Answer } from './responses.ts'
+import { failureAnswer, notASocket, notFound, notForMethod, notJson, send, tooLarge, wrongKind, type HttpAnswer } from './responses.ts'
 import { visible } from '#protocols/execution/answering/shown-request.ts'
 import { harmless } from '#protocols/execution/asking/hostile-text.ts'
 import { ignoredIn, dropUnknownFields } from './ignored-fields.ts'
@@ -36,7 +36,7 @@ export const hxp =
     const about = answerOf(200, aboutServer(host.version))
 
     function answer(request: IncomingMessage, response: ServerResponse): void {
-      const reply = (made: Answer): void => send(request, response, host.headersFor(request), made, host.unsent)
+      const reply = (made: HttpAnswer): void => send(request, response, host.headersFor(request), made, host.unsent)
       const refused = host.refusalOf(request)
       if (refused) return reply(failureAnswer(refused, false))
       const url = request.url!
@@ -78,8 +78,8 @@ type Routed = {
   ignored: readonly string[]
 }
 
-function serverOf(host: BridgeHost): (route: Route, routed: Routed) => Promise<Answer> {
-  const handlers = new Map<Route, (routed: Routed) => Promise<Answer>>()
+function serverOf(host: BridgeHost): (route: Route, routed: Routed) => Promise<HttpAnswer> {
+  const handlers = new Map<Route, (routed: Routed) => Promise<HttpAnswer>>()
   return (route, routed) => {
     let handle = handlers.get(route)
     if (!handle) handlers.set(route, (handle = handlerOf(stepsOf(route, host))))
@@ -87,7 +87,7 @@ function serverOf(host: BridgeHost): (route: Route, routed: Routed) => Promise<A
   }
 }
 
-function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: BridgeHost): Steps<Routed, Answer> {
+function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: BridgeHost): Steps<Routed, HttpAnswer> {
   const { operation, changes, who } = route
   return {
     credential: ({ request }) => guard.credentialOf(request.headers, changes),
@@ -118,7 +118,7 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
 }
 
 /** To a page of another origin everything that an agent may have written is given in a form that it cannot take for markup. */
-const forReader = (answer: Answer, isPage: boolean): Answer =>
+const forReader = (answer: HttpAnswer, isPage: boolean): HttpAnswer =>
   isPage ? { ...answer, text: JSON.stringify(visible(JSON.parse(answer.text), harmless)) } : answer
 
 const isOfKind = (who: Route['who'], actor: Actor): boolean =>
@@ -133,7 +133,7 @@ function withoutSlashes(path: string): string {
   return end === path.length ? path : path.slice(0, end)
 }
 
-const elsewise = (method: string, allow: string): Answer =>
+const elsewise = (method: string, allow: string): HttpAnswer =>
   method === 'OPTIONS' ? answerOf(200, { allow }, ['allow', allow]) : notForMethod(method, allow)
 
 const aboutServer = (version: string) => ({

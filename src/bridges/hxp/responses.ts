@@ -6,7 +6,7 @@ import { endSoon } from '#bindings/http/connections/turn-batching.ts'
 import { STATUS_CODES } from '#bindings/http/connections/node-http.ts'
 import type { UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 
-export type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
+export type HttpAnswer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
 /** Our codes in the words that clients know; every other code is its own word in small letters. */
 const names: Readonly<Record<string, string>> = {
@@ -22,7 +22,7 @@ const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as
  * The draft knows no 403: a credential that is not good for the route is 401, and what a caller may not touch does not exist for
  * them. `isObject`: the call was about one thing that its path names.
  */
-export function failureAnswer(failure: Failure, isObject: boolean): Answer {
+export function failureAnswer(failure: Failure, isObject: boolean): HttpAnswer {
   const { code, message, details } = failure
   if (code !== 'UNAUTHORIZED' || failure.status !== 403)
     return errorAnswer(failure.status, wordOf(code), message, details, Object.entries(failure.headers).flat())
@@ -37,7 +37,7 @@ export function errorAnswer(
   message: string,
   details: Readonly<Record<string, unknown>>,
   headers: readonly string[],
-): Answer {
+): HttpAnswer {
   return { status, text: JSON.stringify({ error, message, details }), headers }
 }
 
@@ -49,17 +49,17 @@ export const wrongKind = (kind: 'agent' | 'human'): TransportRefusal =>
     { 'www-authenticate': ASK_FOR_CREDENTIAL[1] },
   )
 export const notJson = (): TransportRefusal => new TransportRefusal(415, 'INVALID_REQUEST', 'the body must be application/json')
-export const notFound = (message: string): Answer => errorAnswer(404, 'not_found', message, {}, [])
-export const tooLarge = (bytesMax: number): Answer => errorAnswer(413, 'too_large', `a body has at most ${bytesMax} bytes`, {}, [])
-export const notForMethod = (method: string, allow: string): Answer =>
+export const notFound = (message: string): HttpAnswer => errorAnswer(404, 'not_found', message, {}, [])
+export const tooLarge = (bytesMax: number): HttpAnswer => errorAnswer(413, 'too_large', `a body has at most ${bytesMax} bytes`, {}, [])
+export const notForMethod = (method: string, allow: string): HttpAnswer =>
   errorAnswer(405, 'method_not_allowed', `${method} is not possible here; use ${allow}`, {}, ['allow', allow])
-export const notASocket: Answer = errorAnswer(426, 'upgrade_required', 'this address is for WebSockets', {}, [
+export const notASocket: HttpAnswer = errorAnswer(426, 'upgrade_required', 'this address is for WebSockets', {}, [
   'connection',
   'upgrade',
   'upgrade',
   'websocket',
 ])
-export const foreignPage: Answer = errorAnswer(
+export const foreignPage: HttpAnswer = errorAnswer(
   403,
   'unauthorized',
   'pages of this origin may not open a socket here (see --origins)',
@@ -71,7 +71,7 @@ export function send(
   request: IncomingMessage,
   response: ServerResponse,
   fixed: readonly string[],
-  { status, text, headers }: Answer,
+  { status, text, headers }: HttpAnswer,
   unsent: UnsentAnswers,
 ): void {
   response.writeHead(status, [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text))])
@@ -79,7 +79,7 @@ export function send(
 }
 
 /** On a socket that was not taken. */
-export function sendRaw(socket: Duplex, fixed: readonly string[], { status, text, headers }: Answer): void {
+export function sendRaw(socket: Duplex, fixed: readonly string[], { status, text, headers }: HttpAnswer): void {
   if (!socket.writable) return void socket.destroy()
   const all = [...fixed, ...headers, 'content-length', String(Buffer.byteLength(text)), 'connection', 'close']
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`

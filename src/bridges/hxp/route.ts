@@ -6,7 +6,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, CallOptions } from '#kernel/kernel.ts'
 import type { RequestView } from '#protocols/execution/view.ts'
 import { statusOf } from './request-json.ts'
-import type { Answer } from './responses.ts'
+import type { HttpAnswer } from './responses.ts'
 import type { Tickets } from './sockets/tickets.ts'
 
 /** A call that has come as far as its operation. */
@@ -34,7 +34,7 @@ export type Route = {
   readonly changes: boolean
   /** It takes the body itself, as bytes. */
   readonly bytes?: boolean
-  run(ask: Ask): Promise<Answer>
+  run(ask: Ask): Promise<HttpAnswer>
 }
 export type Methods = Readonly<Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', Route>>>
 
@@ -43,9 +43,9 @@ export type Parts = {
   readonly tickets: Tickets
 }
 
-export function answerOf(status: number, body: unknown, headers: readonly string[] = []): Answer {
+export function answerOf(status: number, body: unknown, headers: readonly string[] = []): HttpAnswer {
   return { status, text: JSON.stringify(body), headers }
 }
 /** About one request: what became of it stands in the headers too. */
-export const aboutRequest = (status: number, body: object, request: Pick<RequestView, 'id' | 'status'>): Answer =>
+export const aboutRequest = (status: number, body: object, request: Pick<RequestView, 'id' | 'status'>): HttpAnswer =>
   answerOf(status, body, ['HXP-Status', statusOf(request), 'HXP-Request-Id', request.id])

@@ -13,10 +13,10 @@ import type { Value } from '../log/store.ts'
 import type { Tail } from '../log/tail.ts'
 import { limits } from '../limits.ts'
 import { timestampOf } from '../ports/clock.ts'
-import { contextOf, type Given } from './context.ts'
+import { contextOf, type ContextPorts } from './context.ts'
 import type { Denials } from './denials.ts'
 import type { DueOnRead } from './due-on-read.ts'
-import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type Answer, type Effects, type Remembered } from './effects.ts'
+import { beginIn, concludeIn, concludeLost, outcomeElsewhere, type CallAnswer, type Effects, type Remembered } from './effects.ts'
 import { errandsIn } from './errands-at-once.ts'
 import type { Reading } from './query.ts'
 import type { Quota } from './quota/quota.ts'
@@ -38,7 +38,7 @@ import {
 import type { Waiter } from './waiters.ts'
 
 /** A command as it was asked for. */
-export type Asked = {
+export type CallRequest = {
   readonly served: Served
   readonly raw: unknown
   readonly caller: Caller
@@ -74,11 +74,11 @@ type Deciding = {
 }
 
 /** `isDone`: it has left something, now or when it came with the same key before. */
-export type Attempted = Answer & { readonly nothing: Draft['nothing']; readonly actor: Actor; readonly isDone: boolean }
+export type Attempted = CallAnswer & { readonly nothing: Draft['nothing']; readonly actor: Actor; readonly isDone: boolean }
 
 type Parts = {
   readonly options: KernelOptions
-  readonly given: Given
+  readonly given: ContextPorts
   readonly registry: Registry
   readonly denials: Denials
   readonly quota: Quota
@@ -91,7 +91,7 @@ type Parts = {
 }
 
 export type Commands = {
-  run(asked: Asked): Promise<Attempted>
+  run(asked: CallRequest): Promise<Attempted>
   /** Everything but the decision: its subject is there, the actor may, and the rules hold. */
   admit(draft: Draft, op: Command, input: unknown, actor: Actor): Promise<unknown>
   conflicts(): number
@@ -107,7 +107,7 @@ export function createCommandRunner(parts: Parts): Commands {
   const checksAnswers = options.checksAnswers ?? true
   let conflicts = 0
 
-  async function run({ served, raw, caller, options: { key, received, since }, waiter, isFirst }: Asked): Promise<Attempted> {
+  async function run({ served, raw, caller, options: { key, received, since }, waiter, isFirst }: CallRequest): Promise<Attempted> {
     const { protocol } = served
     const op = served.op as Command
     const name = `${protocol}/${op.name}`
@@ -179,7 +179,7 @@ export function createCommandRunner(parts: Parts): Commands {
     return true
   }
 
-  async function once(attempt: Attempt): Promise<Answer> {
+  async function once(attempt: Attempt): Promise<CallAnswer> {
     const again = attempt.reply && (await replay(attempt, attempt.reply))
     if (again) return again
     const paid = pay(attempt)
@@ -190,7 +190,7 @@ export function createCommandRunner(parts: Parts): Commands {
   }
 
   /** The answer that the same call had before; null: it had none. */
-  async function replay({ draft, actor }: Attempt, { id, digest }: Remembered): Promise<Answer | null> {
+  async function replay({ draft, actor }: Attempt, { id, digest }: Remembered): Promise<CallAnswer | null> {
     const reply = await readerAs(draft, SYSTEM).maybe(Reply, id)
     if (reply && reply.digest !== digest)
       throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
@@ -296,7 +296,7 @@ export function createCommandRunner(parts: Parts): Commands {
     if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)
   }
 
-  async function commit({ op, actor, draft, reply }: Attempt, output: unknown): Promise<Answer> {
+  async function commit({ op, actor, draft, reply }: Attempt, output: unknown): Promise<CallAnswer> {
     const { wanted } = draft
     expectProof(draft, actor)
     const pending = op.effect && wanted ? beginIn(draft, wanted, op.effect, actor, reply, options.node?.()) : null

@@ -9,7 +9,7 @@ import { timestampOf } from '../ports/clock.ts'
 import { noNotary } from '../ports/notary.ts'
 import type { Context, Terms } from '../declare/operation.ts'
 
-export type Given = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { readonly timekeeper: Timekeeper }
+export type ContextPorts = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { readonly timekeeper: Timekeeper }
 
 export function givenBy({
   now,
@@ -17,7 +17,7 @@ export function givenBy({
   notary = noNotary,
   terms,
   timekeeper = timekeeperAlone,
-}: KernelOptions): Given & { readonly newId: NewId } {
+}: KernelOptions): ContextPorts & { readonly newId: NewId } {
   const { asksOpenMax, criticalPerHourMax, defaultSecondsMin } = limits
   const usual: Terms = { asksOpenMax, criticalPerHourMax, defaultSecondsMin, publicHooksOnly: false, harness: null }
   return {
@@ -29,7 +29,7 @@ export function givenBy({
   }
 }
 
-export const contextOf = ({ newId, secret, notary, terms, timekeeper }: Given, actor: Actor, { at, received }: Draft): Context => ({
+export const contextOf = ({ newId, secret, notary, terms, timekeeper }: ContextPorts, actor: Actor, { at, received }: Draft): Context => ({
   actor,
   now: at,
   hasPassed(deadline) {

@@ -16,7 +16,7 @@ import type { Tail } from '../log/tail.ts'
 export type NodeEpoch = { readonly node: string; readonly epoch: number }
 
 /** `outcome`: what is still to be done before there is an answer; `isReplayed`: the call came before with the same key, and this was its answer. */
-export type Answer = {
+export type CallAnswer = {
   readonly output: unknown
   readonly outcome?: () => Promise<unknown>
   readonly errands?: readonly DueErrand[]

@@ -2,7 +2,7 @@
 // and actors take turns.
 import type { Caller, KernelOptions, Turns } from '../types.ts'
 import { timestampOf } from '../ports/clock.ts'
-import { contextOf, type Given } from './context.ts'
+import { contextOf, type ContextPorts } from './context.ts'
 import type { Denials } from './denials.ts'
 import type { DueOnRead } from './due-on-read.ts'
 import { readingAt, type Draft } from './unit-of-work.ts'
@@ -56,7 +56,7 @@ export function createReading(quota: Quota, turns: Turns | undefined): Reading {
 
 type Parts = {
   readonly options: KernelOptions
-  readonly given: Given
+  readonly given: ContextPorts
   readonly denials: Denials
   readonly reading: Reading
   readerAs(draft: Draft, actor: Actor): Read

@@ -48,14 +48,14 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
   try {
     return writeValue(value, name)
   } catch (error) {
-    throw error instanceof NotJson ? error : new NotJson(`${name} cannot be read: ${wordsOf(error)}`)
+    throw error instanceof NotJson ? error : new NotJson(`${name} cannot be read: ${messageOf(error)}`)
   }
 }
 
 const WORDS_MAX = 500
 
 /** The message of anything that was thrown. */
-export function wordsOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error).slice(0, WORDS_MAX)
   } catch {

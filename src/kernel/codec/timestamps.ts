@@ -39,7 +39,7 @@ const SPANS = [
 ] as const
 
 /** `3 minutes ago`, for a sentence. */
-export function agoInWords(at: string, now: string): string {
+export function agoText(at: string, now: string): string {
   const ms = Date.parse(now) - Date.parse(at)
   const span = SPANS.find(([, size]) => ms >= size)
   if (span === undefined) return 'just now'

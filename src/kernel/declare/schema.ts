@@ -229,7 +229,7 @@ function problemOf(schema: TSchema, problems: Problem[]): Refusal {
   const { code, node } = schemaAt(schema, path)
   const [, form] = FORM.exec(first.schemaPath) ?? []
   const message =
-    missing === undefined ? wordsOf(first, (form === undefined ? undefined : node?.anyOf?.[Number(form)]) ?? node) : 'is required'
+    missing === undefined ? messageOf(first, (form === undefined ? undefined : node?.anyOf?.[Number(form)]) ?? node) : 'is required'
   return new Refusal(code, `${place} ${message}`, { field: path === '' ? null : place })
 }
 /** A sender of something where null would do as well wants to know what is wrong with it. */
@@ -262,7 +262,7 @@ function ofTheType(problems: Problem[]): Problem[] {
 }
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
 
-function wordsOf(problem: Problem, node: SchemaNode | undefined): string {
+function messageOf(problem: Problem, node: SchemaNode | undefined): string {
   if (node?.enum) return `must be one of: ${node.enum.join(', ')}`
   if (problem.keyword === 'pattern' && node?.description) return `must be ${node.description}`
   if (problem.keyword === 'anyOf') return 'has none of the allowed forms'

@@ -162,7 +162,7 @@ export const ProposedAction = t.Object({
 })
 const ActionIds = t.Array(t.String({ maxLength: limits.idCharsMax }), { maxItems: limits.actionsMax })
 export const ResolveAction = refusedAs('INVALID_SPEC', either('approve', 'reject', 'choose', 'provide', 'reassign'))
-export const Answer = t.Object({
+export const CheckpointAnswer = t.Object({
   action: ResolveAction,
   choice: t.Optional(text(limits.idCharsMax)),
   input: t.Optional(text(limits.textCharsMax)),
@@ -173,10 +173,10 @@ export const Answer = t.Object({
   state_patch: t.Optional(t.Unknown({ description: 'a JSON Merge Patch (RFC 7396) on the state that the agent showed' })),
   edited_artifact_ref: t.Optional(t.Object({ artifact_id: Id, version: text(40) })),
 })
-export type Answer = Static<typeof Answer>
+export type CheckpointAnswer = Static<typeof CheckpointAnswer>
 const CheckpointResolution = t.Object({
   by: ActorId,
-  ...Answer.properties,
+  ...CheckpointAnswer.properties,
   state: t.Optional(t.Unknown({ description: 'the state as the person left it: resume from here' })),
   at: Timestamp,
 })
@@ -202,7 +202,7 @@ export const Checkpoint = doc(
     // Ours, from here on.
     raised_by: ActorId,
     on_expiry: ExpiryPolicy,
-    default: nullable(Answer),
+    default: nullable(CheckpointAnswer),
     routed_to: ActorId, // whose turn it is; authority does not depend on it
     succeeds: nullable(Id), // the checkpoint whose place this one takes
     // The kind of the question that was put to the next person: it is answered as before.

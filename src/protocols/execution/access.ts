@@ -2,7 +2,7 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { freshProof, rule, type Context, type Read } from '#kernel/declare/operation.ts'
-import { agoInWords } from '#kernel/codec/timestamps.ts'
+import { agoText } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { cardOf, shownDigest, type Surface } from './answering/shown-request.ts'
@@ -124,7 +124,7 @@ function endOf({ action, receipt, status: stands }: Request, now: string): strin
           : 'no answer in time',
     cancelled: isReplaced ? 'another question took its place' : 'withdrawn',
   }
-  return `already closed: ${ends[status]}, by ${completed_by}, ${agoInWords(completed_at, now)}`
+  return `already closed: ${ends[status]}, by ${completed_by}, ${agoText(completed_at, now)}`
 }
 const RESULT_CHARS_MAX = 100
 const textOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result)).slice(0, RESULT_CHARS_MAX)

@@ -3,7 +3,7 @@
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport/transport.ts'
 import { durationOf, isRefusal, persistently } from '../transport/retry.ts'
-import { createRunState, type Item, type RunState } from './run-state.ts'
+import { createRunState, type MailboxItem, type RunState } from './run-state.ts'
 import type { Connection } from './connection.ts'
 import type { Run } from './run.ts'
 import type { Handler, ServeOptions } from './serve.ts'
@@ -77,7 +77,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
     pump()
   }
 
-  function receive(item: Item): void {
+  function receive(item: MailboxItem): void {
     const job = jobs.get(item.run.id)
     const isOurs = job !== undefined && !job.signal.aborted && job.receive(item)
     if (!isOurs) {
@@ -87,7 +87,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
     if (item.messages.some(({ kind }) => kind === 'cancel')) void settle(item)
   }
 
-  function begin(item: Item): void {
+  function begin(item: MailboxItem): void {
     if (item.run.state !== 'running' && item.run.state !== 'blocked') return
     const job = createRunState(client, item, slots)
     jobs.set(job.id, job)
@@ -99,7 +99,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
   }
 
   /** The last word about a run; one that is not settled comes again. */
-  async function settle({ run, attempt, messages }: Item): Promise<void> {
+  async function settle({ run, attempt, messages }: MailboxItem): Promise<void> {
     const last = { run_id: run.id, attempt, number: messages.at(-1)!.number }
     await client.delegation.mailbox.ack(last, { idempotencyKey: null }).catch(() => undefined)
   }

@@ -6,8 +6,8 @@ import { isRefusal, persistently } from '../transport/retry.ts'
 import { Ended, type EndReason, type Resolution } from './errors.ts'
 import type { Concurrency } from './concurrency.ts'
 
-export type Item = Output<'delegation/mailbox.take'>['items'][number]
-export type RunDocument = Item['run']
+export type MailboxItem = Output<'delegation/mailbox.take'>['items'][number]
+export type RunDocument = MailboxItem['run']
 /** Something that a person or the delegating agent said while the run goes on. */
 export type Steer = {
   readonly text: string
@@ -20,7 +20,7 @@ export type Steer = {
 
 export type RunState = {
   readonly client: Client
-  readonly item: Item
+  readonly item: MailboxItem
   readonly id: string
   /** The present one; it counts on where no other process had the run in between. */
   readonly attempt: number
@@ -39,7 +39,7 @@ export type RunState = {
   /** The task is with its reviewers, and the run has ended with it. */
   isDelivered: boolean
   /** False: the messages are for a new attempt, and this one is stale. An answer that comes late says nothing. */
-  receive(item: Item): boolean
+  receive(item: MailboxItem): boolean
   end(reason: EndReason, message?: string | null): void
   /** The server says that the present attempt does not hold the run: because it has ended, or because another process took it. */
   lost(): Promise<void>
@@ -59,7 +59,7 @@ export type RunState = {
 const LOOK_MS = 2_000
 const CONFLICTS_MAX = 10
 
-export function createRunState(client: Client, item: Item, slots: Concurrency): RunState {
+export function createRunState(client: Client, item: MailboxItem, slots: Concurrency): RunState {
   const id = item.run.id
   const over = new AbortController()
   // All that was said to those who worked on the task before comes along with the run.
@@ -98,7 +98,7 @@ export function createRunState(client: Client, item: Item, slots: Concurrency): 
     tell()
   }
 
-  function receive({ attempt: given, messages }: Item): boolean {
+  function receive({ attempt: given, messages }: MailboxItem): boolean {
     // An answer that was lost on the way is given again, as it was: what came after it may be here already.
     if (given < attempt) return true
     // Between our attempt and the next no other process can have had it: the handler goes on where it is.

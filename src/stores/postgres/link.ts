@@ -197,7 +197,7 @@ export function unavailableFor(error: unknown): Refusal | null {
 }
 
 /** For people who start a server or a command: what is the case, and what to do. */
-export function wordsFor(error: unknown): string {
+export function messageOf(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
   if (said.includes('client password must be a string')) return 'the database wants a password, and the URL has none'

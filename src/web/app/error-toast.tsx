@@ -1,7 +1,7 @@
 // Toasts for what went wrong away from where one looks. An error that a row or a form shows by itself has none.
 import { useSyncExternalStore } from 'react'
 import { Icon } from '../parts/icon.tsx'
-import { wordsFor } from '../server/errors.ts'
+import { messageOf } from '../server/errors.ts'
 import { announce } from './announce.ts'
 
 type Toast = { readonly id: number; readonly message: string }
@@ -14,7 +14,7 @@ function set(next: readonly Toast[]): void {
 }
 /** Says it until somebody takes it away. */
 export function tellError(error: unknown): void {
-  const message = typeof error === 'string' ? error : wordsFor(error)
+  const message = typeof error === 'string' ? error : messageOf(error)
   announce(message, 'assertive')
   set([...toasts.slice(-2), { id: ++last, message }])
 }

@@ -5,7 +5,7 @@ import { useLocation } from 'wouter'
 import { useProject } from '../parts/project.tsx'
 import { call } from '../server/client.ts'
 import { useAgents, useLatestTasks } from '../server/names.ts'
-import { stateWords, titleOf } from '../tasks/states.ts'
+import { stateLabel, titleOf } from '../tasks/states.ts'
 import type { Command } from './commands.ts'
 
 const EACH_MAX = 6
@@ -13,7 +13,7 @@ const PAUSE_MS = 150
 const WORDS_MIN = 2
 
 /** The words once nobody types any more. */
-function useSettledWords(message: string): string {
+function useSettledText(message: string): string {
   const [settled, setSettled] = useState(message)
   useEffect(() => {
     const timer = setTimeout(() => setSettled(message), PAUSE_MS)
@@ -31,7 +31,7 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
   const [, go] = useLocation()
   const message = typed.trim().toLowerCase()
   const isAsked = message.length >= WORDS_MIN
-  const settled = useSettledWords(message)
+  const settled = useSettledText(message)
   const items = useQuery({
     queryKey: ['palette', settled],
     queryFn: async () => (await call('execution/inbox.list', { text: settled, view: 'row', limit: EACH_MAX })).items,
@@ -57,7 +57,7 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
         group: 'Tasks' as const,
         id: task.id,
         title: titleOf(task.spec.goal).title,
-        note: stateWords(task),
+        note: stateLabel(task),
         run: () => go(`/tasks/${task.id}`),
       })),
     ...agents

@@ -6,9 +6,9 @@ import { Icon } from '../parts/icon.tsx'
 import { useCommandList, type Command } from './commands.ts'
 import { useFound, type Found } from './found.ts'
 
-const keyWords: Readonly<Record<string, string>> = { ArrowDown: '↓', ArrowUp: '↑', Enter: '↵', Escape: 'Esc' }
+const keyLabels: Readonly<Record<string, string>> = { ArrowDown: '↓', ArrowUp: '↑', Enter: '↵', Escape: 'Esc' }
 export const keyWord = (key: string): string =>
-  keyWords[key] ?? (key.startsWith('Shift+') ? `⇧ ${key.slice(6).toUpperCase()}` : key.toUpperCase())
+  keyLabels[key] ?? (key.startsWith('Shift+') ? `⇧ ${key.slice(6).toUpperCase()}` : key.toUpperCase())
 
 export function Keys({ command }: { readonly command: Command }) {
   const [key] = command.keys ?? []

@@ -1,7 +1,7 @@
 // Proposed actions: an approval may cover some of them; the others are denied.
 import { RiskBadge } from '../parts/risk.tsx'
 import { Said } from '../parts/text.tsx'
-import { leavesOf, valueWords } from '../item/arguments.tsx'
+import { leavesOf, valueText } from '../item/arguments.tsx'
 import type { Item, ProposedAction, Risk } from '../server/types.ts'
 import { isVerdict } from './kinds/words.ts'
 
@@ -50,7 +50,7 @@ export function ProposedActions({ actions, chosen, choose }: Props) {
                   .filter(({ value }) => value !== undefined)
                   .map(({ path, value }) => (
                     <span className="note mono" key={path}>
-                      {path}: <Said>{valueWords(value)}</Said>
+                      {path}: <Said>{valueText(value)}</Said>
                     </span>
                   ))}
               </span>

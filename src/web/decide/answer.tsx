@@ -11,7 +11,7 @@ import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
 import { brokenRule, useRules } from './rules.ts'
 import { sealedFor } from './seal.ts'
-import type { Answer } from './send.ts'
+import type { DecisionInput } from './send.ts'
 
 /** The answer in the form, ready to send; null: not yet, with the reason why. */
 export type Prepared = {
@@ -20,7 +20,7 @@ export type Prepared = {
   readonly isKept: boolean
   /** The answer itself, so far as it may be kept: a phrase is typed for exactly that. */
   readonly value: string
-  make(): Promise<Answer>
+  make(): Promise<DecisionInput>
   readonly draft: string
 }
 
@@ -81,7 +81,7 @@ export function useChoice(item: Item): { readonly prepared: Prepared; readonly f
 }
 
 /** Such as "PDF" for application/pdf, and "images" for image/*. */
-const typeWords = (type: string): string =>
+const typeLabel = (type: string): string =>
   type.endsWith('/*') ? `${type.slice(0, -2)}s` : (type.split(/[/+.]/).at(-1) ?? type).toUpperCase()
 const isOfType = (types: readonly string[] | undefined, type: string): boolean =>
   types === undefined || types.some((one) => one === type || (one.endsWith('/*') && type.startsWith(one.slice(0, -1))))
@@ -141,7 +141,7 @@ function FileField({
       </div>
       <p className="note">
         {max_bytes !== undefined && `Up to ${bytesOf(max_bytes)}. `}
-        {media_types !== undefined && `${media_types.map(typeWords).join(', ')} only.`}
+        {media_types !== undefined && `${media_types.map(typeLabel).join(', ')} only.`}
       </p>
       <Meter label="Upload" percent={progress === null ? null : progress * 100} testId="upload-progress" />
     </div>
@@ -159,10 +159,10 @@ export function useFile(item: Item): { readonly prepared: Prepared; readonly for
   const wrong = isTooLarge
     ? `The file has ${bytesOf(file.size)}, and at most ${bytesOf(max)} are taken.`
     : isOther
-      ? `Choose a file of type ${types!.map(typeWords).join(', ')}.`
+      ? `Choose a file of type ${types!.map(typeLabel).join(', ')}.`
       : undefined
   const blocked = file === null ? 'Choose a file.' : wrong
-  async function make(): Promise<Answer> {
+  async function make(): Promise<DecisionInput> {
     setError(null)
     setProgress(0)
     try {
@@ -255,7 +255,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
   const isChoice = allowed_values !== undefined
   const isLong = input_type === 'text' && !sensitive && (validation.max === undefined || validation.max > 200)
   const text = kept[0] ?? ''
-  async function make(): Promise<Answer> {
+  async function make(): Promise<DecisionInput> {
     if (sensitive) {
       const value = secret.current!.value
       secret.current!.value = ''

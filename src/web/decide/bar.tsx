@@ -19,7 +19,7 @@ import { Kind } from './kinds/index.tsx'
 import { canChange, canComment } from './kinds/kind.ts'
 import { isVerdict } from './kinds/words.ts'
 import { useOutgoing } from './outgoing.ts'
-import { HeldWords } from './undo.tsx'
+import { HeldMessage } from './undo.tsx'
 
 type Props = {
   readonly item: Item
@@ -198,7 +198,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
             {outgoing.phase === 'held' ? (
               <>
                 <span aria-hidden="true">
-                  <HeldWords one={outgoing} />.{' '}
+                  <HeldMessage one={outgoing} />.{' '}
                 </span>
                 Nothing is sent yet.
               </>

@@ -1,6 +1,6 @@
 // Edit, then approve: each value in its own field, and the difference of fields before it is sent. The agent gets the edited ones, the receipt holds both.
 import { useId } from 'react'
-import { changesBetween, ChangeTable, everyLeaf, inOrder, isObject, typeWord, valueWords } from '../item/arguments.tsx'
+import { changesBetween, ChangeTable, everyLeaf, inOrder, isObject, typeWord, valueText } from '../item/arguments.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { useDraft } from '../server/drafts.ts'
 import type { Item } from '../server/types.ts'
@@ -96,7 +96,7 @@ export function useEdits(item: Item): Edited | null {
                   className="text mono"
                   spellCheck={false}
                   autoComplete="off"
-                  value={edits[path] ?? valueWords(before)}
+                  value={edits[path] ?? valueText(before)}
                   aria-invalid={problem?.path === path || undefined}
                   onChange={(event) => setEdits({ ...edits, [path]: event.target.value })}
                 />

@@ -6,7 +6,7 @@ import { Radios, TextField } from '../parts/fields.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { momentOf } from '../parts/time.tsx'
 import { call, queries, serverNow } from '../server/client.ts'
-import { wordsFor } from '../server/errors.ts'
+import { messageOf } from '../server/errors.ts'
 import type { Item } from '../server/types.ts'
 
 const DAYS = 30
@@ -22,7 +22,7 @@ export function GrantPreview({ task_id, scope }: { readonly task_id: string; rea
   return (
     <div className="preview" data-testid="grant-preview" aria-busy={preview.isFetching}>
       {error !== null ? (
-        <p className="muted">The number of requests that it would have answered is not known: {wordsFor(error)}</p>
+        <p className="muted">The number of requests that it would have answered is not known: {messageOf(error)}</p>
       ) : data === undefined ? (
         <p className="muted">Looking at the last {DAYS} days…</p>
       ) : (

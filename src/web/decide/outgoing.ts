@@ -3,7 +3,7 @@
 import { useSyncExternalStore } from 'react'
 import { queries } from '../server/client.ts'
 import { tellError } from '../app/error-toast.tsx'
-import { codeOf, Unverified, wordsFor } from '../server/errors.ts'
+import { codeOf, Unverified, messageOf } from '../server/errors.ts'
 import { isLive } from '../server/live.ts'
 import { checkReceipt } from '../server/receipts.ts'
 
@@ -101,7 +101,7 @@ async function release(request_id: string): Promise<void> {
   } catch (error) {
     set({ ...one, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
     // Beside the item it is said by the item.
-    if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${wordsFor(error)}`)
+    if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${messageOf(error)}`)
   }
   void queries.invalidateQueries({ queryKey: ['item', request_id] })
 }

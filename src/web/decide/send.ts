@@ -5,18 +5,18 @@ import type { Input } from '#sdk/index.ts'
 import type { Item } from '../server/types.ts'
 import { hold } from './outgoing.ts'
 
-export type Answer = { readonly result?: unknown; readonly reason?: string; readonly edited?: unknown; readonly sealed?: string }
+export type DecisionInput = { readonly result?: unknown; readonly reason?: string; readonly edited?: unknown; readonly sealed?: string }
 const verbs: Readonly<Record<string, string>> = { approved: 'Approving', rejected: 'Rejecting', changes_requested: 'Requesting changes' }
 
 /** Answers with the receipt; null: it was a vote that decided nothing yet. */
-async function resolve({ request_id, digest }: Item, answer: Answer): Promise<unknown> {
+async function resolve({ request_id, digest }: Item, answer: DecisionInput): Promise<unknown> {
   const { result, reason, ...rest } = answer
   const why = reason === undefined || reason.trim() === '' ? {} : { reason: reason.trim() }
   const input = { request_id, digest, ...(result === undefined ? {} : { result }), ...why, ...rest } as Input<'execution/request.resolve'>
   return (await call('execution/request.resolve', input)).receipt ?? null
 }
 
-export function decide(item: Item, answer: Answer, drafts: readonly string[] = []): void {
+export function decide(item: Item, answer: DecisionInput, drafts: readonly string[] = []): void {
   hold({
     request_id: item.request_id,
     title: item.title,

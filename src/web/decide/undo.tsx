@@ -4,7 +4,7 @@ import { Icon } from '../parts/icon.tsx'
 import { undo, useAllOutgoing, type Outgoing } from './outgoing.ts'
 
 /** Such as "Approving in 4 s"; it counts by itself. */
-export function HeldWords({ one }: { readonly one: Outgoing }) {
+export function HeldMessage({ one }: { readonly one: Outgoing }) {
   const [, tick] = useState(0)
   useEffect(() => {
     const timer = setInterval(() => tick((n) => n + 1), 250)
@@ -26,7 +26,7 @@ export function UndoToast() {
     <div className="toast" data-testid="undo-toast">
       <Icon name="clock" />
       <span role="status" aria-label={`${last.verb}. Undo is possible for five seconds.`}>
-        <HeldWords one={last} />
+        <HeldMessage one={last} />
         {held.length > 1 && ` (and ${held.length - 1} more)`}
       </span>
       <button type="button" className="btn sm" onClick={() => undo(last.request_id)}>

@@ -13,7 +13,7 @@ import { RevokeButton } from './revoke.tsx'
 type Listed = Output<'collaboration/grant.list'>['items'][number]
 const isLive = ({ revoked_at, until, uses, used }: Listed): boolean =>
   revoked_at === null && (uses === null || used < uses) && (until === 'session' || until === 'task' || Date.parse(until) > serverNow())
-const untilWords = (until: string): string =>
+const untilLabel = (until: string): string =>
   until === 'session' ? 'this run' : until === 'task' ? 'the end of the task' : momentOf(until)
 
 function GrantRow({ grant, goal, chosen }: { readonly grant: Listed; readonly goal: string | undefined; readonly chosen: Chosen }) {
@@ -34,7 +34,7 @@ function GrantRow({ grant, goal, chosen }: { readonly grant: Listed; readonly go
         </Link>{' '}
         <ProjectChip of={chosen} id={grant.project_id} />
       </td>
-      <td>until {untilWords(grant.until)}</td>
+      <td>until {untilLabel(grant.until)}</td>
       <td>{grant.uses === null ? `${grant.used} used` : `${grant.used} of ${grant.uses} used`}</td>
       <td>
         {nameOf(grant.granted_by)}, <Ago at={grant.granted_at} />

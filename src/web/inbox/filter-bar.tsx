@@ -11,7 +11,7 @@ import { useAgents, useProjects } from '../server/names.ts'
 import type { Counted } from './data.ts'
 import { isFiltered, kinds, queryOf, searchOf, tabs, type Filters, type Tab } from './query.ts'
 
-const tabWords: Readonly<Record<Tab, string>> = {
+const tabLabels: Readonly<Record<Tab, string>> = {
   mine: 'Mine',
   unassigned: 'Unassigned',
   groups: 'Groups',
@@ -41,7 +41,7 @@ function Tabs({
           aria-current={filters.tab === tab ? 'true' : undefined}
           href={hrefOf({ ...filters, tab })}
         >
-          {tabWords[tab]}
+          {tabLabels[tab]}
           {countIn(tab, counts) > 0 && <span className="n"> {countIn(tab, counts)}</span>}
         </Link>
       ))}

@@ -16,7 +16,7 @@ import { FilterBar } from './filter-bar.tsx'
 import { entriesOf, InboxList, rowsIn } from './list.tsx'
 import { filtersIn, isFiltered, searchOf, type Filters, type Tab } from './query.ts'
 
-const emptyWords: Readonly<Record<Tab, string>> = {
+const emptyMessages: Readonly<Record<Tab, string>> = {
   mine: 'Nothing waits for you.',
   unassigned: 'Everything in your pools was taken by somebody.',
   groups: 'Nothing was escalated to your groups.',
@@ -29,7 +29,7 @@ function AllClear({ filters, counts, at }: { readonly filters: Filters; readonly
   if (isFiltered(filters) || filters.tab !== 'mine')
     return (
       <Empty icon="search" tone="accent" title="Nothing here" testId="inbox-empty">
-        <p>{isFiltered(filters) ? 'No item fits these filters.' : emptyWords[filters.tab]}</p>
+        <p>{isFiltered(filters) ? 'No item fits these filters.' : emptyMessages[filters.tab]}</p>
       </Empty>
     )
   const pooled = counts?.unassigned ?? 0

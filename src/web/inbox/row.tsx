@@ -2,7 +2,7 @@
 import { memo } from 'react'
 import { Link } from 'wouter'
 import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
-import { HeldWords } from '../decide/undo.tsx'
+import { HeldMessage } from '../decide/undo.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { RiskBadge } from '../parts/risk.tsx'
 import { Ago, deadlineOf, momentOf, span, useNow } from '../parts/time.tsx'
@@ -43,7 +43,7 @@ function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData
   return assignee === null ? 'somebody of the pool' : nameOf(assignee, assignee_name)
 }
 
-export function EndedWords({ row }: { readonly row: RowData }) {
+export function EndedMessage({ row }: { readonly row: RowData }) {
   const { message, no } = outcomeOf(row)
   const answerer = useAnswerer(row)
   return (
@@ -158,7 +158,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
         </div>
         <div className="l">
           {isDone ? (
-            <EndedWords row={row} />
+            <EndedMessage row={row} />
           ) : (
             <>
               <span className="by">
@@ -167,7 +167,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
                   {isDoubted(outgoing) ? (
                     <b className="doubted">Its receipt does not verify</b>
                   ) : isSending ? (
-                    <b className="sending">{outgoing.phase === 'held' ? <HeldWords one={outgoing} /> : 'Sending…'}</b>
+                    <b className="sending">{outgoing.phase === 'held' ? <HeldMessage one={outgoing} /> : 'Sending…'}</b>
                   ) : (
                     <>
                       <b>

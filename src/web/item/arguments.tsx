@@ -56,7 +56,7 @@ export function typeWord(value: unknown): string {
   if (isObject(value)) return 'empty object'
   return typeof value === 'string' ? 'text' : typeof value
 }
-export const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+export const valueText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
 const MONEY = /(?:^|[._])(?:amount|price|total|subtotal|net|gross|sum|cost|fee|balance)$/i
 /** The currency that stands beside an amount in the same object. */
@@ -113,13 +113,13 @@ function Value({ value }: { readonly value: unknown }) {
       <ol>
         {value.map((one, i) => (
           <li key={i} data-n={i + 1}>
-            <Said>{valueWords(one)}</Said>
+            <Said>{valueText(one)}</Said>
           </li>
         ))}
       </ol>
     )
   if (value === '') return <span className="muted">(empty)</span>
-  return <Said>{valueWords(value)}</Said>
+  return <Said>{valueText(value)}</Said>
 }
 
 const LEADING = ['tool', 'target', 'command', 'amount']
@@ -178,12 +178,12 @@ export function ChangeTable({ changes, testId }: { readonly changes: readonly Ch
             <td>
               {before !== undefined && (
                 <del>
-                  <Said>{valueWords(before)}</Said>
+                  <Said>{valueText(before)}</Said>
                 </del>
               )}{' '}
               {after !== undefined && (
                 <ins>
-                  <Said>{valueWords(after)}</Said>
+                  <Said>{valueText(after)}</Said>
                 </ins>
               )}
             </td>

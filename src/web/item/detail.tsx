@@ -10,14 +10,14 @@ import { DecisionBar } from '../decide/bar.tsx'
 import { actionWords, isVerdict } from '../decide/kinds/words.ts'
 import { dismiss, isDoubted, useOutgoing } from '../decide/outgoing.ts'
 import { isEnded, useItem, type Shown } from '../inbox/data.ts'
-import { EndedWords, kindOf } from '../inbox/row.tsx'
+import { EndedMessage, kindOf } from '../inbox/row.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { RiskBadge, riskWords } from '../parts/risk.tsx'
+import { RiskBadge, riskLabel } from '../parts/risk.tsx'
 import { Banner, Failed, Skeleton } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'
 import { Ago, deadlineOf, momentOf, useNow, wholeTime } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
-import { Unverified, wordsFor } from '../server/errors.ts'
+import { Unverified, messageOf } from '../server/errors.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Item, Row } from '../server/types.ts'
 import { Arguments, changesBetween, ChangeTable, inOrder } from './arguments.tsx'
@@ -123,7 +123,7 @@ export function plainDetails(item: Item): Record<string, unknown> {
 }
 
 /** Arguments are an action that is asked for, or the details of a question or a delivery. */
-function exactWords({ action, kind }: Item): readonly [title: string, note: string] {
+function exactLabels({ action, kind }: Item): readonly [title: string, note: string] {
   if (kind === 'review') return ['Delivery details', 'as the agent sent them']
   return isVerdict(action) && (kind === 'request' || kind === 'approval')
     ? ['What the agent asks to do', 'complete and unchanged']
@@ -133,7 +133,7 @@ function Exact({ item }: { readonly item: Item }) {
   const { scope } = item.card.payload
   const shown = { ...plainDetails(item), ...(scope === undefined ? {} : { scope }) }
   if (Object.keys(shown).length === 0) return null
-  const [title, note] = exactWords(item)
+  const [title, note] = exactLabels(item)
   return (
     <section className="exact" aria-label="The exact action">
       <header>
@@ -170,7 +170,7 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
     return (
       <Banner tone="bad" icon="alert">
         <span className="grow" role="alert" data-testid="item-doubted">
-          {wordsFor(doubt)}
+          {messageOf(doubt)}
         </span>
       </Banner>
     )
@@ -186,7 +186,7 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
       data-testid="item-decided"
       role="status"
     >
-      <EndedWords row={item} />
+      <EndedMessage row={item} />
       {item.ended?.reason !== undefined && item.ended.reason !== null && (
         <span className="why">
           <Said>{item.ended.reason}</Said>
@@ -258,7 +258,7 @@ function useArrival({ item }: Shown): void {
       document.querySelector<HTMLElement>('#item-title')?.focus({ preventScroll: true })
     const deadline = deadlineOf(item.expires_at, item.overdue, Date.now())
     announce(
-      [kindOf(item).message, item.risk === null ? '' : riskWords(item.risk), item.title, deadline?.message ?? '']
+      [kindOf(item).message, item.risk === null ? '' : riskLabel(item.risk), item.title, deadline?.message ?? '']
         .filter((message) => message !== '')
         .join(', '),
     )

@@ -2,17 +2,17 @@
 import { Link } from 'wouter'
 import { isVerdict } from '../decide/kinds/words.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
-import { riskWords } from '../parts/risk.tsx'
+import { riskLabel } from '../parts/risk.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { serverNow } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import { longSpan, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
-import { stateWords } from '../tasks/states.ts'
+import { stateLabel } from '../tasks/states.ts'
 import type { Item, Task } from '../server/types.ts'
 
 /** Such as "your rule for the tag “production”"; the server has it as one line. */
-function useRuleWords(): (rule: unknown) => string {
+function useRuleText(): (rule: unknown) => string {
   const nameOf = useNameOf()
   return (rule) => {
     const [, conditions, whose] = /^at least R\d for (.*), set by (\S+)$/.exec(String(rule)) ?? []
@@ -24,18 +24,18 @@ function useRuleWords(): (rule: unknown) => string {
 }
 
 function RiskFact({ item }: { readonly item: Item }) {
-  const ruleWords = useRuleWords()
+  const ruleText = useRuleText()
   const { risk } = item
   const facts = item.facts.risk
   if (risk === null) return <>Not rated</>
   if (facts?.floor && facts.floor === risk && facts.said !== risk)
     return (
       <>
-        {riskWords(risk)}. {facts.said === null ? 'The agent gave none' : `The agent said ${facts.said}`};{' '}
-        <Said>{ruleWords(facts.rule)}</Said> raised it.
+        {riskLabel(risk)}. {facts.said === null ? 'The agent gave none' : `The agent said ${facts.said}`};{' '}
+        <Said>{ruleText(facts.rule)}</Said> raised it.
       </>
     )
-  return <>{riskWords(risk)}, as the agent says</>
+  return <>{riskLabel(risk)}, as the agent says</>
 }
 
 type Precedents = readonly { readonly result: unknown }[]
@@ -98,7 +98,7 @@ export function Facts({ item }: { readonly item: Item }) {
               <Link className="link" href={`/tasks/${facts.task.id}`}>
                 <bdi>{facts.task.goal}</bdi>
               </Link>
-              , {stateWords({ state: facts.task.state as Task['state'], outcome: null, pending_checkpoint: null }).toLowerCase()}
+              , {stateLabel({ state: facts.task.state as Task['state'], outcome: null, pending_checkpoint: null }).toLowerCase()}
               {facts.task.deadline !== null && `, due ${momentOf(facts.task.deadline)}`}
             </dd>
           </>

@@ -2,7 +2,7 @@
 import type { Risk } from '../server/types.ts'
 
 const labels: Readonly<Record<Risk, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
-export const riskWords = (risk: Risk): string => `${risk} ${labels[risk]}`
+export const riskLabel = (risk: Risk): string => `${risk} ${labels[risk]}`
 /** Such as "Severe risk (R5)". */
 export const riskSentence = (risk: Risk | null): string =>
   risk === null ? 'Not rated' : `${labels[risk].charAt(0).toUpperCase()}${labels[risk].slice(1)} risk (${risk})`
@@ -18,7 +18,7 @@ export function RiskBadge({ risk, short = false, testId }: { readonly risk: Risk
           <i key={n} className={n <= level ? 'on' : ''} />
         ))}
       </span>
-      {short ? risk : riskWords(risk)}
+      {short ? risk : riskLabel(risk)}
       {short && <span className="sr"> {labels[risk]} risk</span>}
     </span>
   )

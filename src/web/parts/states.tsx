@@ -2,7 +2,7 @@
 import { useEffect, useState, type ReactNode } from 'react'
 import { Link } from 'wouter'
 import { CountersignError } from '#sdk/index.ts'
-import { wordsFor } from '../server/errors.ts'
+import { messageOf } from '../server/errors.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 type Mark = { readonly icon: IconName; readonly tone: 'ok' | 'bad' | 'warn' | 'accent' }
@@ -44,7 +44,7 @@ export function Failed({ what, thing, back, error, again, testId = 'load-error' 
     <Empty icon="alert" tone="bad" title={`${what} could not be loaded`} testId={testId} alert>
       <p>
         {thing === undefined && 'This does not mean that it is empty. '}
-        {wordsFor(error)}
+        {messageOf(error)}
       </p>
       <button type="button" className="btn sm" onClick={again}>
         Try again
@@ -107,7 +107,7 @@ export function Refused({ error, testId = 'refused' }: { readonly error: unknown
   return (
     <p className="refused" role="alert" data-testid={testId}>
       <Icon name="alert" />
-      <span>{typeof error === 'string' ? error : wordsFor(error)}</span>
+      <span>{typeof error === 'string' ? error : messageOf(error)}</span>
     </p>
   )
 }

@@ -76,7 +76,7 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
         <ShortId id={event.subject.id} />
       </td>
       <td className="muted wide-only clip" title={`${event.basis.kind}: ${event.basis.id}`}>
-        {rightWords(event)}
+        {rightLabel(event)}
       </td>
       <td className="m muted wide-only">
         {event.hash.slice(0, 4)}…{event.hash.slice(-4)}
@@ -86,7 +86,7 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
 }
 
 /** By what right something was done, in words; the exact one stands in its title. */
-function rightWords({ basis }: Event): string {
+function rightLabel({ basis }: Event): string {
   if (basis.kind === 'contract') return 'follows from another event'
   return basis.kind === 'role' ? basis.id : `${basis.kind}: ${basis.id}`
 }

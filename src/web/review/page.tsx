@@ -148,7 +148,7 @@ export default function ReviewPage({ task: id }: { readonly task: string }) {
 }
 
 /** Why there is nothing to decide. */
-function doneWords(task: Task, reviews: readonly Reviewed[]): string {
+function doneMessage(task: Task, reviews: readonly Reviewed[]): string {
   if (task.outcome === 'cancelled') return 'The task was cancelled.'
   if (isOver(task)) return reviews.length === 0 ? 'The task has ended without a review.' : 'The review is closed.'
   return reviews.at(-1)?.verdict === 'changes_requested' ? 'The agent works on the changes.' : 'It is not waiting for a review.'
@@ -319,7 +319,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               ) : isWaiting ? (
                 'It waits for the people of the task.'
               ) : (
-                doneWords(task, reviews)
+                doneMessage(task, reviews)
               )}
             </p>
           </aside>

@@ -28,7 +28,7 @@ const next: Readonly<Record<number, string>> = {
   503: 'Try again in a moment.',
 }
 
-export function wordsFor(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (error instanceof Unverified)
     return `The receipt that came back does not verify: ${error.message}. Do not take this as decided; tell an owner of the server.`
   if (!(error instanceof CountersignError)) return 'Something in this page went wrong. Load it anew and try again.'

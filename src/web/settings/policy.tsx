@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { ActButton } from '../parts/act-button.tsx'
 import { Pick, Radios, Select, TextField } from '../parts/fields.tsx'
-import { riskWords } from '../parts/risk.tsx'
+import { riskLabel } from '../parts/risk.tsx'
 import { Loaded, Refused } from '../parts/states.tsx'
 import { Said } from '../parts/text.tsx'
 import type { Output } from '#sdk/index.ts'
@@ -38,7 +38,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
       blocked={isUnknown ? 'None of your agents has that name.' : undefined}
       confirm={
         agent === '' && Object.values(by).every((message) => message.trim() === '')
-          ? `All fields are empty: every request of all your agents gets at least ${riskWords(risk)}.`
+          ? `All fields are empty: every request of all your agents gets at least ${riskLabel(risk)}.`
           : undefined
       }
       act={add}
@@ -49,7 +49,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
           label="At least"
           value={risk}
           onValue={(value) => setRisk(value as Risk)}
-          options={risks.map((one) => [one, riskWords(one)] as const)}
+          options={risks.map((one) => [one, riskLabel(one)] as const)}
         />
         <Pick label="Agent" value={agent} onValue={setAgent} onUnknown={setUnknown} choices={agents} />
       </div>
@@ -82,7 +82,7 @@ function Floors({ floors }: { readonly floors: readonly Floor[] }) {
         return (
           <li key={JSON.stringify(floor)} data-testid="floor-row">
             <span className="two-lines">
-              <b>At least {riskWords(risk)}</b>
+              <b>At least {riskLabel(risk)}</b>
               <span className="note">
                 <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...message].join(', ')}</Said>
               </span>

@@ -11,7 +11,7 @@ import { useProject } from '../parts/project.tsx'
 import { Refused } from '../parts/states.tsx'
 import { after, all, call, queries } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import { wordsFor } from '../server/errors.ts'
+import { messageOf } from '../server/errors.ts'
 import { useAgents } from '../server/names.ts'
 import type { AgentCard } from '../server/types.ts'
 import { isOffered } from './agents.ts'
@@ -71,7 +71,7 @@ export default function NewTaskPage() {
       // It exists from here on, and is not made once more: where handing it over fails, it is shown as it is, with the reason.
       if (form.agent !== '')
         await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent }).catch((error: unknown) =>
-          tellError(`The task was created and not handed over. ${wordsFor(error)}`),
+          tellError(`The task was created and not handed over. ${messageOf(error)}`),
         )
       return task
     },

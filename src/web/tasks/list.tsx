@@ -12,7 +12,7 @@ import { Who, sortOf } from '../parts/who.tsx'
 import { call } from '../server/client.ts'
 import { capital, useAgents, useNameOf } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
-import { stateWords, titleOf, toneOf } from './states.ts'
+import { stateLabel, titleOf, toneOf } from './states.ts'
 
 const groups = {
   active: ['created', 'assigned', 'in_progress', 'blocked', 'review_ready', 'under_review', 'accepted'],
@@ -40,7 +40,7 @@ function TaskRow({ task, chosen }: { readonly task: Task; readonly chosen: Chose
       <ProjectChip of={chosen} id={task.project_id} />
       {task.overdue && <span className="chip bad">overdue</span>}
       <span className="state">
-        <span className={`chip ${toneOf(task)}`}>{stateWords(task)}</span>
+        <span className={`chip ${toneOf(task)}`}>{stateLabel(task)}</span>
       </span>
     </li>
   )

@@ -13,7 +13,7 @@ import { after, all, call } from '../server/client.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Event, Run, Task } from '../server/types.ts'
 import { itemsIn } from './events.ts'
-import { isOver, stateWords } from './states.ts'
+import { isOver, stateLabel } from './states.ts'
 
 function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[] }) {
   const nameOf = useNameOf()
@@ -30,7 +30,7 @@ function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[
           <>
             <dt>Ended</dt>
             <dd>
-              {stateWords(task)}
+              {stateLabel(task)}
               {task.outcome_reason !== null && (
                 <>
                   : <Said>{task.outcome_reason}</Said>
@@ -85,7 +85,7 @@ function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[
 }
 
 /** Words for the last in the chain, by the state of the task. */
-function workWords(task: Task): string {
+function workLabel(task: Task): string {
   if (isOver(task)) return 'worked on it'
   if (task.state === 'in_progress') return 'works on it'
   return task.state === 'assigned' ? 'has not started yet' : 'waits'
@@ -103,7 +103,7 @@ function ChainOf({ task }: { readonly task: Task }) {
             <Who name={nameOf(id)} sort={sortOf(id)} />
             <span>
               <Said>{capital(nameOf(id))}</Said>
-              <small>{i === 0 ? 'owner' : i === links.length - 1 ? workWords(task) : 'delegated'}</small>
+              <small>{i === 0 ? 'owner' : i === links.length - 1 ? workLabel(task) : 'delegated'}</small>
             </span>
           </li>
         ))}

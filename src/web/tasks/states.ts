@@ -14,7 +14,7 @@ const labels: Readonly<Record<Task['state'], string>> = {
 }
 type Stated = Pick<Task, 'state' | 'outcome' | 'pending_checkpoint' | 'taken_over'>
 const isTakenOver = ({ pending_checkpoint, taken_over }: Stated): boolean => taken_over !== undefined && taken_over === pending_checkpoint
-export const stateWords = (task: Stated): string => {
+export const stateLabel = (task: Stated): string => {
   const { state, outcome } = task
   if (outcome === 'cancelled') return 'Cancelled'
   if (state === 'blocked' && isTakenOver(task)) return 'Taken over'
@@ -23,7 +23,7 @@ export const stateWords = (task: Stated): string => {
 export const isOver = ({ state, outcome }: Pick<Task, 'state' | 'outcome'>): boolean =>
   state === 'completed' || state === 'rejected' || (outcome !== null && outcome !== 'accepted')
 export const toneOf = (task: Stated): string => {
-  const said = stateWords(task)
+  const said = stateLabel(task)
   if (said === 'Completed' || said === 'Accepted') return 'ok'
   if (said === 'Rejected') return 'bad'
   return task.state === 'blocked' || task.state === 'review_ready' || task.state === 'under_review' ? 'warn' : ''
@@ -49,7 +49,7 @@ export function stepsOf(task: Task): Step[] {
     const began = task.active_ms > 0 || task.checkpoints.length > 0 || task.artifacts.length > 0
     const reached = [true, task.executor !== null, task.executor !== null && began, task.delivered !== undefined]
     const past = order.filter((_, i) => reached[i] === true)
-    return [...past.map((name) => ({ message: labels[name], phase: 'past' as const })), { message: stateWords(task), phase: 'now' }]
+    return [...past.map((name) => ({ message: labels[name], phase: 'past' as const })), { message: stateLabel(task), phase: 'now' }]
   }
   const at = {
     created: 0,
@@ -63,7 +63,7 @@ export function stepsOf(task: Task): Step[] {
     completed: 4,
   }[state]
   return order.map((name, i) => ({
-    message: i === at ? stateWords(task) : labels[name],
+    message: i === at ? stateLabel(task) : labels[name],
     phase: i < at ? 'past' : i === at ? 'now' : 'future',
   }))
 }

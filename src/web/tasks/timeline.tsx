@@ -9,7 +9,7 @@ import { sortOf } from '../parts/who.tsx'
 import { capital, useNameOf } from '../server/names.ts'
 import type { Event, Task } from '../server/types.ts'
 import { groupsOf, type Group } from './events.ts'
-import { stateWords } from './states.ts'
+import { stateLabel } from './states.ts'
 
 /** The task as an event leaves it; null: it says nothing about it. */
 export function taskAfter(events: readonly Event[], at: number, task_id: string): Partial<Task> | null {
@@ -107,7 +107,7 @@ export function Timeline({ events, task }: Props) {
   const message =
     state?.state === undefined
       ? ''
-      : `${stateWords({ outcome: null, pending_checkpoint: null, ...state, state: state.state }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
+      : `${stateLabel({ outcome: null, pending_checkpoint: null, ...state, state: state.state }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
   const place = groups.findLastIndex((group) => group.events[0]!.seq <= then.seq)
   return (
     <>

@@ -19,7 +19,7 @@ import {
 } from '#protocols/execution/notices/notice.ts'
 import { pushKeyNamed, type PushRing } from '../keys/push-keys.ts'
 import { createMailer, type Mailer, type MailOptions } from './mail.ts'
-import { digestOf, mailFor, type Item } from './message-words.ts'
+import { digestOf, mailFor, type NoticeItem } from './messages.ts'
 import { encryptPush, PUSH_BYTES_MAX, pushHeaders, vapidHeader } from './push.ts'
 import { createPlanner } from './planner.ts'
 import { UNANSWERED, Unanswered, type Share } from '../lane-shares.ts'
@@ -31,14 +31,14 @@ import { workersAsOne, type Worker, type WorkerLog } from '../worker.ts'
 
 type Body = { readonly target: string; readonly order: string; readonly event: Event; readonly request_id: string | null }
 type Composed = {
-  readonly data: Item | null
+  readonly data: NoticeItem | null
   readonly until: string | null
   readonly why: string | null
   readonly is_held?: boolean
   readonly kind: 'webhook' | 'push' | 'email'
   readonly state?: string
   readonly place: string
-  readonly along: readonly { readonly order: string; readonly place: string; readonly data: Item }[]
+  readonly along: readonly { readonly order: string; readonly place: string; readonly data: NoticeItem }[]
   readonly gone: readonly { readonly order: string; readonly why: string }[]
 }
 
@@ -69,12 +69,12 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
   }
 
   const senders = {
-    webhook(hook: Hook, { target, order, event }: Body, items: readonly Item[]): Promise<Posted> {
+    webhook(hook: Hook, { target, order, event }: Body, items: readonly NoticeItem[]): Promise<Posted> {
       const [type, nowMs] = [event === 'receipt' ? 'receipt' : 'inbox.item', kernel.now()]
       const body = JSON.stringify({ type, timestamp: new Date(nowMs).toISOString(), data: digestOf(items) })
       return (options.post ?? post)(hook.endpoint, signedHeaders(hook, `msg_${target}_${order}`, body, nowMs), body, options)
     },
-    async push({ endpoint, push }: Hook, { target }: Body, items: readonly Item[]): Promise<Posted> {
+    async push({ endpoint, push }: Hook, { target }: Body, items: readonly NoticeItem[]): Promise<Posted> {
       const key = pushKeys && push ? pushKeyNamed(pushKeys(), push.key) : null
       // No key of this server would be taken for it any more: the browser has to subscribe anew.
       if (key === null) return { status: 410, error: 'it was made with a key that this server does not have any more', durationMs: 0 }
@@ -89,7 +89,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const headers = pushHeaders(vapidHeader(endpoint, key, origin(), kernel.now()), items[0]!.priority)
       return (options.post ?? post)(endpoint, headers, encryptPush(text, push!), options)
     },
-    async email(hook: Hook, { target, order, event, request_id }: Body, items: readonly Item[]): Promise<Posted> {
+    async email(hook: Hook, { target, order, event, request_id }: Body, items: readonly NoticeItem[]): Promise<Posted> {
       if (mailer === null) return { status: null, error: 'this server sends no mail any more: --smtp', durationMs: 0 }
       const linkTo = (purpose: 'confirm' | 'stop'): string => `${origin()}/mail/${purpose}?token=${linkToken(hook, purpose)}`
       const signIn = event === 'sign_in' ? await signInLink(target, request_id) : ''

@@ -30,7 +30,7 @@ const reasons: Readonly<Record<string, string>> = {
   EDNS: 'the name of the mail server does not resolve',
 }
 /** Without the address: people read it. */
-function wordsFor({ code = '', responseCode }: { code?: string; responseCode?: number }): string {
+function messageFor({ code = '', responseCode }: { code?: string; responseCode?: number }): string {
   return `${reasons[code] ?? 'the mail could not be sent'}${responseCode === undefined ? '' : ` (it answered ${responseCode})`}`
 }
 const isTls = (message: string): boolean => /certificate|TLS|SSL|self-signed/i.test(message)
@@ -60,7 +60,7 @@ export function createMailer({ smtp, from }: MailOptions): Mailer {
         return { status: 250, error: null, durationMs: durationMs() }
       } catch (error) {
         const { message, code, responseCode = null } = error as Error & { code?: string; responseCode?: number }
-        const told = isTls(message) ? reasons['ETLS']! : wordsFor(error as { code?: string; responseCode?: number })
+        const told = isTls(message) ? reasons['ETLS']! : messageFor(error as { code?: string; responseCode?: number })
         return { status: responseCode, error: told, durationMs: durationMs(), ...(code === 'ETIMEDOUT' ? { isLate: true } : {}) }
       }
     },

@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import type { Call } from '#protocols/index.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
-import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type Item, type ParsedLine } from './lines.ts'
+import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type MailboxItem, type ParsedLine } from './lines.ts'
 import { AGENT_VARIABLE } from './marker.ts'
 import { createTimeLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'
@@ -36,7 +36,7 @@ type Conversation = {
   readonly port: Port
   readonly note: Note
   readonly limit: ReturnType<typeof createTimeLimit>
-  item: Item
+  item: MailboxItem
   /** asking: the child's question is being sent, and the answer may arrive first. waiting: a person has the next word. ended: `outcome` is set. */
   phase: 'running' | 'asking' | 'waiting' | 'ended'
   outcome: Outcome | null
@@ -70,7 +70,7 @@ const repeatableInput = (operation: string, { attempt, ...input }: LineCall['inp
   operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
 
-export function startConversation(item: Item, plan: Plan, port: Port, note: Note): RunHandle {
+export function startConversation(item: MailboxItem, plan: Plan, port: Port, note: Note): RunHandle {
   const self: Conversation = {
     plan,
     port,

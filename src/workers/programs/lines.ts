@@ -3,7 +3,7 @@
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Message, Request, Run } from '#protocols/delegation/schema.ts'
 
-export type Item = {
+export type MailboxItem = {
   readonly run: Run
   readonly request: Request
   readonly attempt: number
@@ -27,11 +27,11 @@ type Rule = {
   readonly needsTask: boolean
   readonly effect: (ParsedLine & { kind: 'call' })['effect']
   readonly operation: string | ((fields: Fields) => string)
-  input(fields: Fields, item: Item): Fields
+  input(fields: Fields, item: MailboxItem): Fields
 }
 
-const ofRun = ({ run, attempt }: Item): Fields => ({ run_id: run.id, attempt })
-export const ofTask = ({ run, attempt }: Item): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
+const ofRun = ({ run, attempt }: MailboxItem): Fields => ({ run_id: run.id, attempt })
+export const ofTask = ({ run, attempt }: MailboxItem): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
 
 /** Text goes in as it is; who has a URI or bytes elsewhere gives the payload of artifact.commit. */
 export const inlinePayload = (text: string): Fields => ({
@@ -94,7 +94,7 @@ export const lineTypes = Object.keys(rules)
 const wrong = (message: string): ParsedLine => ({ kind: 'wrong', message })
 
 /** The meaning of a child's line for its run. */
-export function parseLine(line: Uint8Array, item: Item): ParsedLine {
+export function parseLine(line: Uint8Array, item: MailboxItem): ParsedLine {
   let fields: unknown
   try {
     fields = decode(line)
@@ -115,7 +115,7 @@ export function parseLine(line: Uint8Array, item: Item): ParsedLine {
 const line = (fields: Fields): string => `${JSON.stringify(fields)}\n`
 
 /** The first line of every child, also of one that is started anew. */
-export const runLine = ({ run, request, attempt }: Item): string =>
+export const runLine = ({ run, request, attempt }: MailboxItem): string =>
   line({
     type: 'run',
     run_id: run.id,

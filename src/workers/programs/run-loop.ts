@@ -5,7 +5,7 @@ import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
-import type { Item } from './lines.ts'
+import type { MailboxItem } from './lines.ts'
 import { startConversation, type Outcome, type Plan, type Port, type RunHandle } from './conversation.ts'
 import type { Worker } from '../worker.ts'
 
@@ -42,7 +42,7 @@ const ANSWER_MS = 65_000
 const SOON_MS = 500
 export const programBackoffMs = (tries: number): number => backoffMs(500, 60_000, tries)
 
-type HeldRun = { item: Item; working: RunHandle | null; done: Promise<void> | null }
+type HeldRun = { item: MailboxItem; working: RunHandle | null; done: Promise<void> | null }
 
 export function startRunLoop(options: RunLoopOptions): RunLoop {
   const { port, plan, concurrency, tries, worker, clock, note, trouble, backoffMs: pauseMs = programBackoffMs } = options
@@ -85,11 +85,11 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     pump()
   }
 
-  async function settle({ run, attempt, messages }: Item): Promise<void> {
+  async function settle({ run, attempt, messages }: MailboxItem): Promise<void> {
     await port.call('delegation/mailbox.ack', { run_id: run.id, attempt, number: messages.at(-1)!.number })
   }
 
-  async function fail({ run, attempt }: Item, message: string): Promise<void> {
+  async function fail({ run, attempt }: MailboxItem, message: string): Promise<void> {
     note(run.id, `failed: ${message}`)
     await port.call('delegation/run.fail', { run_id: run.id, attempt, error: message.slice(0, limits.textCharsMax) })
   }
@@ -122,7 +122,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
     pump()
   }
 
-  async function receive(item: Item, isLate: boolean): Promise<void> {
+  async function receive(item: MailboxItem, isLate: boolean): Promise<void> {
     const { id } = item.run
     const held = runs.get(id)
     // Where no program works on it, there is none to be told.
@@ -196,5 +196,5 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
 
 const hasCancel = (messages: readonly Message[]): boolean => messages.some(({ kind }) => kind === 'cancel')
 /** Nothing to do until a person answers: what came in between is kept for the attempt that goes on then. */
-const isParked = ({ run, messages }: Item): boolean =>
+const isParked = ({ run, messages }: MailboxItem): boolean =>
   run.state === 'blocked' && messages.every(({ kind }) => kind === 'steer' || kind === 'block')

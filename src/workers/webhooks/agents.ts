@@ -27,7 +27,7 @@ export type WebhookOptions = PostOptions & {
   /** How it is posted; a test may bring its own. */
   readonly post?: typeof post
 }
-type Item = {
+type MailboxItem = {
   readonly run: Run
   readonly request: Request
   readonly attempt: number
@@ -36,7 +36,7 @@ type Item = {
 }
 
 /** A run and a resume are another message in each attempt: of two that arrive, the later one counts. */
-const idOf = ({ run, attempt, messages: [{ number, kind }] }: Item): string =>
+const idOf = ({ run, attempt, messages: [{ number, kind }] }: MailboxItem): string =>
   kind === 'run' || kind === 'resume' ? `msg_${run.id}_${number}_${attempt}` : `msg_${run.id}_${number}`
 
 export function signature(secret: string, id: string, timestamp: string, body: string): string {
@@ -60,7 +60,7 @@ export function signedHeaders({ secret, before, before_until }: Secrets, id: str
   }
 }
 
-function signRequest(item: Item, signing: Signing, nowMs: number) {
+function signRequest(item: MailboxItem, signing: Signing, nowMs: number) {
   const [message] = item.messages
   const body = JSON.stringify({ type: message.kind, timestamp: message.at, data: item })
   return { headers: signedHeaders(signing, idOf(item), body, nowMs), body }
@@ -79,7 +79,7 @@ export async function ownersOf(kernel: Kernel, agents: readonly string[]): Promi
 export const addressOf = (owner: string, endpoint: string | undefined): string => `${owner} ${URL.parse(endpoint ?? '')?.origin ?? ''}`
 
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
-  async function attempt(item: Item): Promise<Posted> {
+  async function attempt(item: MailboxItem): Promise<Posted> {
     const { agent_id } = item.run
     const keys = [keyOf(Endpoint, agent_id), keyOf(Signing, agent_id), keyOf(Card, agent_id)]
     const [endpoint, signing, card] = await kernel.store.read(keys)
@@ -124,7 +124,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery, as) {
       const { run_id, number } = body as { run_id: string; number: number }
-      const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, as)) as { item: Item | null }
+      const { item } = (await kernel.call('delegation/mailbox.push', { run_id, number }, as)) as { item: MailboxItem | null }
       if (item === null) return undefined
       const { status, error, durationMs, isLate } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)

@@ -38,7 +38,7 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the name does not resolve at present',
   ETIMEDOUT: 'no connection came about in time',
 }
-const wordsFor = (code: string): string =>
+const messageFor = (code: string): string =>
   reasons[code] ?? (/CERT|SIGNATURE|TLS|SSL/.test(code) ? 'its certificate is not valid' : 'it does not answer in HTTP')
 class PrivateAddress extends Error {
   readonly code = 'PRIVATE'
@@ -95,7 +95,7 @@ function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | un
   }
   const leave = (): void => finish(null, 'the server was stopped')
   signal?.addEventListener('abort', leave)
-  sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, wordsFor(code)))
+  sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, messageFor(code)))
   sent.on('response', (answer) => {
     const status = answer.statusCode ?? 0
     let bytes = 0

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { safeName } from '#apps/cli/commands/artifact.ts'
-import { argvFor, exampleInput, inputOf, wordsOf } from '#apps/cli/derive/from-operation.ts'
+import { argvFor, exampleInput, inputOf, pathOf } from '#apps/cli/derive/from-operation.ts'
 import { changesBetween, hunksOf } from '#apps/cli/output/diff.ts'
 import { clock, nodeVersion } from '#apps/cli/commands/doctor.ts'
 import { refusedBy } from '#apps/cli/exit-codes.ts'
@@ -19,7 +19,7 @@ import { nouns, specsOf } from '#apps/cli/derive/commands.ts'
 import { barOf, bytesIn, paintFor, tableOf } from '#apps/cli/terminal.ts'
 import { cutToWidth, escapeControl, inertJson, inertLines, widthOf, wrapWords } from '#apps/cli/output/safe-text.ts'
 import { wordsForUp } from '#apps/cli/serve.ts'
-import { fieldWords } from '#apps/cli/derive/field-help.ts'
+import { fieldHelp } from '#apps/cli/derive/field-help.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { protocols } from '#protocols/index.ts'
 import { cliReference } from '../../../scripts/cli-docs.ts'
@@ -50,8 +50,8 @@ describe('every operation', () => {
   for (const { op, name } of operations) {
     const spec = specFor(name)
 
-    test(`${name} is \`countersign ${wordsOf(op.name).join(' ')}\`, with help that shows an example and every choice`, async () => {
-      assert.deepEqual(spec.path, wordsOf(op.name))
+    test(`${name} is \`countersign ${pathOf(op.name).join(' ')}\`, with help that shows an example and every choice`, async () => {
+      assert.deepEqual(spec.path, pathOf(op.name))
       const { code, out, err } = await dry.run([...spec.path, '--help'])
       assert.deepEqual({ code, err }, { code: 0, err: '' })
       assert.ok(out.includes('\nExamples:\n'), 'there is an example')
@@ -92,7 +92,7 @@ describe('every operation', () => {
     assert.deepEqual([...new Set(shown)].toSorted(), Object.keys(nouns).toSorted())
     const fields = new Set(specs.flatMap((spec) => allFlags(spec).map(({ path }) => path?.at(-1))))
     assert.deepEqual(
-      Object.keys(fieldWords).filter((field) => !fields.has(field)),
+      Object.keys(fieldHelp).filter((field) => !fields.has(field)),
       [],
     )
   })

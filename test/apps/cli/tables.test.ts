@@ -8,7 +8,7 @@ import { shortIds, withWholeIds } from '#apps/cli/output/short-ids.ts'
 import { show } from '#apps/cli/output/render.ts'
 import { spec, type Context } from '#apps/cli/derive/command.ts'
 import { agoOf, exactly } from '#apps/cli/output/relative-time.ts'
-import { agoInWords } from '#kernel/codec/timestamps.ts'
+import { agoText } from '#kernel/codec/timestamps.ts'
 
 const ulid = (end: string): string => `01M7K4B7HK26Y6EM3FMGHXY4JD`.slice(0, 26 - end.length) + end
 const now = Date.parse('2026-11-16T12:00:00.000Z')
@@ -50,7 +50,7 @@ describe('a time', () => {
     ['2025-01-31T00:00:00.000Z', '2025-01-31', '654 days ago'],
   ] as const) {
     test(`${at} is "${short}" at noon`, () =>
-      assert.deepEqual([agoOf(at, now), agoInWords(at, new Date(now).toISOString())], [short, long]))
+      assert.deepEqual([agoOf(at, now), agoText(at, new Date(now).toISOString())], [short, long]))
   }
   test('on the record is exact', () => assert.equal(exactly('2026-11-16T11:59:18.123Z'), '2026-11-16 11:59:18Z'))
 })

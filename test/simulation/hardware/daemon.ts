@@ -12,7 +12,7 @@ import { principalOf } from '#protocols/hardware/daemon/ports.ts'
 import { policyDefaults, type Policy } from '#protocols/hardware/daemon/policy.ts'
 import type { StepRequest } from '#protocols/hardware/daemon/operations/step.ts'
 import { memoryStore, type MemoryDisk } from '#stores/memory.ts'
-import { concludeUnknown, createEffects } from '#workers/effect-runner.ts'
+import { concludeUnknown, createEffectRunner } from '#workers/effect-runner.ts'
 import { endWhatWasOpen } from '#devices/runner/recovery.ts'
 import { createTaskRunner } from '#devices/runner/task-runner.ts'
 import { seededEntropy, settled } from '../../support/in-process/world.ts'
@@ -100,7 +100,7 @@ export async function startSimulated(around: Surroundings): Promise<SimulatedDae
     amiss: () => (around.isAudited() ? null : 'the audit cannot be written'),
     progress() {},
   })
-  const effects = createEffects({ device: runner.port }, clock, silent, 500)
+  const effects = createEffectRunner({ device: runner.port }, clock, silent, 500)
   const keys = { verify: () => Promise.resolve({ ok: false as const, message: 'no keys' }) }
   const kernel: Kernel = createKernel({
     store,

@@ -7,7 +7,7 @@ import { createKernel, type Kernel } from '#kernel/kernel.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
 import { createFeed, feedIn } from '#stores/postgres/feed.ts'
 import { createWriting } from '#stores/postgres/writing.ts'
-import { createEffects, runConcluder } from '#workers/effect-runner.ts'
+import { createEffectRunner, runConcluder } from '#workers/effect-runner.ts'
 import { openLeases, type Leases } from '#workers/leases.ts'
 import { runOutbox } from '#workers/outbox.ts'
 import { runTimers } from '#workers/timers.ts'
@@ -108,7 +108,7 @@ export function startServer(options: ServerOptions): Server {
         life,
       ),
     )
-  const { perform } = createEffects({ [WORLD]: world }, clock, silent, 1_000)
+  const { perform } = createEffectRunner({ [WORLD]: world }, clock, silent, 1_000)
   const kernel = createKernel({
     store,
     protocols: [simProtocol],

@@ -6,14 +6,14 @@ import { realClock } from '#apps/server/clock.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { delegation } from '#protocols/delegation/index.ts'
-import { createEffects, type Effects } from '#workers/effect-runner.ts'
+import { createEffectRunner, type EffectRunner } from '#workers/effect-runner.ts'
 import { silent } from './worker-world.ts'
 import { createWorld, type World } from './world.ts'
 
 export type CapabilityWorld = {
   readonly world: World
   readonly capabilities: CapabilityRegistry
-  readonly effects: Effects
+  readonly effects: EffectRunner
   readonly task_id: string
   readonly run_id: string
   /** Invokes as devin, in its run. */
@@ -29,7 +29,7 @@ export async function capabilityWorld(
   { clock = realClock, store, log = silent }: Options = {},
 ): Promise<CapabilityWorld> {
   const capabilities = createCapabilityRegistry(sources, clock, log)
-  const effects = createEffects({ capability: capabilities.invoke }, clock, log, 50)
+  const effects = createEffectRunner({ capability: capabilities.invoke }, clock, log, 50)
   const world = await createWorld({ perform: effects.perform, ...(store ? { store } : {}) })
   await capabilities.start(world.kernel)
   const refs = await world.play(delegation.scenes['working']!)

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { realClock } from '#apps/server/clock.ts'
 import { runNoticeChannel } from '#workers/notices/channel.ts'
-import { mailFor, type Item } from '#workers/notices/message-words.ts'
+import { mailFor, type NoticeItem } from '#workers/notices/messages.ts'
 import { until } from '../../support/over-sockets/receiver.ts'
 import { silent } from '../../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../../support/in-process/world.ts'
@@ -141,7 +141,7 @@ test('a burst is one mail in the order of the inbox, and what is decided meanwhi
 
 const message = { confirm: `${ORIGIN}/mail/confirm?token=a`, stop: `${ORIGIN}/mail/stop?token=b`, signIn: '' }
 const NOW_MS = Date.UTC(2026, 0, 1, 12)
-const item = (more: object): Item => ({
+const item = (more: object): NoticeItem => ({
   event: 'created',
   requester: 'agent_deployer',
   name: 'Deployer',
@@ -152,10 +152,10 @@ const item = (more: object): Item => ({
   link: '/inbox/hxp_1',
   ...more,
 })
-const mailOf = (...items: Item[]) => mailFor(items, ORIGIN, message, NOW_MS)
+const mailOf = (...items: NoticeItem[]) => mailFor(items, ORIGIN, message, NOW_MS)
 
 test('the subject says what waits, how risky it is, how much time is left and who asks', () => {
-  const subjects: [Item, string][] = [
+  const subjects: [NoticeItem, string][] = [
     [item({}), '[R3, 29 min] Roll back payments-api (Deployer)'],
     [item({ expires_at: '2026-01-01T12:00:20.000Z' }), '[R3, under 1 min] Roll back payments-api (Deployer)'],
     [item({ expires_at: '2026-01-02T11:59:00.000Z' }), '[R3, 23 h] Roll back payments-api (Deployer)'],

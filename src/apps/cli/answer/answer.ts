@@ -6,7 +6,7 @@ import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import type { Output } from '#sdk/client.ts'
 import { sentFile } from '../commands/artifact.ts'
 import { CliError, usage } from '../exit-codes.ts'
-import { flag, jsonFrom, objectIn, type Flag, type Given } from '../derive/flags.ts'
+import { flag, jsonFrom, objectIn, type Flag, type FlagValues } from '../derive/flags.ts'
 import { handingOver } from '../inbox/actions.ts'
 import { payloadOf } from '../inbox/card.ts'
 import { refuseUnshown } from '../inbox/deliverable.ts'
@@ -88,7 +88,7 @@ function finish(context: Context, item: Item, result: unknown, done: Resolved): 
 const ways = ['result', 'value', 'file', 'to', 'decline'] as const
 
 /** Exactly one way to answer. */
-function oneOf(given: Given): (typeof ways)[number] {
+function oneOf(given: FlagValues): (typeof ways)[number] {
   const used = ways.filter((name) => given.get(name) !== undefined && given.get(name) !== false)
   if (used.length !== 1) throw usage('give one of <result>, --value <text>, --file <path>, --to <agent> and --decline')
   const [way] = used as [(typeof ways)[number]]
@@ -136,7 +136,7 @@ function doneAs(item: Item, result: unknown, { receipt }: Resolved): string {
   return receipt === undefined ? `voted, ${about} (more votes are needed)` : `${about} (receipt ${escapeControl(receipt.receipt_id)})`
 }
 
-async function resultFrom(context: Context, given: Given, item: Item): Promise<unknown> {
+async function resultFrom(context: Context, given: FlagValues, item: Item): Promise<unknown> {
   const { io } = context
   const file = given.get('file') as string | undefined
   if (file !== undefined) return sentFile(context, item.request_id, file)

@@ -20,7 +20,7 @@ export const phraseFor = (item: Item, result: unknown): string | null =>
 
 export const isPhrase = (phrase: string, typed: string): boolean => typed.trim() === phrase
 
-export const riskWords = ({ risk }: Pick<Item, 'risk'>): string => (risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`)
+export const riskSentence = ({ risk }: Pick<Item, 'risk'>): string => (risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`)
 
 /** Refuses an answer that needs a phrase and has none, or another. A person at a terminal is asked for it. */
 export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: string | undefined): Promise<void> {
@@ -28,11 +28,11 @@ export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: 
   if (phrase === null) return
   const shown = JSON.stringify(escapeControl(phrase))
   const isAsked = typed === undefined && isInteractive(io)
-  const given = isAsked ? await askText(io, `${riskWords(item)}: ${escapeControl(item.title)}\nType ${shown} to confirm`) : typed
+  const given = isAsked ? await askText(io, `${riskSentence(item)}: ${escapeControl(item.title)}\nType ${shown} to confirm`) : typed
   if (given !== undefined && isPhrase(phrase, given)) return
   const rule = `an answer from R4 on needs --confirm with the phrase of the item, ${shown}`
   throw usage(
-    given === undefined ? `${riskWords(item)}: ${rule}` : `${isAsked ? 'the phrase' : '--confirm'} is not ${shown}; nothing was sent`,
+    given === undefined ? `${riskSentence(item)}: ${rule}` : `${isAsked ? 'the phrase' : '--confirm'} is not ${shown}; nothing was sent`,
     `read it first: \`countersign inbox show ${escapeControl(item.request_id)}\`; then add --confirm ${shown}`,
   )
 }

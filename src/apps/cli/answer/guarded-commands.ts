@@ -6,7 +6,7 @@ import { CliError, exits, usage } from '../exit-codes.ts'
 import { payloadOf } from '../inbox/card.ts'
 import { refuseUnshown } from '../inbox/deliverable.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'
-import { flag, type Given } from '../derive/flags.ts'
+import { flag, type FlagValues } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { show, writeJson } from '../output/render.ts'
 import type { Spec } from '../derive/command.ts'
@@ -42,7 +42,7 @@ type Answering = {
   readonly result: unknown
 }
 
-function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: Given) => Answering): Spec {
+function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: FlagValues) => Answering): Spec {
   const derived = derivedSpec(protocol, op)
   const made: Spec = {
     ...derived,

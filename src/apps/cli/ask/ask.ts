@@ -7,7 +7,7 @@ import { Declined, NotAnswered, ReceiptDoubted, type Answer, type AskedRequest, 
 import type { Input } from '#sdk/client.ts'
 import { reasonOf } from '#sdk/retry-notice.ts'
 import { CliError, exits, Interrupted, usage, type Exit } from '../exit-codes.ts'
-import { flag, type Flag, type Given } from '../derive/flags.ts'
+import { flag, type Flag, type FlagValues } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { writeJson } from '../output/render.ts'
 import { spec, type Context } from '../derive/command.ts'
@@ -58,7 +58,7 @@ function secondsOf(text: string | undefined): number | undefined {
   }
 }
 
-export async function ask(context: Context, given: Given, action: Action, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
+export async function ask(context: Context, given: FlagValues, action: Action, payload: Readonly<Record<string, unknown>>): Promise<Exit> {
   const task_id = given.get('task') as string | undefined
   const input = definedFields({
     action,
@@ -85,7 +85,7 @@ export async function ask(context: Context, given: Given, action: Action, payloa
 }
 
 /** Waits, with a sign of life at a terminal; the signals that end the command end the waiting first. */
-async function outcome(context: Context, given: Given, remote: Remote, id: string, request?: AskedRequest): Promise<Exit> {
+async function outcome(context: Context, given: FlagValues, remote: Remote, id: string, request?: AskedRequest): Promise<Exit> {
   const { io, paintErr } = context
   const isQuiet = given.get('quiet') === true || context.json
   const whom = request?.assigned_to ? ` for ${escapeControl(request.assigned_to)}` : ''
@@ -159,7 +159,7 @@ function printNoAnswer(context: Context, error: NotAnswered, isQuiet: boolean): 
   return status === 'cancelled' ? exits.withdrawn : exits.unanswered
 }
 
-function interruptedAsk({ io, paintErr }: Context, id: string, given: Given, isQuiet: boolean): Interrupted {
+function interruptedAsk({ io, paintErr }: Context, id: string, given: FlagValues, isQuiet: boolean): Interrupted {
   const message =
     given.get('withdraw') === true ? `${escapeControl(id)} is withdrawn` : `still open: countersign ask await ${escapeControl(id)}`
   if (!isQuiet) io.err.write(`\n${paintErr('yellow', message)}\n`)

@@ -1,5 +1,5 @@
 // `ask provide`: a value that only a person has.
-import { flag, type Given } from '../derive/flags.ts'
+import { flag, type FlagValues } from '../derive/flags.ts'
 import { spec } from '../derive/command.ts'
 import { definedFields } from '#kernel/codec/strict-json.ts'
 import { ask, commonFlags, first } from './ask.ts'
@@ -39,7 +39,7 @@ export const provide = spec('ask provide', 'Ask a person for a value that only t
   },
 })
 
-const valuesOf = (given: Given): (string | number)[] | undefined => {
+const valuesOf = (given: FlagValues): (string | number)[] | undefined => {
   const values = given.get('value') as string[] | undefined
   return given.get('type') === 'number' ? values?.map(Number) : values
 }

@@ -10,7 +10,7 @@ import type { Plan, Port, PortOptions } from '#workers/programs/conversation.ts'
 import type { RunLoop } from '#workers/programs/run-loop.ts'
 import { realClock } from '../../server/clock.ts'
 import { exits, usage, type Exit } from '../exit-codes.ts'
-import { flag, type Given } from '../derive/flags.ts'
+import { flag, type FlagValues } from '../derive/flags.ts'
 import { adminKeyIn, dataFolder, shownFolder } from '../remote/credentials.ts'
 import { loginsFile, readLogins } from '../remote/logins.ts'
 import type { Remote } from '../remote/remote.ts'
@@ -62,13 +62,13 @@ async function warnOfSharedUser(context: Context, { argv }: Plan, agent_id: stri
   io.err.write(`${paintErr('yellow', escapeControl(message))}\n  → give it another user (sudo -u …) or a container: SECURITY.md\n`)
 }
 
-const boundedFlag = (given: Given, name: string, usual: number, max: number): number => {
+const boundedFlag = (given: FlagValues, name: string, usual: number, max: number): number => {
   const count = (given.get(name) as number | undefined) ?? usual
   if (count < 1 || count > max) throw usage(`--${name} must be from 1 to ${max}`)
   return count
 }
 
-function planOf({ io, rest }: Context, given: Given): Plan {
+function planOf({ io, rest }: Context, given: FlagValues): Plan {
   const name = (given.get('profile') as string | undefined) ?? 'lines'
   const profile = profiles[name]!
   const argv = rest.length > 0 ? rest : profile.argv
@@ -122,7 +122,7 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
 }
 
 /** Works until it is told to stop: the first signal lets what is under way come to its end, the second does not. */
-async function attend(context: Context, given: Given, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
+async function attend(context: Context, given: FlagValues, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
   const { io, paint, paintErr, json } = context
   const say = (run_id: string, message: string): void =>
     void io.out.write(

@@ -8,7 +8,7 @@ import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Artifact } from '#protocols/collaboration/schema.ts'
 import { derivedSpec, inputFlags, inputOf } from '../derive/from-operation.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
-import { flag, type Flag, type Given } from '../derive/flags.ts'
+import { flag, type Flag, type FlagValues } from '../derive/flags.ts'
 import { readInput, sizeOf } from '../input/read-input.ts'
 import type { Remote } from '../remote/remote.ts'
 import { show, writeJson } from '../output/render.ts'
@@ -138,7 +138,7 @@ async function newestOf({ remote }: Context, artifact_id: string): Promise<strin
   return artifact.version
 }
 
-async function payloadFrom(context: Context, path: string, given: Given): Promise<[string, string][]> {
+async function payloadFrom(context: Context, path: string, given: FlagValues): Promise<[string, string][]> {
   const content = await contentAt(context.io, path)
   if (content.size <= INLINE_BYTES_MAX) {
     const uri = `data:${content.mediaType};base64,${(await content.read()).toString('base64')}`

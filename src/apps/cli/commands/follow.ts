@@ -3,7 +3,7 @@ import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { exits, type Exit } from '../exit-codes.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
 import { flag } from '../derive/flags.ts'
-import type { Answer } from '../remote/remote.ts'
+import type { AnyOutput } from '../remote/remote.ts'
 import { styleOf, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
 import { escapeControl, padToWidth } from '../output/safe-text.ts'
@@ -16,8 +16,8 @@ type Event = {
   readonly actor: string
   readonly subject: { readonly kind: string; readonly id: string }
   readonly behalf: string | null
-  readonly detail: Answer | null
-  readonly changes: readonly { readonly kind: string; readonly id: string; readonly after: Answer | null }[]
+  readonly detail: AnyOutput | null
+  readonly changes: readonly { readonly kind: string; readonly id: string; readonly after: AnyOutput | null }[]
 }
 
 /** AAP's own shape of an event. */
@@ -26,10 +26,10 @@ type RunEvent = {
   readonly type: string
   readonly run_id: string
   readonly agent_id: string | null
-  readonly payload: Answer
+  readonly payload: AnyOutput
 }
 /** An event of a session with another harness. */
-type SessionEvent = { readonly at: string; readonly sequence: number; readonly event_type: string; readonly data: Answer }
+type SessionEvent = { readonly at: string; readonly sequence: number; readonly event_type: string; readonly data: AnyOutput }
 const isOfSession = (event: Event | RunEvent | SessionEvent): event is SessionEvent => 'event_type' in event
 const isOfRun = (event: Event | RunEvent | SessionEvent): event is RunEvent => 'run_id' in event
 
@@ -141,7 +141,7 @@ function sessionLineOf({ at, sequence, event_type, data }: SessionEvent, { paint
     .filter((part) => part !== '')
     .join('  ')
 }
-function saidInSession(event_type: string, data: Answer): string {
+function saidInSession(event_type: string, data: AnyOutput): string {
   const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
   const joinTexts = (...all: unknown[]): string =>
     all
@@ -163,7 +163,7 @@ function barOf(percent: unknown): string {
 }
 
 /** An event of a run, in a few words. */
-function describeEvent(type: string, payload: Answer): string {
+function describeEvent(type: string, payload: AnyOutput): string {
   const { message, percent, checkpoint_id, reason, error } = payload
   if (type === 'run.progress') {
     return `${barOf(percent)}${typeof message === 'string' ? escapeControl(message) : ''}`.trimEnd()

@@ -7,7 +7,7 @@ import { jwksOf, type KeyRing } from '#workers/keys/key-ring.ts'
 import { realClock, realEntropy } from '../../server/clock.ts'
 import { StartError } from '../../server/start-error.ts'
 import { CliError, exits, usage, type Exit } from '../exit-codes.ts'
-import { flag, type Given } from '../derive/flags.ts'
+import { flag, type FlagValues } from '../derive/flags.ts'
 import { unreachable } from '../remote/http.ts'
 import { readInput } from '../input/read-input.ts'
 import { dataFolder, targetOf } from '../remote/credentials.ts'
@@ -107,7 +107,7 @@ function parseFile(text: string, path: string): unknown {
 type Jwks = { readonly keys: readonly Readonly<Record<string, unknown>>[] }
 
 /** From a file, a data folder or a server, in this order. */
-async function keysFor(context: Context, given: Given): Promise<Jwks> {
+async function keysFor(context: Context, given: FlagValues): Promise<Jwks> {
   const { io, globals } = context
   const file = given.get('keys') as string | undefined
   if (file !== undefined) return keySet(await jsonIn(context, file), file)

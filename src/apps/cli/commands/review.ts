@@ -3,7 +3,7 @@ import type { Artifact, Task } from '#protocols/collaboration/schema.ts'
 import type { Input } from '#sdk/client.ts'
 import { deliveredOf, unshown } from '../inbox/deliverable.ts'
 import { CliError, exits } from '../exit-codes.ts'
-import { flag, type Flag, type Given } from '../derive/flags.ts'
+import { flag, type Flag, type FlagValues } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import { show, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
@@ -51,7 +51,7 @@ export const reviewSpecs: readonly Spec[] = [
   }),
 ]
 
-async function deliveredIn(remote: Remote, given: Given): Promise<{ task: Task; artifact: Artifact }> {
+async function deliveredIn(remote: Remote, given: FlagValues): Promise<{ task: Task; artifact: Artifact }> {
   const task_id = given.get('task-id') as string
   const { task } = await remote.call('collaboration/task.get', { task_id })
   const artifact_id = (given.get('artifact') as string | undefined) ?? task.delivered?.artifact_id ?? task.artifacts.at(-1)
@@ -66,7 +66,7 @@ async function deliveredIn(remote: Remote, given: Given): Promise<{ task: Task; 
 
 async function submit(
   context: Context,
-  given: Given,
+  given: FlagValues,
   verdict: Input<'collaboration/review.submit'>['verdict'],
   requested_changes: string[],
 ): Promise<void> {
@@ -89,7 +89,7 @@ async function submit(
   await show(context, 'review.submit', answer)
 }
 
-async function showDelivered(context: Context, given: Given): Promise<void> {
+async function showDelivered(context: Context, given: FlagValues): Promise<void> {
   const remote = await context.remote()
   const { artifact } = await deliveredIn(remote, given)
   const { text, before, head, lines } = await deliveredOf(remote, artifact.id, artifact.version)

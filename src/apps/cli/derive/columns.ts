@@ -63,7 +63,7 @@ export type Listing = {
 }
 
 type Quiet = { readonly from: string; readonly to: string; readonly zone?: string; readonly days?: string }
-const quietWords = (quiet: Quiet | undefined): string | null =>
+const quietText = (quiet: Quiet | undefined): string | null =>
   quiet === undefined ? null : [`${quiet.from}-${quiet.to}`, quiet.zone, quiet.days].filter((word) => word !== undefined).join(' ')
 
 export const listings: readonly Listing[] = [
@@ -171,7 +171,7 @@ export const listings: readonly Listing[] = [
       ['LABEL', 'label'],
       ['MIN PRIORITY', 'min_priority'],
       ['CONFIRMED', 'confirmed'],
-      ['QUIET', 'quiet_hours', ({ quiet_hours }) => quietWords(quiet_hours as Quiet | undefined)],
+      ['QUIET', 'quiet_hours', ({ quiet_hours }) => quietText(quiet_hours as Quiet | undefined)],
       ['GONE', 'disabled'],
     ],
   },

@@ -1,6 +1,6 @@
 // A command as data, before anything parses or shows it: help, completion, the reference and the parser are made from it.
 import type { Exit } from '../exit-codes.ts'
-import type { Flag, Given } from './flags.ts'
+import type { Flag, FlagValues } from './flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import type { Io, Paint } from '../terminal.ts'
 
@@ -41,7 +41,7 @@ export type Spec = {
   readonly operation: string | null
   /** It acts with what the user of this machine may do: their logins, the files of a server, the socket of a daemon. */
   readonly isLocal: boolean
-  run(context: Context, given: Given): Promise<Exit | void>
+  run(context: Context, given: FlagValues): Promise<Exit | void>
 }
 
 export const spec = (words: string, summary: string, parts: Partial<Omit<Spec, 'path' | 'summary' | 'run'>> & Pick<Spec, 'run'>): Spec => ({

@@ -1,6 +1,6 @@
 // Help texts of fields that their schema does not describe, by the name of the field, which means the same wherever it stands.
 
-export const fieldWords: Readonly<Record<string, string>> = {
+export const fieldHelp: Readonly<Record<string, string>> = {
   acceptance_criteria: 'the criteria by which the task is done; repeat for more',
   action: 'the action',
   actor: 'the person, agent or service that acted',

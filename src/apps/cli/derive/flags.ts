@@ -1,7 +1,7 @@
 // Flags of a command, made from the schema of its input, and read back into one: every field has a flag, nested ones by their path, and what a flag cannot say well is
 // JSON. Knows no operation by name.
 import { usage } from '../exit-codes.ts'
-import { fieldWords } from './field-help.ts'
+import { fieldHelp } from './field-help.ts'
 
 type Node = {
   readonly type?: string
@@ -89,7 +89,7 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const also = isShort ? [kebab(field), dottedPath(here)].filter((other) => other !== name && instead[other] === undefined) : []
     const shape = shapeOf(inner)
     const placeholder = placeholderOf(field, bare.description ?? '', shape)
-    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, help: wordsOf(field, inner, shape) }]
+    return [{ name, also: [...new Set(also)], path: here, shape, required, placeholder, help: helpOf(field, inner, shape) }]
   })
 }
 
@@ -125,9 +125,9 @@ function placeholderOf(field: string, description: string, { kind, choices }: Sh
   return /(^|_)(id|by|to|task|actor|assignee|principal|owner|reviewers|user|person|substitute|subject)$/.test(field) ? 'id' : 'text'
 }
 
-function wordsOf(field: string, node: Node, { many, keys, kind, nullable }: Shape): string {
+function helpOf(field: string, node: Node, { many, keys, kind, nullable }: Shape): string {
   const bare = bareOf(node)
-  const words = [bare.description ?? bare.items?.description ?? fieldWords[field] ?? '']
+  const words = [bare.description ?? bare.items?.description ?? fieldHelp[field] ?? '']
   if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
   if (kind === 'json' && !bare.description) words.push('JSON; anything else is taken as text')
   if (many && !words.some((part) => part.includes('repeat for more'))) words.push('repeat for more')
@@ -158,7 +158,7 @@ export function jsonFrom(text: string): unknown {
 }
 
 /** The JSON object that a flag of a command holds; undefined: it was not given. */
-export function objectIn(given: Given, name: string): object | undefined {
+export function objectIn(given: FlagValues, name: string): object | undefined {
   const text = given.get(name) as string | undefined
   if (text === undefined) return undefined
   let value: unknown
@@ -195,10 +195,10 @@ function recordFrom(text: string, keys: readonly string[]): Record<string, strin
   return record
 }
 
-export type Given = ReadonlyMap<string, unknown>
+export type FlagValues = ReadonlyMap<string, unknown>
 
 /** Puts what was given into the input, over what is there already. */
-export function inputFrom(flags: readonly Flag[], given: Given, base: Record<string, unknown>): Record<string, unknown> {
+export function inputFrom(flags: readonly Flag[], given: FlagValues, base: Record<string, unknown>): Record<string, unknown> {
   const input = structuredClone(base)
   for (const { name, path, shape } of flags) {
     const value = given.get(name)

@@ -4,7 +4,7 @@ import { limits } from '#kernel/limits.ts'
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { parse } from '#kernel/declare/schema.ts'
 import { CliError, exits, usage } from '../exit-codes.ts'
-import { fieldOf, flag, flagAt, flagsOf, inputFrom, isGiven, jsonFrom, type Flag, type Given } from './flags.ts'
+import { fieldOf, flag, flagAt, flagsOf, inputFrom, isGiven, jsonFrom, type Flag, type FlagValues } from './flags.ts'
 import { positionals } from './columns.ts'
 import { readInput } from '../input/read-input.ts'
 import { sayMore } from '../output/notes.ts'
@@ -42,7 +42,7 @@ const isPaged = (op: Operation): boolean => {
 const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
 
 /** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
-export const wordsOf = (operation: string): string[] => {
+export const pathOf = (operation: string): string[] => {
   if (operation === 'receipt.verify') return ['receipt', 'verify-online']
   const [noun = '', ...verb] = operation.split('.')
   return [noun, verb.join('-').replaceAll('_', '-')]
@@ -53,7 +53,7 @@ const isForTheSystem = (op: Operation): boolean =>
   op.callers.every(({ name }) => name === 'system') || op.example.refused === 'PRECONDITION_FAILED'
 
 /** The idempotency key that was given. */
-export const keyIn = (given: Given): { readonly key?: string } => {
+export const keyIn = (given: FlagValues): { readonly key?: string } => {
   const key = given.get('idempotency-key') as string | undefined
   return key === undefined ? {} : { key }
 }
@@ -64,7 +64,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
   const first = positionalsOf(op.name, found)
   const others = found.filter((one) => !first.includes(one))
   const made: Spec = {
-    path: wordsOf(op.name),
+    path: pathOf(op.name),
     summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
     positionals: first,
     flags: [...others, ...(isPaged(op) ? [allFlag] : []), ...inputFlags, ...(op.kind === 'command' ? [keyFlag] : [])],
@@ -122,7 +122,7 @@ export async function inputOf(
   { io }: Context,
   op: Operation,
   { positionals: first, flags }: Pick<Spec, 'positionals' | 'flags'>,
-  given: Given,
+  given: FlagValues,
 ) {
   const all = allFlags({ positionals: first, flags })
   const base = await baseOf(io, given)
@@ -149,7 +149,7 @@ function messageWithFlag({ message, details }: Pick<Refusal, 'message' | 'detail
   return `${name}${message.slice(found.path!.join('.').length)}`
 }
 
-async function baseOf(io: Context['io'], given: Given): Promise<Record<string, unknown>> {
+async function baseOf(io: Context['io'], given: FlagValues): Promise<Record<string, unknown>> {
   const file = given.get('file') as string | undefined
   const inline = given.get('json-input') as string | undefined
   if (file !== undefined && inline !== undefined) throw usage('give --json-input or --file, not both')

@@ -5,11 +5,11 @@ import { createHacpClient, HacpError, type HacpClient } from '#protocols/hardwar
 import { version } from '../../version.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import type { Context } from '../derive/command.ts'
-import type { Given } from '../derive/flags.ts'
+import type { FlagValues } from '../derive/flags.ts'
 
 export const dataOf = ({ globals, io }: Context): string => resolve(io.cwd, globals.data ?? io.env['COUNTERSIGN_DEVICE_DATA'] ?? 'device')
 
-export function socketOf(context: Context, given: Given): string {
+export function socketOf(context: Context, given: FlagValues): string {
   const named = (given.get('socket') as string | undefined) ?? context.io.env['COUNTERSIGN_DEVICE_SOCKET']
   return named === undefined ? join(dataOf(context), 'device.sock') : resolve(context.io.cwd, named)
 }
@@ -34,7 +34,7 @@ export function reach(path: string): Promise<Socket> {
 export type Line = { readonly client: HacpClient; readonly session_id: string; close(): Promise<void> }
 
 /** A session of the command line; the daemon's refusals become exit codes. */
-export async function withSession<T>(context: Context, given: Given, act: (line: Line) => Promise<T>): Promise<T> {
+export async function withSession<T>(context: Context, given: FlagValues, act: (line: Line) => Promise<T>): Promise<T> {
   const socket = await reach(socketOf(context, given))
   const client = createHacpClient('countersign', version, (line) => void socket.write(line))
   socket.on('data', (bytes: Uint8Array) => client.receive(bytes))

@@ -2,7 +2,7 @@
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Input, Output } from '#sdk/client.ts'
 import { CliError, exits } from '../exit-codes.ts'
-import { endsTask, isPhrase, phraseFor, riskWords } from '../answer/guard.ts'
+import { endsTask, isPhrase, phraseFor, riskSentence } from '../answer/guard.ts'
 import { isVerdictWord } from '../answer/words.ts'
 import { choicesOf, isNo, isOpen, payloadOf, type Style } from './card.ts'
 import { isFile, scopeIn, verdictOf } from './keyboard-help.ts'
@@ -55,8 +55,8 @@ export type InboxActions = {
 
 /** Why it is asked twice; null: it is not. */
 export const warningFor = (item: Item, result: unknown): string | null =>
-  endsTask(item, result) ? `${endingWords(item)}: ${item.effects.reject}.` : null
-const endingWords = ({ kind }: Item): string => (kind === 'escalation' || kind === 'interrupt' ? 'End the task' : 'Reject')
+  endsTask(item, result) ? `${endingLabel(item)}: ${item.effects.reject}.` : null
+const endingLabel = ({ kind }: Item): string => (kind === 'escalation' || kind === 'interrupt' ? 'End the task' : 'Reject')
 /** The reason that is asked for before the answer counts; null: none. */
 export function reasonFor(item: Item, result: string): string | null {
   if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
@@ -70,7 +70,7 @@ export function sure({ ask, askKey, tell }: Stage, { item, result, question, ...
   const phrase = phraseFor(item, result)
   const shown = JSON.stringify(escapeControl(phrase ?? ''))
   if (phrase !== null)
-    return ask(`${riskWords(item)}. ${warning === null ? '' : `${warning} `}${question} Type ${shown} to confirm`, (text) =>
+    return ask(`${riskSentence(item)}. ${warning === null ? '' : `${warning} `}${question} Type ${shown} to confirm`, (text) =>
       isPhrase(phrase, text) ? then() : tell(`Nothing was answered: that is not ${shown}`, 'red'),
     )
   if (warning === null) return void then()
@@ -88,7 +88,7 @@ export const handingOver = ({ checkpoint_id, digest }: Item, reassign_to: string
 
 const PREVIEW_DAYS = 30
 type Preview = Output<'collaboration/grant.preview'>
-const previewWords = ({ would_answer, approved, rejected }: Preview): string =>
+const previewText = ({ would_answer, approved, rejected }: Preview): string =>
   would_answer === 0
     ? `In the last ${PREVIEW_DAYS} days it would have answered nothing that this agent asked.`
     : `In the last ${PREVIEW_DAYS} days it would have answered ${would_answer} of this agent's questions: people approved ${approved} and rejected ${rejected} of them.`
@@ -158,7 +158,7 @@ export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
   function judgeItem(item: Item, key: string, result: string): void {
     const answer = (reason?: string): Promise<void> =>
       sendResult(item, { result, message: result, ...(reason === undefined ? {} : { reason }) })
-    const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? `${endingWords(item)}?` : 'Request changes?'
+    const question = result === 'approved' ? 'Approve?' : result === 'rejected' ? `${endingLabel(item)}?` : 'Request changes?'
     const required = reasonFor(item, result)
     const go = (reason?: string): void => sure(stage, { item, result, question }, () => answer(reason))
     if (required === null && key === key.toLowerCase()) return go()
@@ -240,7 +240,7 @@ export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
         return attempt(async () => {
           const preview = await remote.call('collaboration/grant.preview', { task_id, scope, days: PREVIEW_DAYS })
           ask(
-            `${previewWords(preview)}\nAllow ${scope} until: task, session, 2h, 1d, or a time; nothing is granted when left empty`,
+            `${previewText(preview)}\nAllow ${scope} until: task, session, 2h, 1d, or a time; nothing is granted when left empty`,
             (text) => {
               const [asked] = text.trim().toLowerCase().split(' ') as [string]
               if (asked === '') return tell('Nothing was granted')

@@ -44,9 +44,9 @@ export const proposedIn = (item: Item): readonly Proposed[] =>
 /** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
 export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undefined : detailsIn(item)['state'])
 
-const riskWords: Readonly<Record<string, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
+const riskLabels: Readonly<Record<string, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
 /** `R4 of 5 (high)`. */
-export const riskOf = (risk: string): string => `${escapeControl(risk)} of 5 (${riskWords[risk] ?? 'unknown'})`
+export const riskOf = (risk: string): string => `${escapeControl(risk)} of 5 (${riskLabels[risk] ?? 'unknown'})`
 
 const SECOND = 1_000
 const units = [
@@ -222,7 +222,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   writeFacts(item, own)
   if (!isOpen(item)) return own(endOf(item), 'green')
   const isJudged = isVerdict(item) || item.kind === 'review'
-  const [yes, no] = verdictWords[item.kind] ?? ['Approve', 'Reject']
+  const [yes, no] = verdictLabels[item.kind] ?? ['Approve', 'Reject']
   own(`${isJudged ? yes : 'Answer'}: ${effects.approve}`)
   if (effects.changes !== undefined) own(`Request changes: ${effects.changes}`)
   if (isJudged) own(`${no}: ${effects.reject}`)
@@ -248,7 +248,7 @@ function writeFacts({ facts }: Item, own: Writing['own']): void {
 }
 
 /** Where the keys have other words than approve and reject. */
-const verdictWords: Readonly<Partial<Record<Item['kind'], readonly [yes: string, no: string]>>> = {
+const verdictLabels: Readonly<Partial<Record<Item['kind'], readonly [yes: string, no: string]>>> = {
   escalation: ['Tell it, or let it go on', 'End the task'],
   interrupt: ['Let it go on', 'End the task'],
 }

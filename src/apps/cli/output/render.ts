@@ -91,7 +91,7 @@ function listingOf(item: Value): Listing {
 }
 
 /** `no tasks`: what is not there is named. */
-function emptyWords(operation: string): string {
+function emptyMessage(operation: string): string {
   const noun = operation.split('.')[0]!.replaceAll('_', ' ')
   if (noun === 'inbox') return 'nothing waits for you'
   const many = /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : /(s|x|ch|sh)$/.test(noun) ? `${noun}es` : `${noun}s`
@@ -102,7 +102,7 @@ async function showList(context: Context, operation: string, answer: Listed): Pr
   const { io, paintErr } = context
   const { items, next_cursor, more_projects = 0 } = answer
   const first = items[0]
-  if (!first) io.err.write(`${paintErr('dim', emptyWords(operation))}\n`)
+  if (!first) io.err.write(`${paintErr('dim', emptyMessage(operation))}\n`)
   else {
     const listing = listingOf(first)
     io.out.write(await tableFor(context, listing.rows === undefined ? items : items.flatMap(listing.rows), listing))

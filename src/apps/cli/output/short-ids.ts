@@ -1,7 +1,7 @@
 // Ids as they are shown and typed: `task_3FKEE4` stands for the task whose id ends so. The time at the beginning of an id is the same for
 // all that was made today, so its end is what tells ids apart; a beginning that one id alone has is accepted as well.
 import { CliError, exits, usage } from '../exit-codes.ts'
-import type { Flag, Given } from '../derive/flags.ts'
+import type { Flag, FlagValues } from '../derive/flags.ts'
 import type { Remote } from '../remote/remote.ts'
 import type { Spec } from '../derive/command.ts'
 
@@ -184,7 +184,7 @@ const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
   NO_IDS.includes(placeholder) ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
 /** The given values, with whole ids. The server is asked only for those that are short. */
-export async function withWholeIds({ positionals, flags }: Spec, given: Given, remote: () => Promise<Remote>): Promise<Given> {
+export async function withWholeIds({ positionals, flags }: Spec, given: FlagValues, remote: () => Promise<Remote>): Promise<FlagValues> {
   const whole = new Map(given)
   for (const one of [...positionals, ...flags]) {
     const kinds = kindsOf(one)

@@ -14,7 +14,7 @@ import { keysIn, serverKeyOrNull } from '../../server/folder/key-files.ts'
 import { CliError, exits, refusedBy, usage } from '../exit-codes.ts'
 import { databaseIn } from './credentials.ts'
 import { callsBy } from './calls.ts'
-import type { Answer, Remote } from './remote.ts'
+import type { AnyOutput, Remote } from './remote.ts'
 
 export function openStore(folder: string, options: Pick<SqliteOptions, 'found'> = {}): Store {
   const path = databaseIn(folder)
@@ -67,9 +67,9 @@ function isQuery(kernel: Kernel, operation: string): boolean {
   return kernel.protocols.some(({ name, operations }) => operations.some((op) => op.kind === 'query' && `${name}/${op.name}` === operation))
 }
 
-async function callAsSystem(kernel: Kernel, operation: string, input: object): Promise<Answer> {
+async function callAsSystem(kernel: Kernel, operation: string, input: object): Promise<AnyOutput> {
   try {
-    return (await kernel.call(operation, input, SYSTEM)) as Answer
+    return (await kernel.call(operation, input, SYSTEM)) as AnyOutput
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     throw refusedBy(error.code, error.message, error.details)

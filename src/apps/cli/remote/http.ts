@@ -4,7 +4,7 @@ import { httpTransport } from '#sdk/transport/http.ts'
 import { createHxp } from '#sdk/hxp.ts'
 import { CliError, exits, refusedBy } from '../exit-codes.ts'
 import { callsBy } from './calls.ts'
-import type { Answer, Followed, Remote } from './remote.ts'
+import type { AnyOutput, Followed, Remote } from './remote.ts'
 
 type Hints = Readonly<Record<string, string>>
 
@@ -26,7 +26,7 @@ export function openHttpRemote(url: string, key: string, hints: Hints = {}): Rem
     where: url,
     isOffline: false,
     ...callsBy((operation, input, { key: once, ...rest } = {}) =>
-      withHints(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest }) as Promise<Answer>),
+      withHints(transport.call(operation, input, once === undefined ? rest : { idempotencyKey: once, ...rest }) as Promise<AnyOutput>),
     ),
     async *follow(operation, input, options) {
       try {
@@ -35,7 +35,7 @@ export function openHttpRemote(url: string, key: string, hints: Hints = {}): Rem
         throw cliErrorOf(url, error, hints)
       }
     },
-    upload: (operation, input, bytes, onProgress) => withHints(transport.upload!(operation, input, bytes, { onProgress }) as Promise<Answer>),
+    upload: (operation, input, bytes, onProgress) => withHints(transport.upload!(operation, input, bytes, { onProgress }) as Promise<AnyOutput>),
     download: (operation, input, onProgress) => withHints(transport.download!(operation, input, { onProgress })),
     asking: (work) => withHints(work(createHxp(transport))),
     close: () => transport.close(),

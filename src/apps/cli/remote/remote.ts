@@ -12,8 +12,8 @@ import { dataFolder, isLocal, shownFolder, targetOf, type Target } from './crede
 import type { Globals } from '../derive/command.ts'
 import type { Io, Paint } from '../terminal.ts'
 
-export type Answer = Readonly<Record<string, unknown>>
-export type Followed = { readonly cursor: string; readonly item: Answer }
+export type AnyOutput = Readonly<Record<string, unknown>>
+export type Followed = { readonly cursor: string; readonly item: AnyOutput }
 export type RemoteOptions = { readonly key?: string; readonly timeoutMs?: number; readonly signal?: AbortSignal }
 export type Remote = {
   /** The server's address or the folder's path. */
@@ -21,14 +21,14 @@ export type Remote = {
   readonly isOffline: boolean
   call<N extends CallName>(operation: N, input: Input<N>, options?: RemoteOptions): Promise<Output<N>>
   /** Calls an operation whose name is known at run time only. */
-  callAny(operation: string, input: object, options?: RemoteOptions): Promise<Answer>
+  callAny(operation: string, input: object, options?: RemoteOptions): Promise<AnyOutput>
   /** Goes on after a cut, from where it was; ends when the signal aborts. */
   follow(
     operation: string,
     input: object,
     options: { readonly after: string | null; readonly signal: AbortSignal; readonly onOpen?: () => void; readonly onBreak?: () => void },
   ): AsyncIterable<Followed>
-  upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<Answer>
+  upload(operation: string, input: object, bytes: Blob, onProgress: Progress): Promise<AnyOutput>
   download(operation: string, input: object, onProgress: Progress): Promise<Downloaded>
   /** Asks people and waits for them. */
   asking<T>(work: (hxp: Hxp) => Promise<T>): Promise<T>
@@ -41,7 +41,7 @@ export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Pro
   return {
     ...remote,
     ...callsBy(
-      async (operation, input, options) => orderFields(await remote.callAny(operation, input, options), outputs.get(operation)) as Answer,
+      async (operation, input, options) => orderFields(await remote.callAny(operation, input, options), outputs.get(operation)) as AnyOutput,
     ),
   }
 }

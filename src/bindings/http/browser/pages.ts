@@ -83,7 +83,7 @@ const howToSignIn = html`<p>You are not signed in. A login link signs you in; it
     <li>On the machine of the server, its operator runs <code>countersign login --link</code></li>
   </ul>`
 
-function waitingWords(waiting: number | null): string {
+function waitingText(waiting: number | null): string {
   if (waiting === null) return ''
   if (waiting === 0) return 'Nothing waits for your answer.'
   return waiting === 1 ? '1 item waits for your answer.' : `${waiting} items wait for your answer.`
@@ -94,7 +94,7 @@ export function homePage(person: { readonly id: string; readonly waiting: number
   if (person === null) return page('Countersign', html`${howToSignIn} ${whereToLook}`)
   return page(
     'Countersign',
-    html`<p>You are signed in as <strong>${person.id}</strong>. ${waitingWords(person.waiting)}</p>
+    html`<p>You are signed in as <strong>${person.id}</strong>. ${waitingText(person.waiting)}</p>
       ${howToAnswer}
       <form method="post" action="/logout"><button>Sign out</button></form>
       ${whereToLook}`,

@@ -12,7 +12,7 @@ import { keyOf } from '#kernel/declare/schema.ts'
 import { limits } from '#kernel/limits.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import { Request } from '#protocols/execution/schema.ts'
-import { errorAnswer, failureAnswer, foreignPage, sendRaw, type Answer } from '../responses.ts'
+import { errorAnswer, failureAnswer, foreignPage, sendRaw, type HttpAnswer } from '../responses.ts'
 import { createConnection, type Connection } from './connection.ts'
 import { isForeign } from '../foreign-pages.ts'
 import type { Tickets } from './tickets.ts'
@@ -56,7 +56,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   let redeemed = 0
 
   /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
-  function refusalOf(request: IncomingMessage): Answer | null {
+  function refusalOf(request: IncomingMessage): HttpAnswer | null {
     const refused = host.refusalOf(request)
     if (refused) return failureAnswer(refused, false)
     if (isForeign(request.headers, guard) && !host.anyOrigin && !origins.includes(request.headers.origin!)) return foreignPage

@@ -14,7 +14,7 @@ import { fact } from '../events.ts'
 import { fittingDefault, raisedOn, type Asked } from '../task/checkpoints.ts'
 import { allows, executor, isInTime, refuseBlank } from '../access.ts'
 import {
-  Answer,
+  CheckpointAnswer,
   Checkpoint,
   CheckpointKind,
   CheckpointOption,
@@ -41,7 +41,7 @@ const RaiseInput = t.Object({
   expires_at: t.Optional(t.Union([Timestamp, t.Null()])),
   expires_in: t.Optional(Duration),
   on_expiry: t.Optional(ExpiryPolicy),
-  default: t.Optional(Answer),
+  default: t.Optional(CheckpointAnswer),
   ...ByRun,
 })
 

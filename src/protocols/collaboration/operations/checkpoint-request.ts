@@ -11,7 +11,7 @@ import { fact } from '../events.ts'
 import { applyAnswer } from '../task/answering.ts'
 import { plainQuestion, raisedOn } from '../task/checkpoints.ts'
 import { allows, isPending, isWithinTime, principal, reviewer } from '../access.ts'
-import { Checkpoint, CheckpointOption, Id, Task, type Answer } from '../schema.ts'
+import { Checkpoint, CheckpointOption, Id, Task, type CheckpointAnswer } from '../schema.ts'
 
 type Asking = { readonly task: Task }
 
@@ -122,7 +122,7 @@ export const answer = command({
     const whose = task.ownership.principal
     const isDefault = said.action === 'choose'
     const by = actor.kind !== 'system' ? actor.id : isDefault ? whose : SYSTEM_ID
-    const done = applyAnswer({ checkpoint, task }, said satisfies Answer, by, now)
+    const done = applyAnswer({ checkpoint, task }, said satisfies CheckpointAnswer, by, now)
     const right =
       actor.kind !== 'system'
         ? {}

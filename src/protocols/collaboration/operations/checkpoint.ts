@@ -13,7 +13,7 @@ import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellatio
 import { fitAnswer, peopleAfter, peopleLeft, plainQuestion, successorOf, supersededBy } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
 import { agentFor, hasTimeToTryAgain, isNotExpired, isOfSystem, isPending, principal, refuseBlank, reviewer } from '../access.ts'
-import { Answer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId } from '../schema.ts'
+import { CheckpointAnswer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
 async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Resolving> {
@@ -25,7 +25,7 @@ const resolve = command({
   name: 'checkpoint.resolve',
   summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
   draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
-  input: t.Object({ checkpoint_id: Id, ...Answer.properties, digest: Digest }),
+  input: t.Object({ checkpoint_id: Id, ...CheckpointAnswer.properties, digest: Digest }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [isNotExpired, isPending, hasTimeToTryAgain],

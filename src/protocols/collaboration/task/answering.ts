@@ -7,12 +7,12 @@ import { limits } from '#kernel/limits.ts'
 import type { Made, Read } from '#kernel/declare/operation.ts'
 import { fact } from '../events.ts'
 import { moveTask, withExecutor } from './ownership.ts'
-import { Checkpoint, Task, type Answer } from '../schema.ts'
+import { Checkpoint, Task, type CheckpointAnswer } from '../schema.ts'
 
 export type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
 
 /** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
-export function applyAnswer({ checkpoint, task }: Resolving, answer: Answer, by: string, now: string): Resolving {
+export function applyAnswer({ checkpoint, task }: Resolving, answer: CheckpointAnswer, by: string, now: string): Resolving {
   const state = patchedState(checkpoint, answer)
   const resolved: Checkpoint = {
     ...checkpoint,
@@ -33,7 +33,7 @@ export function applyAnswer({ checkpoint, task }: Resolving, answer: Answer, by:
 }
 
 /** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
-function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: Answer): unknown {
+function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: CheckpointAnswer): unknown {
   if (state_patch === undefined) return undefined
   if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
   const patched = mergePatch(state_shown, state_patch)

@@ -6,10 +6,10 @@ import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { moveTask } from './ownership.ts'
 import { isActiveIn, isOfSystem } from '../access.ts'
-import type { Answer, Checkpoint, Task } from '../schema.ts'
+import type { CheckpointAnswer, Checkpoint, Task } from '../schema.ts'
 
 /** Which action answers which kind of question. */
-const actionsFor: Record<Checkpoint['kind'], readonly Answer['action'][]> = {
+const actionsFor: Record<Checkpoint['kind'], readonly CheckpointAnswer['action'][]> = {
   approval: ['approve', 'reject', 'reassign'],
   choice: ['choose', 'reject', 'reassign'],
   input: ['provide', 'reject', 'reassign'],
@@ -21,7 +21,7 @@ const actionsFor: Record<Checkpoint['kind'], readonly Answer['action'][]> = {
 const systemActions = ['approve', 'reject', 'reassign'] as const
 
 type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions' | 'raised_by' | 'escalates'>
-function actionsOf(question: Question): readonly Answer['action'][] {
+function actionsOf(question: Question): readonly CheckpointAnswer['action'][] {
   return isOfSystem(question) ? systemActions : actionsFor[question.escalates ?? question.kind]
 }
 const wrong = (message: string, field: string): never => {
@@ -29,7 +29,7 @@ const wrong = (message: string, field: string): never => {
 }
 
 /** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */
-export function fitAnswer(question: Question, answer: Answer): Answer {
+export function fitAnswer(question: Question, answer: CheckpointAnswer): CheckpointAnswer {
   const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
   const allowed = actionsOf(question)
   if (!allowed.includes(action))
@@ -61,8 +61,8 @@ export function fitAnswer(question: Question, answer: Answer): Answer {
 /** One checkpoint may ask about many things: with lists, what is not named is denied; a plain approve approves them all. */
 function decidedActions(
   question: Question,
-  { action, approved_actions, denied_actions }: Answer,
-): Pick<Answer, 'approved_actions' | 'denied_actions'> {
+  { action, approved_actions, denied_actions }: CheckpointAnswer,
+): Pick<CheckpointAnswer, 'approved_actions' | 'denied_actions'> {
   // In records of earlier versions a question of the system may carry the actions of the agent's question before it.
   const proposed = isOfSystem(question) ? [] : question.proposed_actions.map(({ id }) => id)
   for (const [field, named] of Object.entries({ approved_actions, denied_actions })) {
@@ -79,7 +79,7 @@ function decidedActions(
 }
 
 /** The stated default may choose or provide, never approve, and never take a risk (a timeout approves nothing). */
-export function fittingDefault(question: Question, answer: Answer): Answer {
+export function fittingDefault(question: Question, answer: CheckpointAnswer): CheckpointAnswer {
   const fitted = fitAnswer(question, answer)
   if (fitted.action !== 'choose' && fitted.action !== 'provide')
     throw new Refusal('INVALID_SPEC', 'a default may only choose or provide: nothing is approved by a timeout', { field: 'default' })

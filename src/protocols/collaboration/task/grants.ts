@@ -47,9 +47,9 @@ function familiesOf(scope: string): string[] {
 }
 
 /** The one who works on the task now, in which run, and which run was before it. */
-export type Session = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
+export type WorkSession = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
 
-export async function sessionOf(read: Read, { id, executor }: Task): Promise<Session> {
+export async function sessionOf(read: Read, { id, executor }: Task): Promise<WorkSession> {
   const { runs } = read.ports
   const work = await runs.work(read, id)
   const run = work?.current_run ?? null
@@ -59,14 +59,14 @@ export async function sessionOf(read: Read, { id, executor }: Task): Promise<Ses
   return { executor, run, after_run: continues ?? (work?.root_run === run ? null : run) }
 }
 
-export function isInForce(grant: Grant, session: Session, now: string): boolean {
+export function isInForce(grant: Grant, session: WorkSession, now: string): boolean {
   if (isSpent(grant)) return false
   if (grant.until === 'session') return isOfSession(grant, session)
   return grant.until === 'task' || grant.until > now
 }
 
 /** It belongs to the run that was active when it was given, or to the first one that began afterwards, and ends with it. */
-function isOfSession({ executor, run = null, after_run = null }: Grant, session: Session): boolean {
+function isOfSession({ executor, run = null, after_run = null }: Grant, session: WorkSession): boolean {
   if (run !== null) return run === session.run
   if (after_run !== session.after_run) return false
   return session.run !== null || (executor !== null && executor === session.executor)

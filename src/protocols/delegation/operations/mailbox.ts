@@ -36,7 +36,7 @@ const Worker = t.Optional(
   }),
 )
 const Lease = t.Optional(t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most an hour; PT1M by default' }))
-export const Item = t.Object({
+export const MailboxItem = t.Object({
   run: Run.schema,
   request: Request.schema,
   attempt: t.Integer(),
@@ -82,7 +82,7 @@ const take = command({
       t.String({ maxLength: 40, description: 'an ISO 8601 duration of at most a minute: how long to wait while there is nothing' }),
     ),
   }),
-  output: t.Object({ items: t.Array(Item) }),
+  output: t.Object({ items: t.Array(MailboxItem) }),
   callers: [system, agentItself],
   requires: [],
   audit: null,

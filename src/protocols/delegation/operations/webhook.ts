@@ -12,7 +12,7 @@ import { acceptRun, ackMailbox, leaseEnd, pushMessage } from '../runs/mailbox.ts
 import { Card, Id, Mailbox, Posting, postingId, Request, Run, Signing } from '../schema.ts'
 import { isActive } from '../states.ts'
 import { agentItself, agentOwner, seenAgent, signingFor, type OfAgent } from './card.ts'
-import { Item } from './mailbox.ts'
+import { MailboxItem } from './mailbox.ts'
 
 const later = (now: string, ms: number): string => timestampOf(Date.parse(now) + ms)
 const Number_ = t.Integer({ minimum: 1, maximum: 1_000_000_000 })
@@ -71,7 +71,7 @@ const push = command({
     'Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ run_id: Id, number: Number_ }),
-  output: t.Object({ item: nullable(Item) }),
+  output: t.Object({ item: nullable(MailboxItem) }),
   callers: [system],
   requires: [],
   audit: null,

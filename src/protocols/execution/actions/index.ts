@@ -30,4 +30,4 @@ export function actionsWith(trait: keyof HumanAction): string {
   const names = actionNames.filter((name) => actions[name][trait] !== undefined)
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)!}`
 }
-export const actionWords = actionNames.map((name) => actions[name].asks)
+export const actionVerbs = actionNames.map((name) => actions[name].asks)

@@ -15,13 +15,13 @@ import { viewOf, type RequestView } from '../view.ts'
 
 export const NO_QUORUM = 'no_quorum'
 
-type Answer = { readonly result: unknown; readonly declined?: true; readonly reason?: string; readonly surface?: Surface | undefined }
+type Ballot = { readonly result: unknown; readonly declined?: true; readonly reason?: string; readonly surface?: Surface | undefined }
 
 /** One more vote; the one that decides ends the request. */
 export function castVote(
   state: OfRequest,
   reach: Reach,
-  answer: Answer,
+  answer: Ballot,
   context: Context,
 ): Decision<{ request: RequestView; receipt?: SignedReceipt }> {
   const { request } = state
@@ -42,7 +42,7 @@ export function castVote(
 }
 
 /** Neither does one person vote twice, nor is one vote given by two. */
-function voteOf(state: OfRequest, { result, declined, reason, surface }: Answer, { actor, now }: Context): Vote {
+function voteOf(state: OfRequest, { result, declined, reason, surface }: Ballot, { actor, now }: Context): Vote {
   const { request } = state
   const whose = answersAs(actor, state)!
   if (request.votes?.some(({ by, in_place_of = by }) => by === actor.id || in_place_of === whose))

@@ -15,14 +15,14 @@ import { isOpen, type Request } from '../schema.ts'
 import { commitmentTo, Secret, type SecretReference } from './secret.ts'
 
 /** The reference that stands in the receipt, and what is written along with it. */
-export type Given = { readonly result: Value; readonly images: Made['images']; readonly puts: readonly Change[] }
-type Answer = { readonly result?: unknown; readonly sealed?: string | undefined; readonly reason?: string | null | undefined }
+export type OpenedAnswer = { readonly result: Value; readonly images: Made['images']; readonly puts: readonly Change[] }
+type AnswerInput = { readonly result?: unknown; readonly sealed?: string | undefined; readonly reason?: string | null | undefined }
 
 const refuseSeal = (message: string): never => {
   throw new Refusal('INVALID_REQUEST', `sealed ${message}`, { field: 'sealed' })
 }
 /** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
-export function refuseOddSeal({ payload }: Request, { result, sealed }: Answer, given: Given | null): void {
+export function refuseOddSeal({ payload }: Request, { result, sealed }: AnswerInput, given: OpenedAnswer | null): void {
   if (sealed === undefined) return
   if (result !== undefined) refuseSeal('stands in place of result: send one of them')
   if (!isSecret(payload)) refuseSeal('is for secrets: the request asks for none')
@@ -52,7 +52,7 @@ function isSealedFor(sealed: string, key: Value): boolean {
 }
 
 /** null: the answer stands in the receipt as it is, or it is none; deciding says which. */
-export async function givenFor(read: Read, request: Request, answer: Answer, context: Context): Promise<Given | null> {
+export async function givenFor(read: Read, request: Request, answer: AnswerInput, context: Context): Promise<OpenedAnswer | null> {
   if (!isOpen(request) || context.actor.kind !== 'human') return null
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
   if (input_type !== 'file' && sensitive !== true) return null
@@ -62,7 +62,7 @@ export async function givenFor(read: Read, request: Request, answer: Answer, con
   return input_type === 'file' ? fileFor(read, request, said.result as FileResult) : secretFor(read, request, said.result, context)
 }
 
-function validOf({ action, payload }: Request, { result, reason = null }: Answer): Resolution | null {
+function validOf({ action, payload }: Request, { result, reason = null }: AnswerInput): Resolution | null {
   try {
     return resultOf(action, payload, { result, reason })
   } catch (error) {
@@ -71,7 +71,7 @@ function validOf({ action, payload }: Request, { result, reason = null }: Answer
   }
 }
 
-async function fileFor(read: Read, request: Request, { artifact_id, version }: FileResult): Promise<Given | null> {
+async function fileFor(read: Read, request: Request, { artifact_id, version }: FileResult): Promise<OpenedAnswer | null> {
   const file = await read.maybe(File, artifact_id)
   if (file === null || file.request_id !== request.id || file.state !== 'open' || (version ?? FILE_VERSION) !== FILE_VERSION) return null
   if ((await read.blob(file.checksum))?.size !== file.size) return null
@@ -79,7 +79,7 @@ async function fileFor(read: Read, request: Request, { artifact_id, version }: F
   return { result: referenceTo(kept), images: [image(File, kept)], puts: [] }
 }
 
-async function secretFor(read: Read, { id, requester, project_id }: Request, value: Result, context: Context): Promise<Given> {
+async function secretFor(read: Read, { id, requester, project_id }: Request, value: Result, context: Context): Promise<OpenedAnswer> {
   const { now, newId } = context
   const key = (await read.subject(requester))?.sealKey ?? null
   const to = key === null ? 'server' : 'agent'
@@ -91,7 +91,7 @@ async function secretFor(read: Read, { id, requester, project_id }: Request, val
 }
 
 /** The commitment is to what was sealed: nobody here can look into it. */
-async function sealedByPerson(read: Read, { id, requester, project_id }: Request, sealed: string, context: Context): Promise<Given | null> {
+async function sealedByPerson(read: Read, { id, requester, project_id }: Request, sealed: string, context: Context): Promise<OpenedAnswer | null> {
   const key = (await read.subject(requester))?.sealKey ?? null
   if (key === null || !isSealedFor(sealed, key)) return null
   const secret: Secret = { id: context.newId('sec'), request_id: id, requester, project_id, sealed, to: 'agent', at: context.now }
@@ -109,7 +109,7 @@ async function sealedWith({ notary }: Context, what: object, key: Value | null):
 }
 
 /** The answer as the receipt holds it. */
-export function heldAs(request: Request, given: Given | null, answer: Resolution): { readonly result: unknown; readonly reason?: string } {
+export function heldAs(request: Request, given: OpenedAnswer | null, answer: Resolution): { readonly result: unknown; readonly reason?: string } {
   if (given !== null) return { ...answer, result: given.result }
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
   if (sensitive === true) throw new Error('a secret was not sealed')
@@ -118,7 +118,7 @@ export function heldAs(request: Request, given: Given | null, answer: Resolution
 }
 
 /** The answer at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
-export function answeredElsewhere({ kind, action, payload }: Request, { result, reason = null }: Answer): unknown {
+export function answeredElsewhere({ kind, action, payload }: Request, { result, reason = null }: AnswerInput): unknown {
   if (kind !== 'request') return result
   const { input_type, sensitive } = payload as Partial<ProvidePayload>
   if (sensitive === true || input_type === 'file')

@@ -25,10 +25,10 @@ function floorFor(policies: readonly (Policy | null)[], asked: Floored): { reado
   for (const policy of policies)
     for (const floor of policy?.floors ?? [])
       if (coversAsked(floor, asked) && (found === null || floor.risk > found.risk))
-        found = { risk: floor.risk, rule: ruleInWords(floor, policy!.id) }
+        found = { risk: floor.risk, rule: ruleText(floor, policy!.id) }
   return found
 }
-function ruleInWords({ risk, ...conditions }: Floor, whose: string): string {
+function ruleText({ risk, ...conditions }: Floor, whose: string): string {
   const said = Object.entries(conditions).map(([name, value]) => `${name === 'agent_id' ? 'agent' : name} ${value}`)
   return `at least ${risk} for ${said.length === 0 ? 'everything' : said.join(', ')}, set by ${whose}`
 }

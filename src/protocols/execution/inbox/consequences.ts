@@ -6,15 +6,15 @@ import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { actionOf } from '../actions/index.ts'
 import { isOpen, type Request } from '../schema.ts'
 
-export const Effects = t.Object({
+export const AnswerEffects = t.Object({
   approve: t.String(),
   reject: t.String(),
   decline: t.String(),
   timeout: t.String(),
   changes: t.Optional(t.String({ description: 'of requesting changes, where something is reviewed' })),
 })
-export type Effects = Static<typeof Effects>
-type Answers = Omit<Effects, 'timeout'>
+export type AnswerEffects = Static<typeof AnswerEffects>
+type Answers = Omit<AnswerEffects, 'timeout'>
 type Judged = Omit<Answers, 'decline'>
 
 /** The reader, the task behind the item, and the names of those who vote. */
@@ -91,7 +91,7 @@ function declineOf(request: Request, { actor, task }: Reading): string {
 // --- Quorum --------------------------------------------------------------------------------------------------------------------
 
 const numerals = ['none', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten']
-const inWords = (count: number): string => numerals[count] ?? String(count)
+const numeralOf = (count: number): string => numerals[count] ?? String(count)
 const listNames = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)!}`
 
@@ -101,7 +101,7 @@ function votedOf(request: Request, once: Judged, voters: readonly string[]): Ans
   const { isVerdict, votesFor } = actionOf(request)
   const { n, of } = request.quorum!
   const left = of.length - votes.length - 1
-  const enough = `${inWords(n)} of ${listNames(voters)}`
+  const enough = `${numeralOf(n)} of ${listNames(voters)}`
   if (isVerdict !== true) {
     const approve = `counts as one vote. The agent gets an ${votesFor} when ${enough} have chosen it`
     const decline = `counts as a vote for no ${votesFor}${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`
@@ -141,7 +141,7 @@ function answersOf(request: Request, reading: Reading): Answers {
   return { ...judged, decline: declineOf(request, reading) }
 }
 
-export const effectsOf = (request: Request, reading: Reading): Effects => ({ ...answersOf(request, reading), timeout: timeoutOf(request) })
+export const effectsOf = (request: Request, reading: Reading): AnswerEffects => ({ ...answersOf(request, reading), timeout: timeoutOf(request) })
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
   if (expires_at === null) return 'it waits until somebody answers'

@@ -6,9 +6,9 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Registered } from '#kernel/ports/names.ts'
 import { Card, cardOf, shownDigest, visible } from '../answering/shown-request.ts'
-import { Effects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
+import { AnswerEffects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
 import { Argument, argumentsOf, Guard, guardOf } from './guard.ts'
-import { Action, actionOf, actions, actionWords } from '../actions/index.ts'
+import { Action, actionOf, actions, actionVerbs } from '../actions/index.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { taskBehind } from '../access.ts'
 import { throughOf } from './readers.ts'
@@ -52,7 +52,7 @@ const Facts = t.Object({
 })
 
 /** One word for what is asked, whichever way it came: a request says by its action what it asks for. */
-export const Asks = either(...actionWords, 'escalation', 'interrupt', 'review')
+export const Asks = either(...actionVerbs, 'escalation', 'interrupt', 'review')
 export type Asks = Static<typeof Asks>
 export const asksOf = ({ kind, action }: Pick<Request, 'kind' | 'action'>): Asks => (kind === 'request' ? actions[action].asks : kind)
 
@@ -89,7 +89,7 @@ export const Item = t.Object({
   declinable: t.Boolean(),
   reason: nullable(t.Object({ text: t.String(), by_agent: t.Literal(true) })),
   facts: Facts,
-  effects: Effects,
+  effects: AnswerEffects,
   priority: Priority,
   created_at: Timestamp,
   age_seconds: t.Integer(),

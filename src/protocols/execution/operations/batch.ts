@@ -8,7 +8,7 @@ import { SignedReceipt } from '../answering/receipt.ts'
 import { Id } from '../schema.ts'
 import { Reason } from './resolve.ts'
 
-const Answer = t.Object({
+const BatchAnswer = t.Object({
   request_id: Id,
   digest: t.String({ maxLength: 100, description: 'answer only if the item still has this digest' }),
   result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
@@ -27,7 +27,7 @@ const resolve = fan({
   name: 'inbox.resolve',
   summary: 'Answer several items, each as it was shown to you. Items that have changed or are decided already are left alone and named.',
   draft: 'ours: the inbox',
-  input: t.Object({ answers: t.Array(Answer, { minItems: 1, maxItems: limits.answersMax }) }),
+  input: t.Object({ answers: t.Array(BatchAnswer, { minItems: 1, maxItems: limits.answersMax }) }),
   output: t.Object({ results: t.Array(Result) }),
   callers: [human],
   each: ({ answers }) => answers.map((input) => ({ call: 'execution/request.resolve', input })),

@@ -1,7 +1,7 @@
 // Messages of notices in words: of what an agent wrote they hold the title, marked as its own, and never an argument.
 import { limits } from '#kernel/limits.ts'
 
-export type Item = {
+export type NoticeItem = {
   readonly event: string
   readonly request_id?: string
   readonly agent_id?: string
@@ -17,7 +17,7 @@ export type Item = {
 }
 
 /** One item, or all that wait. */
-export function digestOf(items: readonly Item[]): object {
+export function digestOf(items: readonly NoticeItem[]): object {
   if (items.length === 1) return items[0]!
   const shown = items.slice(0, limits.digestItemsMax)
   return { event: 'digest', count: items.length, link: '/inbox', items: shown }
@@ -36,21 +36,21 @@ function spanOf(ms: number): string {
   if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`
   return ms < 2 * DAY_MS ? `${Math.floor(ms / HOUR_MS)} h` : `${Math.floor(ms / DAY_MS)} days`
 }
-function timeLeft({ expires_at, overdue }: Item, nowMs: number): string | null {
+function timeLeft({ expires_at, overdue }: NoticeItem, nowMs: number): string | null {
   const ms = expires_at ? Date.parse(expires_at) - nowMs : null
   if (overdue === true || (ms !== null && ms <= 0)) return 'overdue'
   return ms === null ? null : spanOf(ms)
 }
 
-const nameIn = ({ name, requester }: Item): string => defuseLinks(name ?? requester ?? 'An agent')
-const titleIn = ({ title }: Item): string => defuseLinks(title ?? 'a question')
+const nameIn = ({ name, requester }: NoticeItem): string => defuseLinks(name ?? requester ?? 'An agent')
+const titleIn = ({ title }: NoticeItem): string => defuseLinks(title ?? 'a question')
 /** [R3, 29 min] Roll back payments-api */
-function headFor(item: Item, nowMs: number): string {
+function headFor(item: NoticeItem, nowMs: number): string {
   const marks = [item.risk, timeLeft(item, nowMs)].filter(Boolean).join(', ')
   return `${marks === '' ? '' : `[${marks}] `}${titleIn(item)}`
 }
 
-function lineFor(item: Item, origin: string, nowMs: number): string {
+function lineFor(item: NoticeItem, origin: string, nowMs: number): string {
   const { priority, risk, expires_at, link = '' } = item
   const left = timeLeft(item, nowMs)
   const until = expires_at
@@ -70,8 +70,8 @@ const began: Readonly<Record<string, string>> = {
 
 type Links = { readonly confirm: string; readonly stop: string; readonly signIn: string }
 /** The items come by urgency: the subject names the first. */
-export function mailFor(items: readonly Item[], origin: string, links: Links, nowMs: number) {
-  const [first] = items as [Item]
+export function mailFor(items: readonly NoticeItem[], origin: string, links: Links, nowMs: number) {
+  const [first] = items as [NoticeItem]
   const footer = `\n-- \nCountersign at ${origin}. Stop these mails: ${links.stop}\n`
   if (first.event === 'confirm')
     return {
