@@ -84,8 +84,8 @@ export function createKernel(options: KernelOptions): Kernel {
   }
 
   async function onErrand({ call: name, input }: DueErrand, as: Actor): Promise<readonly DueErrand[]> {
-    const asked = { served: registry.get(name)!, raw: input, caller: as, options: {}, waiter: null, isFirst: true }
-    return (await commands.run(asked)).errands ?? []
+    const request = { served: registry.get(name)!, raw: input, caller: as, options: {}, waiter: null, isFirst: true }
+    return (await commands.run(request)).errands ?? []
   }
 
   /** Whatever may be read by now: the answer is about what this call itself has done. */

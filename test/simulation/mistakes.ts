@@ -185,7 +185,7 @@ export const mistakes: readonly Mistake[] = [
     'if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)',
     'if (value) return true',
   ),
-  one('only-the-last-time-counts', 'kernel/declare/schema.ts', 'one.at < first.at', 'one.at > first.at'),
+  one('only-the-last-time-counts', 'kernel/declare/schema.ts', 'time.at < first.at', 'time.at > first.at'),
   one(
     'delivery-done-before-it-is-sent',
     'workers/outbox.ts',

@@ -57,7 +57,7 @@ type Attempt = {
   readonly actor: Actor
   readonly draft: Draft
   readonly input: unknown
-  readonly wish: LongPoll | null
+  readonly poll: LongPoll | null
   readonly isFirst: boolean
   /** Under which its answer is kept; null: it came without a key. */
   readonly reply: Remembered | null
@@ -128,11 +128,11 @@ export function createCommandRunner(parts: Parts): Commands {
         if (actor.kind === 'agent') options.presence?.heard(actor.id)
         try {
           const input = inputOf(op, raw, actor)
-          const wish = waiter && op.waits!(input, actor)
-          waiter?.listen(wish, actor.id)
+          const poll = waiter && op.waits!(input, actor)
+          waiter?.listen(poll, actor.id)
           if (isVeryFirst) reading.admit(actor)
           const reply = key === undefined ? null : replyFor(op, name, input, draft, actor, key)
-          const answer = await once({ name, protocol, op, actor, draft, input, wish, isFirst: isVeryFirst, reply })
+          const answer = await once({ name, protocol, op, actor, draft, input, poll, isFirst: isVeryFirst, reply })
           if (attempt === 1 && (await settle(op.looksAt, input))) continue
           return { ...answer, nothing: draft.nothing, actor, isDone: answer.isReplayed === true || !isEmpty(draft) }
         } catch (error) {
@@ -160,8 +160,8 @@ export function createCommandRunner(parts: Parts): Commands {
 
   /** The id of its answer, and the digest that a repeated call must have again. */
   function replyFor(op: Command, name: string, input: unknown, { received }: Draft, actor: Actor, key: string): Remembered {
-    const asked = `${name} ${canonical(askedFor(op, input))}${received?.checksum ?? ''}`
-    return { id: replyIdOf(actor, key), digest: op.hides ? notary.commit(asked) : sha256(asked) }
+    const callText = `${name} ${canonical(askedFor(op, input))}${received?.checksum ?? ''}`
+    return { id: replyIdOf(actor, key), digest: op.hides ? notary.commit(callText) : sha256(callText) }
   }
 
   /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
@@ -273,8 +273,8 @@ export function createCommandRunner(parts: Parts): Commands {
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }
       const as: Actor = contract.as === 'actor' ? actor : { ...SYSTEM, behalf: actor.behalf ?? actor.id, basis }
       try {
-        for (const one of input === null ? [] : [input].flat())
-          await decideInto(draft, { protocol, op, input: parse(op.input, one), actor: as, cause })
+        for (const item of input === null ? [] : [input].flat())
+          await decideInto(draft, { protocol, op, input: parse(op.input, item), actor: as, cause })
       } catch (error) {
         throw error instanceof Refusal && !(error instanceof Conflict) && contract.refused ? contract.refused(error) : error
       }
@@ -285,12 +285,12 @@ export function createCommandRunner(parts: Parts): Commands {
    * The answer, for a call that comes again with the same key. That nothing came in time is not worth remembering: who asks again waits again. Nor is a
    * look at the state of that time: who looks again must still be allowed to.
    */
-  async function remember({ name, op, input, draft, wish, reply }: Attempt, output: unknown): Promise<void> {
+  async function remember({ name, op, input, draft, poll, reply }: Attempt, output: unknown): Promise<void> {
     const isLook = op.finish !== undefined && isEmpty(draft)
-    if (reply !== null && !isLook && (wish === null || draft.nothing === null)) {
+    if (reply !== null && !isLook && (poll === null || draft.nothing === null)) {
       const open = draft.wanted === null ? {} : { pending: draft.wanted.id }
-      const kept = withoutSecrets(op, output as Value)
-      draft.after.set(keyOf(Reply, reply.id), { ...reply, output: kept, at: draft.at, about: subjectsIn(draft), ...open })
+      const remembered = withoutSecrets(op, output as Value)
+      draft.after.set(keyOf(Reply, reply.id), { ...reply, output: remembered, at: draft.at, about: subjectsIn(draft), ...open })
       draft.puts.add(keyOf(Reply, reply.id))
     }
     if (concluding.has(name)) await concludeIn(draft, readerAs(draft, SYSTEM), (input as { id: string }).id, output as Value)

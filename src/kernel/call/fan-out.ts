@@ -40,20 +40,20 @@ export async function callEach(
 ): Promise<unknown> {
   await kernel.check(name, raw, caller)
   const { each, gather } = op.fan!
-  const asked: unknown = parse(op.input, raw)
-  if (key !== undefined) await claim(kernel, name, asked, typeof caller === 'function' ? await caller() : caller, key)
+  const input: unknown = parse(op.input, raw)
+  if (key !== undefined) await claim(kernel, name, input, typeof caller === 'function' ? await caller() : caller, key)
   const came: Came[] = []
-  for (const [i, one] of each(asked).entries()) {
-    const own = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
-    came.push(await kernel.call(one.call, one.input, caller, own).then(outputOf, refusalOf))
+  for (const [i, item] of each(input).entries()) {
+    const itemOptions = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
+    came.push(await kernel.call(item.call, item.input, caller, itemOptions).then(outputOf, refusalOf))
   }
-  return gather(asked, came)
+  return gather(input, came)
 }
 
 /** Each call has a key of its own, so that the key came before with other calls is known only by this. The question may be secret. */
 async function claim({ call, notary }: Parts, name: string, asked: unknown, actor: Actor, key: string): Promise<void> {
-  const own = replyIdOf(actor, key)
-  await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: own })
+  const replyId = replyIdOf(actor, key)
+  await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: replyId })
 }
 
 const outputOf = (output: unknown): Came => ({ output })

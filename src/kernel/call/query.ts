@@ -83,8 +83,8 @@ export function createQueries({ options, given, denials, reading, readerAs, sett
     const barrier = options.store.fresh(since)
     if (barrier) await barrier
     let draft = draftNow()
-    const asked = actorOf(caller)
-    let actor = asked instanceof Promise ? await asked : asked
+    const resolving = actorOf(caller)
+    let actor = resolving instanceof Promise ? await resolving : resolving
     if (actor.kind === 'agent') options.presence?.heard(actor.id)
     try {
       const input = inputOf(op, raw, actor)

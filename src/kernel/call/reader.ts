@@ -140,8 +140,8 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
   let to = reverse && after !== undefined ? prefix + after : prefix + END
   const listed: Listed[] = []
   for (;;) {
-    const wanted = limit - listed.length
-    const entries = await at.store.scan(from, to, wanted, reverse)
+    const missing = limit - listed.length
+    const entries = await at.store.scan(from, to, missing, reverse)
     for (const entry of entries) {
       const id = idIn(entry)
       const atHand = at.store.peek?.(keyOf(kind, id))
@@ -150,7 +150,7 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
     }
     // Documents that were left out make room for those that follow: a short page would say that there is nothing more.
     const last = entries.at(-1)
-    if (last === undefined || listed.length >= limit || entries.length < wanted) return listed
+    if (last === undefined || listed.length >= limit || entries.length < missing) return listed
     if (reverse) to = last
     else from = last
   }

@@ -75,25 +75,25 @@ export function record(
   cause: number | null,
 ): void {
   const first = draft.facts.length
-  for (const made of decision.facts) {
-    const subject = made.images[0]!
+  for (const fact of decision.facts) {
+    const subject = fact.images[0]!
     const scope = decision.scope ?? subject.doc.scopeOf(subject.after)
     draft.scope ??= scope
-    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${made.action} belongs to ${scope}, not ${draft.scope}`)
+    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${fact.action} belongs to ${scope}, not ${draft.scope}`)
     draft.facts.push({
-      id: made.id ?? newId('aud'),
-      action: `${protocol}/${made.action}`,
-      actor: made.bySystem ? SYSTEM_ID : actor.id,
-      behalf: made.behalf ?? actor.behalf ?? null,
-      basis: made.basis ?? basis,
-      cause: made.cause === null ? cause : first + made.cause,
+      id: fact.id ?? newId('aud'),
+      action: `${protocol}/${fact.action}`,
+      actor: fact.bySystem ? SYSTEM_ID : actor.id,
+      behalf: fact.behalf ?? actor.behalf ?? null,
+      basis: fact.basis ?? basis,
+      cause: fact.cause === null ? cause : first + fact.cause,
       subject: keyOf(subject.doc, subject.id),
       task: subject.doc.taskOf(subject.after),
       root: subject.doc.rootOf(subject.after),
-      detail: made.detail,
-      images: made.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
+      detail: fact.detail,
+      images: fact.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
     })
-    for (const { doc, id, after } of made.images) draft.after.set(keyOf(doc, id), after)
+    for (const { doc, id, after } of fact.images) draft.after.set(keyOf(doc, id), after)
   }
   draft.bounds.push(...(decision.atMost ?? []))
 }

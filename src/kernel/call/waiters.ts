@@ -34,15 +34,15 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
 
   function admit(actor: string): void {
     if (stopping.size >= limits.waitsMax) throw new Refusal('BUSY', 'too many calls wait already', { retry_after: 1 })
-    const own = sitting.get(actor) ?? 0
-    if (own >= limits.waitsPerActorMax)
+    const waits = sitting.get(actor) ?? 0
+    if (waits >= limits.waitsPerActorMax)
       throw new Refusal('QUOTA_EXCEEDED', `at most ${limits.waitsPerActorMax} calls of one actor wait at a time`, { retry_after: 1 })
-    sitting.set(actor, own + 1)
+    sitting.set(actor, waits + 1)
   }
   function dismiss(actor: string): void {
-    const own = sitting.get(actor)! - 1
-    if (own === 0) sitting.delete(actor)
-    else sitting.set(actor, own)
+    const waits = sitting.get(actor)! - 1
+    if (waits === 0) sitting.delete(actor)
+    else sitting.set(actor, waits)
   }
 
   function hang(wakeId: string, ring: Ring): void {
@@ -57,14 +57,14 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
 
   /** Resolves when rung, when the time has come, or when nobody is there to be answered any more. */
   async function rest(ms: number, signal: AbortSignal | undefined, wake: AbortController): Promise<void> {
-    const over: Ring = () => wake.abort('over')
-    stopping.add(over)
-    signal?.addEventListener('abort', over)
+    const cancel: Ring = () => wake.abort('over')
+    stopping.add(cancel)
+    signal?.addEventListener('abort', cancel)
     try {
       await sleep!(ms, wake.signal)
     } finally {
-      stopping.delete(over)
-      signal?.removeEventListener('abort', over)
+      stopping.delete(cancel)
+      signal?.removeEventListener('abort', cancel)
     }
   }
 
@@ -120,7 +120,7 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
     },
     stop() {
       stopped = true
-      for (const over of stopping) over()
+      for (const cancel of stopping) cancel()
     },
     stats: () => ({ waiting: stopping.size, woken }),
   }

@@ -29,19 +29,19 @@ export async function projectsFor(read: Read, { project_id, all_projects = false
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     return { ids: [project_id], more: {} }
   }
-  const own = actor.projects === 'all' ? await read.ports.names.projects(read, limits.projectsPerSubjectMax) : [...actor.projects.keys()]
+  const projects = actor.projects === 'all' ? await read.ports.names.projects(read, limits.projectsPerSubjectMax) : [...actor.projects.keys()]
   if (!all_projects && actor.projects !== 'all' && !actor.projects.has(DEFAULT_PROJECT))
     throw new Refusal('NOT_FOUND', `there is no project ${DEFAULT_PROJECT} for you: name project_id, or set all_projects`)
-  const ids = all_projects ? own.toSorted().slice(0, limits.projectsPerListMax) : [DEFAULT_PROJECT]
-  return { ids, more: leftOut(own.filter((id) => !ids.includes(id)).length) }
+  const ids = all_projects ? projects.toSorted().slice(0, limits.projectsPerListMax) : [DEFAULT_PROJECT]
+  return { ids, more: leftOut(projects.filter((id) => !ids.includes(id)).length) }
 }
 export const leftOut = (count: number): Projects['more'] => (count === 0 ? {} : { more_projects: count })
 
 type Range = { readonly index: string; readonly prefixes: readonly (readonly Part[])[] }
 /** One page out of several indexes whose rows go on alike after their prefixes. */
 export async function listIn(read: Read, doc: AnyDoc, ranges: readonly Range[], page: ListPage): Promise<Listed[]> {
-  const asked = ranges.filter(({ prefixes }) => prefixes.length > 0)
-  const found = await Promise.all(asked.map(({ index, prefixes }) => read.list(doc, index, prefixes, page)))
+  const nonEmpty = ranges.filter(({ prefixes }) => prefixes.length > 0)
+  const found = await Promise.all(nonEmpty.map(({ index, prefixes }) => read.list(doc, index, prefixes, page)))
   if (found.length < 2) return found[0] ?? []
   const sorted = found.flat().toSorted((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
   const merged = sorted.filter(({ at }, i) => at !== sorted[i - 1]?.at)

@@ -57,7 +57,7 @@ type Times = { readonly at: string | null; readonly call: string; readonly input
  */
 function firstOf(times: readonly Times[]): Due | null {
   let first: Due | null = null
-  for (const one of times) if (one.at !== null && (first === null || one.at < first.at)) first = one as Due
+  for (const time of times) if (time.at !== null && (first === null || time.at < first.at)) first = time as Due
   return first
 }
 
@@ -116,7 +116,7 @@ const kinds = new Map<string, AnyDoc>()
 export function doc<S extends TSchema>(kind: string, schema: S, options: DocOptions<S>): Doc<S> {
   if (kinds.has(kind)) throw new Error(`there are two document kinds ${kind}`)
   const noValue = (): null => null
-  const made: Doc<S> = {
+  const declared: Doc<S> = {
     kind,
     noun: options.noun ?? kind.slice(kind.indexOf('.') + 1),
     schema,
@@ -132,8 +132,8 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     text: options.text ?? null,
     forAgents: options.forAgents ?? ((value) => value),
   }
-  kinds.set(kind, made)
-  return made
+  kinds.set(kind, declared)
+  return declared
 }
 
 export function kindOf(key: string): AnyDoc {
@@ -167,18 +167,18 @@ export const dueIn = (entry: string): string => entry.slice(duePrefix.length, en
 export const idIn = (entry: string): string => entry.slice(entry.lastIndexOf(SEPARATOR) + 1)
 
 export function entriesOf(kind: AnyDoc, id: string, value: object | null): { entry: string; counted: string | null }[] {
-  const made: { entry: string; counted: string | null }[] = []
-  if (value === null) return made
+  const entries: { entry: string; counted: string | null }[] = []
+  if (value === null) return entries
   const due = kind.due(value)
-  if (due !== null) made.push({ entry: dueEntry(due.at, keyOf(kind, id)), counted: null })
+  if (due !== null) entries.push({ entry: dueEntry(due.at, keyOf(kind, id)), counted: null })
   for (const name in kind.indexes) {
     const { rows, counted } = kind.indexes[name]!
     for (const row of rows(value)) {
       const prefix = counted > 0 ? prefixOf(kind, name, row, counted) : null
-      made.push({ entry: (prefix === null ? prefixOf(kind, name, row) : restOf(prefix, row, counted)) + id, counted: prefix })
+      entries.push({ entry: (prefix === null ? prefixOf(kind, name, row) : restOf(prefix, row, counted)) + id, counted: prefix })
     }
   }
-  return made
+  return entries
 }
 
 /** Whether a document like this has this entry in the index of that name. */
@@ -309,19 +309,19 @@ function cleanerOf(schema: TSchema): (value: unknown) => unknown {
 function objectCleanerOf(properties: Record<string, SchemaNode>): (value: unknown) => unknown {
   const cleaners = Object.entries(properties).map(([name, inner]) => [name, cleanerOf(inner as TSchema)] as const)
   return (value) => {
-    const kept: Record<string, unknown> = {}
+    const cleaned: Record<string, unknown> = {}
     for (const [name, clean] of cleaners) {
       // A property that every object inherits (`constructor`) is not a field that was sent.
       const held = Object.hasOwn(value as object, name) ? (value as Record<string, unknown>)[name] : undefined
-      if (held !== undefined) kept[name] = clean(held)
+      if (held !== undefined) cleaned[name] = clean(held)
     }
-    return kept
+    return cleaned
   }
 }
 
 function unionCleanerOf(branches: SchemaNode[]): (value: unknown) => unknown {
-  const made = new Map(branches.map((branch) => [branch, cleanerOf(branch as TSchema)]))
-  return (value) => made.get(branchFor(branches, value))!(value)
+  const branchCleaners = new Map(branches.map((branch) => [branch, cleanerOf(branch as TSchema)]))
+  return (value) => branchCleaners.get(branchFor(branches, value))!(value)
 }
 
 /** The form that a value of a union has: the first that fits. */

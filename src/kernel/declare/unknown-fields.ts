@@ -79,13 +79,13 @@ function* look(node: SchemaNode, value: unknown, path: readonly string[]): Itera
 export function nearestOf({ path, known }: UnknownField): string | null {
   const name = path.at(-1)!
   const plain = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, '')
-  const wanted = plain(name).slice(0, LETTERS_MAX)
+  const target = plain(name).slice(0, LETTERS_MAX)
   let best: { word: string; distance: number } | null = null
   for (const word of known) {
-    const distance = distanceOf(wanted, plain(word))
+    const distance = distanceOf(target, plain(word))
     if (best === null || distance < best.distance) best = { word, distance }
   }
-  return best !== null && best.distance <= Math.max(2, Math.floor(best.word.length / 3)) && best.distance < wanted.length ? best.word : null
+  return best !== null && best.distance <= Math.max(2, Math.floor(best.word.length / 3)) && best.distance < target.length ? best.word : null
 }
 /** No known name is longer. */
 const LETTERS_MAX = 64

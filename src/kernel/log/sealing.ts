@@ -183,9 +183,9 @@ export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag
     if (value === null) {
       if (!fresh) group.remove.push(key)
     } else {
-      const own = image === null ? { text, tag: tag(tagInput(key, version, text!)) } : { text: null, tag: null }
+      const stored = image === null ? { text, tag: tag(tagInput(key, version, text!)) } : { text: null, tag: null }
       const rows = fresh ? group.create : group.update
-      rows.push({ key, version, image, ...own })
+      rows.push({ key, version, image, ...stored })
     }
   }
   group.counts.push(...counts)

@@ -26,7 +26,7 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
   /** Facts up to here were told, or passed over. */
   let known = store.stats().position
   /** Facts up to here are to be told. */
-  let wanted = known
+  let target = known
   let running = false
   let stopped = false
 
@@ -53,21 +53,21 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
       known = some.position
       return
     }
-    wanted = Math.max(wanted, some.position)
-    const own = running ? null : store.lately(known)
-    if (own) {
-      known = Math.max(known, own.at(-1)?.position ?? 0)
-      notifyFollowers(own)
+    target = Math.max(target, some.position)
+    const cached = running ? null : store.lately(known)
+    if (cached) {
+      known = Math.max(known, cached.at(-1)?.position ?? 0)
+      notifyFollowers(cached)
     }
-    if (known < wanted && !running) void run()
+    if (known < target && !running) void run()
   }
 
   async function run(): Promise<void> {
     running = true
     try {
-      while (known < wanted && !stopped) {
+      while (known < target && !stopped) {
         // Facts that are hinted at while these are read may not be among them.
-        const until = wanted
+        const until = target
         const page = await store.facts({ by: 'position' }, { after: known, limit: PAGE })
         // The last ones may be left out, because they differ from the record.
         known = page.length < PAGE ? Math.max(until, page.at(-1)?.position ?? 0) : page.at(-1)!.position

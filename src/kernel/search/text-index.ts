@@ -38,7 +38,7 @@ type Kept = {
 const [PORTION, PORTIONS_MAX, PAUSE_MS] = [200, 5, 1]
 
 export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined): TextIndex {
-  const kept = new Map<string, Kept>()
+  const indexes = new Map<string, Kept>()
   const stopping = new AbortController()
 
   async function take(kind: AnyDoc, { table }: Kept, ids: readonly string[]): Promise<void> {
@@ -63,7 +63,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
   }
   async function catchUp(kind: AnyDoc, one: Kept): Promise<void> {
     one.isBusy = true
-    while (!stopping.signal.aborted && kept.get(kind.kind) === one && (one.place !== null || one.changed.size > PORTION)) {
+    while (!stopping.signal.aborted && indexes.get(kind.kind) === one && (one.place !== null || one.changed.size > PORTION)) {
       // Calls come between two portions.
       await sleep!(PAUSE_MS, stopping.signal)
       await goOn(kind, one)
@@ -77,44 +77,44 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
     const portions = Math.ceil(one.changed.size / PORTION)
     if (one.place === null && portions <= PORTIONS_MAX) {
       for (let i = 0; i < portions; i++) await goOn(kind, one)
-      return kept.get(kind.kind) === one
+      return indexes.get(kind.kind) === one
     }
-    if (sleep) void catchUp(kind, one).catch(() => kept.delete(kind.kind))
+    if (sleep) void catchUp(kind, one).catch(() => indexes.delete(kind.kind))
     return false
   }
   function beginIndex(kind: AnyDoc): Kept {
-    const found = kept.get(kind.kind)
+    const found = indexes.get(kind.kind)
     if (found !== undefined) return found
     const place = prefixOf(kind, kind.text!.index, [])
-    const made: Kept = { table: createGramTable(), place, changed: new Set(), turn: Promise.resolve(), isBusy: false }
-    kept.set(kind.kind, made)
-    return made
+    const index: Kept = { table: createGramTable(), place, changed: new Set(), turn: Promise.resolve(), isBusy: false }
+    indexes.set(kind.kind, index)
+    return index
   }
 
   return {
     heard({ keys }) {
-      if (kept.size === 0) return
-      if (keys === 'all') return kept.clear()
+      if (indexes.size === 0) return
+      if (keys === 'all') return indexes.clear()
       for (const key of keys) {
         const name = key.slice(0, key.indexOf('/'))
-        const found = kept.get(name)
+        const found = indexes.get(name)
         if (found === undefined) continue
         found.changed.add(idOf(key))
         // It was not searched for long: the next search makes it anew.
-        if (found.changed.size > limits.textsChangedMax) kept.delete(name)
+        if (found.changed.size > limits.textsChangedMax) indexes.delete(name)
       }
     },
     async holding(kind, words, textOf, rows) {
-      const one = beginIndex(kind)
-      const turn = one.turn.then(() => isCurrent(kind, one))
-      one.turn = turn.catch(() => kept.delete(kind.kind))
+      const index = beginIndex(kind)
+      const turn = index.turn.then(() => isCurrent(kind, index))
+      index.turn = turn.catch(() => indexes.delete(kind.kind))
       if (!(await turn)) return null
-      const groups = [...one.table.groups()]
+      const groups = [...index.table.groups()]
       if (groups.length > limits.textGroupsMax) return null
       const texts = await Promise.all(groups.map(textOf))
       const inGroup = words.map((word) => new Set(groups.filter((_, i) => texts[i]!.includes(word))))
       // Where more fit, a page is full sooner when one item after the other is looked at.
-      return one.table.holding(words, inGroup, Math.ceil(Math.sqrt(rows * one.table.size)))
+      return index.table.holding(words, inGroup, Math.ceil(Math.sqrt(rows * index.table.size)))
     },
     stop: () => stopping.abort(),
   }

@@ -78,7 +78,7 @@ export function createSharedQuota(store: Store, what: string, perMinute: number,
         const granted = await pay(name, some.length)
         for (const [i, one] of some.entries()) one.granted(i < granted)
       } catch (error) {
-        for (const one of some) one.failed(error)
+        for (const waiter of some) waiter.failed(error)
       }
     }
     queues.delete(name)

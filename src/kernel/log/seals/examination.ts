@@ -24,16 +24,16 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
       if (value === null) return []
       const fault = typeof value === 'string' ? value : await seals.faultOf(seen.row)
       if (fault !== null) return [{ what: key, how: fault }]
-      const wanted = entriesOf(kind, idOf(key), value as Value)
-      const counted = wanted.flatMap((one) => one.counted ?? [])
+      const expected = entriesOf(kind, idOf(key), value as Value)
+      const counted = expected.flatMap((one) => one.counted ?? [])
       const now = await backend.inspect(
         key,
-        wanted.map(({ entry }) => entry),
+        expected.map(({ entry }) => entry),
         counted,
       )
       if (now.row?.doc?.version === seen.row?.doc?.version)
         return [
-          ...wanted.flatMap(({ entry }, i) =>
+          ...expected.flatMap(({ entry }, i) =>
             now.entries[i] ? [] : [{ what: key, how: `the index lacks its entry ${shownEntry(entry)}` }],
           ),
           ...counted.flatMap((prefix, i) => (now.counts[i]! < 1 ? [{ what: shownEntry(prefix), how: 'its entries are not counted' }] : [])),

@@ -14,15 +14,15 @@ export async function soundFacts(
 ): Promise<StoredFact[]> {
   const sound: StoredFact[] = []
   for (let place = after; ;) {
-    const wanted = limit - sound.length
-    const page = await backend.facts(of, { after: place, limit: wanted, reverse: reverse ?? false })
+    const missing = limit - sound.length
+    const page = await backend.facts(of, { after: place, limit: missing, reverse: reverse ?? false })
     const faults = await seals.faults(page)
     for (const [i, fact] of page.entries()) {
       const how = isSound(fact) ? faults[i]! : 'the event does not match its hash, or an image of it not its digest'
       if (how === null) sound.push(fact)
       else report({ what: `${fact.scope} ${fact.seq}`, how })
     }
-    if (page.length < wanted || sound.length === limit) return sound
+    if (page.length < missing || sound.length === limit) return sound
     const last = page.at(-1)!
     place = of.by === 'scope' || of.by === 'actor' ? last.seq : last.position
   }
