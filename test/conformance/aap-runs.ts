@@ -357,7 +357,12 @@ must('A-DEL-03', 'a run that no attempt brings to the webhook of its agent fails
   const closing: (() => unknown)[] = []
   const { url, got } = await receiver({ after: (close) => void closing.push(close as () => void) }, answering(503))
   const world = await createWorld({ now: Date.now })
-  const worker = runWebhookAgents(world.kernel, { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 }, realClock, silent)
+  const worker = runWebhookAgents(
+    world.kernel,
+    { allowsPrivate: true, attemptsMax: 3, random: () => 0, timeoutMs: 2_000 },
+    realClock,
+    silent,
+  )
   try {
     await world.call('devin', ops('agent.publish'), { name: 'Devin', reach: 'webhook', endpoint: url })
     const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' } })

@@ -162,7 +162,11 @@ async function openParts(options: HarnessOptions, undo: Undo): Promise<OpenHarne
   const leases = await openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log)
   undo.push(leases.stop)
   const harness = runHarness(settings, { kernel, clock, notary, log, leases })
-  const workers = [runTimers(kernel, clock, log, leases.duty('timers')), runReplySweeper(kernel, clock, log, leases.duty('sweeper')), harness]
+  const workers = [
+    runTimers(kernel, clock, log, leases.duty('timers')),
+    runReplySweeper(kernel, clock, log, leases.duty('sweeper')),
+    harness,
+  ]
   undo.push(() => Promise.all(workers.map((worker) => worker.stop())))
   undo.push(kernel.release)
   let stopped: Promise<void> | null = null

@@ -52,7 +52,17 @@ type Wiring = {
 export const isSocketRequest = ({ url, headers }: IncomingMessage): boolean =>
   url?.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket'
 
-export function createLiveRoutes({ kernel, guard, live = {}, log, unsent, headers, authenticate, failing, isStopping }: Wiring): LiveRoutes {
+export function createLiveRoutes({
+  kernel,
+  guard,
+  live = {},
+  log,
+  unsent,
+  headers,
+  authenticate,
+  failing,
+  isStopping,
+}: Wiring): LiveRoutes {
   const { aliases = {}, origins = [], recheck = authenticate, bounds, written } = live
   const bug = (error: unknown): void => log.error({ err: error }, 'a stream failed')
   const hub = createHub({ kernel, bounds, written, bug })

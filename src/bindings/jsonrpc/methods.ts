@@ -146,7 +146,13 @@ async function startOf(kernel: Kernel, stream: string, question: object, of: Fac
 
 type Items = ReturnType<Kernel['follow']>
 
-async function pump(session: RpcSession, id: number, signal: AbortSignal, items: Items, cursorAt: (place: number) => string): Promise<void> {
+async function pump(
+  session: RpcSession,
+  id: number,
+  signal: AbortSignal,
+  items: Items,
+  cursorAt: (place: number) => string,
+): Promise<void> {
   try {
     // The answer that names the stream goes first.
     await new Promise((done) => setImmediate(done))

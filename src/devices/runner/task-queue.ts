@@ -67,7 +67,7 @@ function pump(queue: TaskQueue, policy: string): void {
   while (waiting.length > 0 && (busy.get(policy) ?? 0) < options.concurrencyOf(policy) && !options.ending.aborted) {
     const entry = waiting.shift()!
     busy.set(policy, (busy.get(policy) ?? 0) + 1)
-    entry.running = logged(queue, entry, options.run(entry)).finally(() => {
+    entry.running = logRejection(queue, entry, options.run(entry)).finally(() => {
       entries.delete(entry.task.id)
       options.onEnd(entry)
       busy.set(policy, busy.get(policy)! - 1)
@@ -76,7 +76,7 @@ function pump(queue: TaskQueue, policy: string): void {
   }
 }
 
-const logged = ({ options }: TaskQueue, { task }: Entry, work: Promise<void>): Promise<void> =>
+const logRejection = ({ options }: TaskQueue, { task }: Entry, work: Promise<void>): Promise<void> =>
   work.catch((error: unknown) => options.log.error({ err: error, task_id: task.id }, 'a task could not be brought to its end'))
 
 /** The step under way is asked to yield, and none begins after it. */
@@ -89,7 +89,7 @@ export function yieldTo(queue: TaskQueue, task_id: string, why: Why): void {
   // A task that waits for a person, or for its turn, has nothing to yield.
   const waiting = queue.waiting.get(entry.task.policy)
   if (waiting?.includes(entry)) waiting.splice(waiting.indexOf(entry), 1)
-  entry.running = logged(queue, entry, queue.options.cancel(entry)).finally(() => queue.entries.delete(task_id))
+  entry.running = logRejection(queue, entry, queue.options.cancel(entry)).finally(() => queue.entries.delete(task_id))
 }
 
 export const tasksOf = ({ entries }: TaskQueue, session_id: string): Entry[] =>

@@ -29,7 +29,8 @@ export async function projectsFor(read: Read, { project_id, all_projects = false
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     return { ids: [project_id], more: {} }
   }
-  const projects = actor.projects === 'all' ? await read.ports.names.projects(read, limits.projectsPerSubjectMax) : [...actor.projects.keys()]
+  const projects =
+    actor.projects === 'all' ? await read.ports.names.projects(read, limits.projectsPerSubjectMax) : [...actor.projects.keys()]
   if (!all_projects && actor.projects !== 'all' && !actor.projects.has(DEFAULT_PROJECT))
     throw new Refusal('NOT_FOUND', `there is no project ${DEFAULT_PROJECT} for you: name project_id, or set all_projects`)
   const ids = all_projects ? projects.toSorted().slice(0, limits.projectsPerListMax) : [DEFAULT_PROJECT]

@@ -10,7 +10,12 @@ import type { Concurrency } from './concurrency.ts'
 const ERROR_CHARS_MAX = 4_000
 
 /** Never rejects. */
-export async function work(job: RunState, handler: Handler, slots: Concurrency, onError: (error: unknown, run: Run | null) => void): Promise<void> {
+export async function work(
+  job: RunState,
+  handler: Handler,
+  slots: Concurrency,
+  onError: (error: unknown, run: Run | null) => void,
+): Promise<void> {
   await slots.take()
   let run: Run | null = null
   try {

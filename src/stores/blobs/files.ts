@@ -3,7 +3,7 @@ import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from 
 import { join } from 'node:path'
 import { isChecksum, type ByteRange, type Checksum, type Received, type Stored } from '#kernel/ports/blobs.ts'
 import { isOutOfRoom } from '../disk-errors.ts'
-import { checksOf, createReading, hexIn, pathIn } from './reading.ts'
+import { checksOf, createBlobReading, hexIn, pathIn } from './reading.ts'
 
 export function filesIn(path: string, fatal: (error: unknown) => void) {
   /** Folders whose own entry is known to be durable. */
@@ -45,7 +45,7 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
     return (await orNull(stat(pathOf(checksum))))?.size ?? null
   }
 
-  const reading = createReading()
+  const reading = createBlobReading()
   return {
     sync,
     size,

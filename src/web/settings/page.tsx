@@ -60,7 +60,11 @@ export default function SettingsPage({ part }: { readonly part: string }) {
                 <ul>
                   {its.map(({ name, message }) => (
                     <li key={name}>
-                      <Link href={`/settings/${name}`} aria-current={name === part ? 'page' : undefined} ref={name === part ? scrollIntoView : null}>
+                      <Link
+                        href={`/settings/${name}`}
+                        aria-current={name === part ? 'page' : undefined}
+                        ref={name === part ? scrollIntoView : null}
+                      >
                         {message}
                       </Link>
                     </li>

@@ -5,7 +5,17 @@ import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
 import type { Call } from '#protocols/index.ts'
 import { startChild, type Child, type ChildEnd, type Command } from './child.ts'
-import { answerLine, errorLine, inlinePayload, messageLine, ofTask, runLine, parseLine, type MailboxItem, type ParsedLine } from './lines.ts'
+import {
+  answerLine,
+  errorLine,
+  inlinePayload,
+  messageLine,
+  ofTask,
+  runLine,
+  parseLine,
+  type MailboxItem,
+  type ParsedLine,
+} from './lines.ts'
 import { AGENT_VARIABLE } from './marker.ts'
 import { createTimeLimit } from './time-limit.ts'
 import { promptFor, resultIn, type Profile } from './profiles.ts'

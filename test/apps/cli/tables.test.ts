@@ -49,8 +49,7 @@ describe('a time', () => {
     ['2026-11-16T14:00:00.000Z', 'in 2h', 'just now'],
     ['2025-01-31T00:00:00.000Z', '2025-01-31', '654 days ago'],
   ] as const) {
-    test(`${at} is "${short}" at noon`, () =>
-      assert.deepEqual([agoOf(at, now), agoText(at, new Date(now).toISOString())], [short, long]))
+    test(`${at} is "${short}" at noon`, () => assert.deepEqual([agoOf(at, now), agoText(at, new Date(now).toISOString())], [short, long]))
   }
   test('on the record is exact', () => assert.equal(exactly('2026-11-16T11:59:18.123Z'), '2026-11-16 11:59:18Z'))
 })

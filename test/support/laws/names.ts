@@ -64,6 +64,7 @@ const OTHER_FACTORIES = new Set([
   'src/bindings/http/bytes/shared.ts',
   'src/kernel/log/seals/seals.ts',
   'src/sdk/await-answer.ts',
+  'src/stores/blobs/writing.ts',
   'src/workers/programs/lines.ts',
   'src/workers/upkeep/metric-lines.ts',
 ])

@@ -20,7 +20,8 @@ export const phraseFor = (item: Item, result: unknown): string | null =>
 
 export const isPhrase = (phrase: string, typed: string): boolean => typed.trim() === phrase
 
-export const riskSentence = ({ risk }: Pick<Item, 'risk'>): string => (risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`)
+export const riskSentence = ({ risk }: Pick<Item, 'risk'>): string =>
+  risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`
 
 /** Refuses an answer that needs a phrase and has none, or another. A person at a terminal is asked for it. */
 export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: string | undefined): Promise<void> {

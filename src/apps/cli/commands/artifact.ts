@@ -127,7 +127,8 @@ export function committingSpec(protocol: Protocol, op: Operation): Spec {
       if (!filled.has('parent-version') && filled.has('artifact-id'))
         filled.set('parent-version', await newestOf(context, filled.get('artifact-id') as string))
       if (path !== undefined)
-        for (const [field, value] of await payloadFrom(context, path, given)) if (!filled.has(flagNameOf(field))) filled.set(flagNameOf(field), value)
+        for (const [field, value] of await payloadFrom(context, path, given))
+          if (!filled.has(flagNameOf(field))) filled.set(flagNameOf(field), value)
       return derived.run(context, filled)
     },
   }

@@ -43,7 +43,8 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
     async run(context, given) {
       const file = given.get('file') as string | undefined
       // Without any server, and without this one's word.
-      if (file !== undefined) return printResults(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
+      if (file !== undefined)
+        return printResults(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
       const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
       const remote = await context.remote()
       const isAll = given.get('all') === true

@@ -139,7 +139,9 @@ export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
     )
   const instructAgent = (item: Item): void =>
     askText('Tell the agent what to do; it goes on with that.', (reason) =>
-      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () => sendResult(item, { result: 'approved', message: 'told', reason })),
+      sure(stage, { item, result: 'approved', question: 'Tell it?' }, () =>
+        sendResult(item, { result: 'approved', message: 'told', reason }),
+      ),
     )
   function handOver(item: Item): void {
     askText('Hand the task to which agent? Its id, such as agent_kim', (typed) => {

@@ -106,7 +106,10 @@ export function cardLines(item: Item, columns: number, now: number, delivered: D
   const payload = payloadOf(item)
   const out = writerFor(columns)
   const harness = harnessIn(item)
-  out.own(`${harness === null ? `${asks}: ${nameAndId(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${nameAndId(item.acts_for)}`, 'cyan')
+  out.own(
+    `${harness === null ? `${asks}: ${nameAndId(item.agent)}` : `A harness asks: ${word(harness)}`}, for ${nameAndId(item.acts_for)}`,
+    'cyan',
+  )
   if (harness === null && item.agent.label !== item.agent.id) {
     out.own('It calls itself:', 'cyan')
     out.theirs(item.agent.label)

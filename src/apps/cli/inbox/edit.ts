@@ -74,7 +74,13 @@ export function approveSome(remote: Remote, stage: Stage, answers: InboxActions,
 }
 
 /** Opens the state, or else the artifact, in the person's editor. */
-export async function editAndApprove(remote: Remote, stage: Stage, answers: InboxActions, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
+export async function editAndApprove(
+  remote: Remote,
+  stage: Stage,
+  answers: InboxActions,
+  item: Item,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
   const { tell, aside, attempt } = stage
   if (hasSchema(item)) return editDetails(remote, stage, answers, item, env)
   await attempt(async () => {

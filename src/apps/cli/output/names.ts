@@ -10,7 +10,9 @@ const isWorthAName = (id: string): boolean => /^(user|agent)_/.test(id)
 
 export async function namesOf(context: Context, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
   if (!ids.some(isWorthAName)) return new Map()
-  const lists = await Promise.all((['identity/user.list', 'identity/agent.list'] as const).map((operation) => listNames(context, operation)))
+  const lists = await Promise.all(
+    (['identity/user.list', 'identity/agent.list'] as const).map((operation) => listNames(context, operation)),
+  )
   // Beyond one page it is unknown whether a name is the only one.
   if (lists.includes(null)) return new Map()
   const all = lists.flatMap((list) => list ?? [])

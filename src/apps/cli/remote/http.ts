@@ -35,7 +35,8 @@ export function openHttpRemote(url: string, key: string, hints: Hints = {}): Rem
         throw cliErrorOf(url, error, hints)
       }
     },
-    upload: (operation, input, bytes, onProgress) => withHints(transport.upload!(operation, input, bytes, { onProgress }) as Promise<AnyOutput>),
+    upload: (operation, input, bytes, onProgress) =>
+      withHints(transport.upload!(operation, input, bytes, { onProgress }) as Promise<AnyOutput>),
     download: (operation, input, onProgress) => withHints(transport.download!(operation, input, { onProgress })),
     asking: (work) => withHints(work(createHxp(transport))),
     close: () => transport.close(),

@@ -41,7 +41,8 @@ export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Pro
   return {
     ...remote,
     ...callsBy(
-      async (operation, input, options) => orderFields(await remote.callAny(operation, input, options), outputs.get(operation)) as AnyOutput,
+      async (operation, input, options) =>
+        orderFields(await remote.callAny(operation, input, options), outputs.get(operation)) as AnyOutput,
     ),
   }
 }

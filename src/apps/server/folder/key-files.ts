@@ -114,7 +114,8 @@ async function serverKeyIn(keys: string): Promise<Uint8Array> {
   const file = serverFile(keys)
   const text = (await textIn(file)).trim()
   const bytes = Buffer.from(text, 'base64url')
-  if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text) throw brokenError(file, 'it does not hold a key of 32 bytes')
+  if (bytes.length !== SERVER_KEY_BYTES || bytes.toString('base64url') !== text)
+    throw brokenError(file, 'it does not hold a key of 32 bytes')
   return bytes
 }
 

@@ -91,7 +91,12 @@ async function secretFor(read: Read, { id, requester, project_id }: Request, val
 }
 
 /** The commitment is to what was sealed: nobody here can look into it. */
-async function sealedByPerson(read: Read, { id, requester, project_id }: Request, sealed: string, context: Context): Promise<OpenedAnswer | null> {
+async function sealedByPerson(
+  read: Read,
+  { id, requester, project_id }: Request,
+  sealed: string,
+  context: Context,
+): Promise<OpenedAnswer | null> {
   const key = (await read.subject(requester))?.sealKey ?? null
   if (key === null || !isSealedFor(sealed, key)) return null
   const secret: Secret = { id: context.newId('sec'), request_id: id, requester, project_id, sealed, to: 'agent', at: context.now }
@@ -109,7 +114,11 @@ async function sealedWith({ notary }: Context, what: object, key: Value | null):
 }
 
 /** The answer as the receipt holds it. */
-export function heldAs(request: Request, given: OpenedAnswer | null, answer: Resolution): { readonly result: unknown; readonly reason?: string } {
+export function heldAs(
+  request: Request,
+  given: OpenedAnswer | null,
+  answer: Resolution,
+): { readonly result: unknown; readonly reason?: string } {
   if (given !== null) return { ...answer, result: given.result }
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
   if (sensitive === true) throw new Error('a secret was not sealed')

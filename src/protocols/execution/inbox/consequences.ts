@@ -141,7 +141,10 @@ function answersOf(request: Request, reading: Reading): Answers {
   return { ...judged, decline: declineOf(request, reading) }
 }
 
-export const effectsOf = (request: Request, reading: Reading): AnswerEffects => ({ ...answersOf(request, reading), timeout: timeoutOf(request) })
+export const effectsOf = (request: Request, reading: Reading): AnswerEffects => ({
+  ...answersOf(request, reading),
+  timeout: timeoutOf(request),
+})
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
   if (expires_at === null) return 'it waits until somebody answers'
