@@ -20,9 +20,9 @@ async function run(config: Config, client: string): Promise<void> {
   const onFatal = dieOfErrors(log)
   if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
-  // Programs read stdout, and log collectors the log: at a terminal the lines are plain.
+  // At a terminal the lines are plain. Elsewhere stderr is the log, where a start that fails says only why.
   const progress = (text: string): void =>
-    process.stderr.isTTY ? void process.stderr.write(`starting: ${text}\n`) : log.info({}, `starting: ${text}`)
+    process.stderr.isTTY ? void process.stderr.write(`starting: ${text}\n`) : log.debug({}, `starting: ${text}`)
   const starting = startServer(config, { log, onFatal, signal: stopping.signal, progress })
   stopOnSignal(stopping, starting)
 
