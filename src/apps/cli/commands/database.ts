@@ -137,7 +137,7 @@ const migrate = spec(
       if (isUrl(from) === isUrl(to))
         throw usage('one of --from and --to is a data folder, the other a URL such as postgres://user@host/database')
       const { moveToDatabase, moveToFolder } = await import('../../server/database/move.ts')
-      const { messageOf: messageOf } = await import('#stores/postgres/link.ts')
+      const { messageOf } = await import('#stores/postgres/link.ts')
       const say = (message: string): void => void (io.err.isTTY === true && io.err.write(`\r${message}          `))
       try {
         const moved = isUrl(to)

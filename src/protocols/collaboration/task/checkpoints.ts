@@ -182,26 +182,28 @@ export function supersededBy(
   }
 }
 
-/** The people after the one whose turn it was: those who may answer and are there to do so, in the order in which they were named. */
-export async function peopleAfter(read: Read, { routed_to }: Checkpoint, task: Task): Promise<string[]> {
+/** The people after the one whose turn it was: active, able to answer, and not among those who declined, in the order in which they were named. */
+export async function peopleAfter(read: Read, { routed_to, declined }: Checkpoint, task: Task): Promise<string[]> {
   // Each of them once: somebody named twice would be asked for ever and the others never.
   const people = [...new Set([task.ownership.principal, ...task.reviewers])]
-  const later = people.slice(people.indexOf(routed_to) + 1).filter((id) => id !== task.executor)
+  const later = people.slice(people.indexOf(routed_to) + 1).filter((id) => id !== task.executor && !hasDeclined(declined, id))
   const found = await Promise.all(later.map((id) => read.subject(id)))
   return later.filter((_, i) => isActiveIn(found[i]!, task.project_id))
 }
 
+const hasDeclined = (declined: Checkpoint['declined'] = [], id: string): boolean => declined.some(({ by }) => by === id)
+
 /** The people who may answer and have not declined, in the order in which they were named. */
-export async function peopleLeft(read: Read, { declined = [] }: Checkpoint, task: Task, decliner: string): Promise<string[]> {
+export async function peopleLeft(read: Read, { declined }: Checkpoint, task: Task, decliner: string): Promise<string[]> {
   const people = [...new Set([task.ownership.principal, ...task.reviewers])]
-  const left = people.filter((id) => id !== task.executor && id !== decliner && !declined.some(({ by }) => by === id))
+  const left = people.filter((id) => id !== task.executor && id !== decliner && !hasDeclined(declined, id))
   const found = await Promise.all(left.map((id) => read.subject(id)))
   return left.filter((_, i) => isActiveIn(found[i]!, task.project_id))
 }
 
 /**
- * The same question, put to the next person as an escalation; without one, to the principal. The last one in the row may take all
- * the time they need.
+ * The same question, put to the next person as an escalation. Without one it goes to the principal, or stays where it is if the principal
+ * declined it. The last person has no deadline.
  */
 export function successorOf(
   checkpoint: Checkpoint,
@@ -211,6 +213,7 @@ export function successorOf(
   now: string,
 ): { checkpoint: Checkpoint; task: Task } {
   const isLast = people.length <= 1
+  const { principal } = task.ownership
   const patience = checkpoint.expires_at === null ? null : Date.parse(checkpoint.expires_at) - Date.parse(checkpoint.raised_at)
   const successor: Checkpoint = {
     ...checkpoint,
@@ -222,7 +225,7 @@ export function successorOf(
     on_expiry: isLast ? 'hold' : 'escalate',
     default: null,
     raised_by: SYSTEM_ID,
-    routed_to: people[0] ?? task.ownership.principal,
+    routed_to: people[0] ?? (hasDeclined(checkpoint.declined, principal) ? checkpoint.routed_to : principal),
     succeeds: checkpoint.id,
     overdue: false,
   }

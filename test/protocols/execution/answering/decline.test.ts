@@ -1,4 +1,5 @@
 // Declining: every question ends for its agent when a person will not answer it, and says so in the same words everywhere.
+import { peopleAfter, successorOf } from '#protocols/collaboration/task/checkpoints.ts'
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Step } from '#kernel/declare/operation.ts'
@@ -193,6 +194,22 @@ describe('a checkpoint that is declined goes to the next person', () => {
       assert.equal((await on.task()).state, 'in_progress')
       await assertMirrored(on.world)
     })
+
+  test('an expired question goes to no person who declined it', async () => {
+    const subject = { disabled: false, projects: new Map([['project_default', 'member']]) }
+    const read = { subject: () => Promise.resolve(subject) } as unknown as Parameters<typeof peopleAfter>[0]
+    const task = {
+      project_id: 'project_default',
+      ownership: { principal: 'user_alice' },
+      reviewers: ['user_rita', 'user_bob'],
+      checkpoints: [],
+    }
+    const declinedBy = (...people: string[]): any => ({ routed_to: 'user_rita', declined: people.map((by) => ({ by })), expires_at: null })
+    assert.deepEqual(await peopleAfter(read, declinedBy(), task as any), ['user_bob'])
+    assert.deepEqual(await peopleAfter(read, declinedBy('user_bob'), task as any), [])
+    const routed = (...people: string[]): string => successorOf(declinedBy(...people), task as any, [], 'ckpt_2', '').checkpoint.routed_to
+    assert.deepEqual([routed('user_bob'), routed('user_alice', 'user_bob')], ['user_alice', 'user_rita'])
+  })
 
   test('a request of a task ends for its agent, and the task goes on with that', async () => {
     const on = await stage('in_progress')
