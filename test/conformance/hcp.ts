@@ -13,7 +13,7 @@ const l3 = under('L3 Safety and Contract')
 const l4 = under('L4 Task')
 const ours = under('Our choices')
 
-const wire = (title: string) => ['protocols/harness/wire', title] as const
+const wire = (title: string) => ['protocols/harness/message-decoder', title] as const
 const gate = (title: string) => ['protocols/harness/gate', title] as const
 const callee = (title: string) => ['protocols/harness/sessions', title] as const
 const caller = (title: string) => ['protocols/harness/callers', title] as const

@@ -587,6 +587,7 @@ test('what browsers load is the SDK and a few files of the kernel, and nothing o
     'src/sdk/client.ts',
     'src/sdk/errors.ts',
     'src/sdk/hxp.ts',
+    'src/sdk/phrase.ts',
     'src/sdk/questions.ts',
     'src/sdk/receipt.ts',
     'src/sdk/retry-notice.ts',

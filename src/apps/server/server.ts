@@ -188,7 +188,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     timekeeper: {
       holds: () => !quiet && (!store.isShared || self.leases?.duty('timers').holds() === true),
       as: (more) => (self.leases?.duty('timers') ?? ALONE).as(more),
-      time: () => self.leases?.duty('timers').time() ?? null,
+      time: () => (quiet ? 0 : (self.leases?.duty('timers').time() ?? null)),
     },
     doesErrands: true,
     bug(error) {

@@ -206,7 +206,7 @@ describe('flags', () => {
     ['completion tcsh', /must be one of: bash, zsh, fish/],
     ['review changes task_1', /missing: --change/],
     ['artifact upload task_1', /missing: --file/],
-    ['grant add task_1 Shell --decision allow --until task', /<scope> must be message joined by colons/],
+    ['grant add task_1 Shell --decision allow --until task', /<scope> must be words joined by colons/],
     ['task list --url ftp://x', /--url must be a URL/],
     ['task list --url http://tasks.example.com', /travel in the open/],
     ['--json up', /up comes first/],

@@ -14,14 +14,14 @@ const ulid = (end: string): string => `01M7K4B7HK26Y6EM3FMGHXY4JD`.slice(0, 26 -
 const now = Date.parse('2026-11-16T12:00:00.000Z')
 
 type Lists = Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>
-const remoteOver = (lists: Lists, called: string[] = []): Remote =>
-  ({
-    call: (operation: string) => {
-      called.push(operation)
-      const items = lists[operation]
-      return items ? Promise.resolve({ items, next_cursor: null }) : Promise.reject(new CliError(1, 'UNAUTHORIZED', 'no'))
-    },
-  }) as unknown as Remote
+function remoteOver(lists: Lists, called: string[] = []): Remote {
+  const call = (operation: string): Promise<unknown> => {
+    called.push(operation)
+    const items = lists[operation]
+    return items ? Promise.resolve({ items, next_cursor: null }) : Promise.reject(new CliError(1, 'UNAUTHORIZED', 'no'))
+  }
+  return { call, callAny: call } as unknown as Remote
+}
 
 async function shown(lists: Lists, items: readonly object[], columns?: number): Promise<string> {
   let out = ''
@@ -138,7 +138,7 @@ describe('a short id beyond the first project', () => {
   }
   async function given(answers: Answers, pairs: readonly (readonly [string, unknown])[]): Promise<unknown> {
     const call = async (operation: string, input: object): Promise<unknown> => ({ items: answers[operation]!(input), next_cursor: null })
-    return Object.fromEntries(await withWholeIds(one, new Map(pairs), () => Promise.resolve({ call } as unknown as Remote)))
+    return Object.fromEntries(await withWholeIds(one, new Map(pairs), () => Promise.resolve({ callAny: call, call } as unknown as Remote)))
   }
   const projects = () => [{ id: 'project_a' }, { id: 'project_b' }]
 

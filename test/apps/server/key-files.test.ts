@@ -389,13 +389,13 @@ test('doctor looks at the keys', async (t) => {
   const data = dataFolder(t)
   const cli = inProcess({ home: temporary('home'), env: { COUNTERSIGN_URL: 'http://127.0.0.1:9' } })
   await (await serve(t, data)).stop()
-  const finding = async (): Promise<{ status: string; message: string }> => {
+  const finding = async (): Promise<{ status: string; words: string }> => {
     const { out } = await cli.run(['doctor', '--quick', '--json', '--data', data])
     return JSON.parse(out).findings.find(({ check }: { check: string }) => check === 'keys')
   }
   assert.equal((await finding()).status, 'ok')
   chmodSync(join(data, 'keys', 'server.key'), 0o644)
-  assert.deepEqual([(await finding()).status, /others may look into .*server\.key/.test((await finding()).message)], ['fail', true])
+  assert.deepEqual([(await finding()).status, /others may look into .*server\.key/.test((await finding()).words)], ['fail', true])
   renameSync(join(data, 'keys', 'signing.json'), join(data, 'keys', 'elsewhere'))
-  assert.match((await finding()).message, /signing\.json is missing/)
+  assert.match((await finding()).words, /signing\.json is missing/)
 })

@@ -120,7 +120,7 @@ export async function runShellInTerminal(command: string, presses: readonly Pres
   const terminal = openTerminal(command, place)
   // A person is not faster than this either.
   for (const [on, keys, afterMs = 100] of presses) {
-    if (!(await terminal.until(on))) break
+    if ((await terminal.until(on)) === null) break
     await new Promise((done) => setTimeout(done, afterMs))
     if (typeof keys === 'string') terminal.press(keys)
     else await keys()

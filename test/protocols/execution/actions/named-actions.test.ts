@@ -14,7 +14,7 @@ const NAMED: readonly string[] = [
   'apps/cli/ask/provide.ts',
   'apps/cli/ask/verify.ts',
   'contracts/harness-execution.ts', // asks people to approve the task of another harness
-  'contracts/inbox-words.ts', // puts a checkpoint into the action that fits it
+  'contracts/inbox-messages.ts', // puts a checkpoint into the action that fits it
   'protocols/execution/answering/shown-request.ts', // the typed card of each
   'protocols/execution/examples.ts',
   'protocols/execution/operations/mirror.ts', // an example
