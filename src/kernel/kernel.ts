@@ -67,13 +67,13 @@ export function createKernel(options: KernelOptions): Kernel {
       const done = await commands.run({ served, raw, caller, options: more, waiter: null, isFirst: true })
       if (done.errands && done.errands.length > 0) await doErrands(done.errands, onErrand)
       if (served.op.finish) return finish(served.op, done)
-      // Whatever becomes of it, what has begun is not begun again.
+      // Performed outside the retry loop of `run`: an effect is never started twice, even if it fails.
       return done.outcome ? done.outcome() : done.output
     }
     const waiter = waiting.waiter(more.signal)
     try {
       for (let isFirst = true; ; isFirst = false) {
-        // The caller is found out anew each time: nothing is handed to a credential that was revoked meanwhile.
+        // Resolve the caller again each time: a credential that was revoked during the wait gets nothing.
         const done = await commands.run({ served, raw, caller, options: more, waiter, isFirst })
         if (done.nothing === null || !(await waiter.wait(done.nothing.again)))
           return served.op.finish ? await finish(served.op, done) : done.output
@@ -88,7 +88,7 @@ export function createKernel(options: KernelOptions): Kernel {
     return (await commands.run(request)).errands ?? []
   }
 
-  /** Whatever may be read by now: the answer is about what this call itself has done. */
+  /** Completes the answer with a read as the system: the actor may have lost access since, but the answer is about its own call. */
   async function finish(op: Command, { output, actor, isDone }: Attempted): Promise<unknown> {
     try {
       return await op.finish!(output, () => {
@@ -112,7 +112,7 @@ export function createKernel(options: KernelOptions): Kernel {
       const input = inputOf(op, raw, actor)
       const replyId = key === undefined ? undefined : replyIdOf(actor, key)
       const reply = replyId === undefined ? null : await readerAs(draft, SYSTEM).maybe(Reply, replyId)
-      // A call that is repeated gets the answer that it had, whatever has changed since, except that it can no longer be read.
+      // A retry gets its stored answer whatever has changed since, unless the actor can no longer read it.
       if (reply) return await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       await commands.admit(draft, op, input, actor)
     } catch (error) {

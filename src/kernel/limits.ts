@@ -1,4 +1,4 @@
-// Every bound in one place, each with its reason. A bound that a user may meet is named in the refusal.
+// Limits: every bound in one place, each with its reason. A refusal names the bound that a user has reached.
 
 export const limits = {
   /** One request: large enough for an inline artifact of 128 KiB in base64, small enough to parse in a millisecond. */
@@ -11,17 +11,17 @@ export const limits = {
   /** A client that cannot send its request in this time is holding a socket, not using it. */
   requestMsMax: 10_000,
   connectionsMax: 10_000,
-  /** How long a stop waits for calls under way; a supervisor is told that the whole stop takes at most 5 s. */
+  /** How long a stop waits for calls in flight. The documented maximum for the whole stop is 5 s. */
   stopMsMax: 4_000,
 
   /** One line of JSON-RPC: the same as one body. */
   lineBytesMax: 256 * 1024,
   /** Calls in one JSON-RPC batch. */
   batchMax: 100,
-  /** Calls under way for one connection; what comes beyond waits in the sender's own buffer. */
+  /** Calls in flight on one connection; further ones wait in the sender's buffer. */
   callsPerConnectionMax: 64,
   followsPerConnectionMax: 16,
-  /** Answers that a connection has not taken: beyond the first its calls and streams wait, beyond the second it is closed. */
+  /** Unsent bytes of one connection: above the first limit its calls and streams pause, above the second it is closed. */
   unsentBytesHigh: 256 * 1024,
   unsentBytesMax: 16 * 1024 * 1024,
   /**
@@ -39,11 +39,11 @@ export const limits = {
   requestsAheadTotalMax: 10_000,
   /** Bytes of public documents that callers without a credential may read in a minute, from one address. */
   publicBytesPerMinute: 64 * 1024 * 1024,
-  /** How long a call may wait for something to answer with: no longer than the usual proxies keep a silent connection. */
+  /** The longest long poll: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
-  /** An agent that was heard of within this time is connected: longer than a call may wait, so that one who waits for messages is. */
+  /** An agent seen within this time counts as connected. Longer than a long poll, so that an agent that waits for messages is connected. */
   connectedMs: 90_000,
-  /** Calls that wait, of one actor and of all together: each costs its connection and a few hundred bytes. */
+  /** Long polls of one actor, and of all actors: each costs a connection and a few hundred bytes. */
   waitsPerActorMax: 64,
   waitsMax: 10_000,
   /** Processes of this machine that speak JSON-RPC. */
@@ -53,41 +53,41 @@ export const limits = {
   streamsPerActorMax: 200,
   streamsMax: 10_000,
   streamsPerSocketMax: 32,
-  /** How often it is asked whether a subscriber still may: what was revoked ends within a second. */
+  /** How often each subscriber is re-authorized: a revoked one is cut off within a second. */
   streamRecheckMs: 500,
   /** Shorter than the 60 s after which the usual proxies take a silent connection for dead. */
   streamBeatMs: 15_000,
   /** Bytes that are handed to one socket at a time; the rest waits where all subscribers share it. */
   streamPortionBytes: 256 * 1024,
   streamPortionEvents: 256,
-  /** A subscriber that takes nothing for the time while this much more waits for it is closed, and told where to go on. */
+  /** A subscriber that reads nothing for `streamSlowMs` with this much unsent is closed, and told where to resume. */
   streamUnsentBytesMax: 1024 * 1024,
   streamUnsentEventsMax: 256,
   streamSlowMs: 1_000,
-  /** However little waits: what is not taken in this time is not read by anybody. */
+  /** A subscriber that reads nothing for this long is closed, however little is unsent. */
   streamStuckMs: 30_000,
-  /** After its last words a connection may take this long to read them; less when the whole server stops. */
+  /** How long a client may take to read the last message of a closing connection; less when the whole server stops. */
   streamLingerMs: 5_000,
   streamStopMs: 1_000,
-  /** Events that wait for subscribers of one question; who is further behind reads them from the store. */
+  /** Events buffered for the subscribers of one query; a subscriber that is further behind reads from the store. */
   streamRingEventsMax: 2_048,
   streamRingBytesMax: 8 * 1024 * 1024,
-  /** Written events that are kept for the next who asks for them, over all streams. */
+  /** Serialized events cached for further subscribers, over all streams. */
   streamWrittenBytesMax: 16 * 1024 * 1024,
 
   socketsMax: 10_000,
   socketFrameBytesMax: 64 * 1024,
   socketCommandsPerMinute: 600,
-  /** A socket must say who it is within this time, and few may be silent about it at once. */
+  /** A socket must authenticate within this time, and only a few per address may be unauthenticated concurrently. */
   socketSilentMs: 5_000,
   socketsSilentPerAddressMax: 50,
 
-  /** Addresses of sockets that a bridge has handed out and that were not used: each is good once, for one request and for so long. */
+  /** Unused socket addresses handed out by a bridge: each is valid once, for one request, until it expires. */
   bridgeTicketsMax: 20_000,
   bridgeTicketMs: 5 * 60_000,
-  /** As many as an agent may have questions open, and as many again while they are answered. */
+  /** Twice the open questions of an agent: as many again while they are answered. */
   bridgeSocketsPerActorMax: 2_000,
-  /** An inbox that is asked for without a limit: what one answer holds. */
+  /** The size of an inbox answer if the request names no limit. */
   bridgeInboxMax: 1_000,
   bridgeInboxBytesMax: 4 * 1024 * 1024,
   /** A client that counts pages instead of using a cursor makes the server read everything before its page. */
@@ -157,7 +157,7 @@ export const limits = {
   uploadsOpenMax: 100,
   /** Files that people lay out for one request before they answer it with one of them. */
   filesPerRequestMax: 20,
-  /** Bytes that nothing has come to refer to are kept this long. */
+  /** How long bytes without a reference are kept. */
   uploadMs: 24 * 3_600_000,
 
   pageDefault: 50,
@@ -166,15 +166,15 @@ export const limits = {
   pageBytesMax: 1024 * 1024,
   /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
-  /** A search for words ends its page after so many characters of text, too: long items cost as much as many. */
+  /** A text search also ends its page after this many characters: long items cost as much as many. */
   searchedCharsMax: 4 * 1024 * 1024,
-  /** Changed documents that the text index notes before the next search looks at them: beyond it, it is made anew. */
+  /** Changed documents that the text index queues for the next search: above this, the next search rebuilds the index. */
   textsChangedMax: 100_000,
-  /** Groups of documents, such as agents that ask, whose names a search looks at; with more it looks at one item after the other. */
+  /** Groups of documents, such as asking agents, whose names a search checks; with more groups it scans item by item. */
   textGroupsMax: 500,
   /** A search is some words, not a document. */
   searchCharsMax: 200,
-  /** Facts that one call of audit.verify checks; the caller goes on with the cursor. */
+  /** Facts that one call of audit.verify checks; the caller continues with the cursor. */
   verifiedMax: 5_000,
 
   /** A task's image is written with every step, so what it holds is bounded: beyond this the work belongs in child tasks. */
@@ -190,7 +190,7 @@ export const limits = {
   tasksPerRootMax: 100,
   delegationDepthMax: 3,
 
-  /** An agent's declaration about itself: read by everybody who looks for one. */
+  /** An agent's declaration about itself: every search for an agent reads it. */
   tagsMax: 20,
   manifestBytesMax: 8 * 1024,
   concurrencyMax: 10_000,
@@ -198,31 +198,31 @@ export const limits = {
   runResultBytesMax: 16 * 1024,
   /** Every report of progress is a fact of the record. */
   progressPerRunMax: 10_000,
-  /** Steering that an agent has not taken: beyond this the oldest is left to the steering log. */
+  /** Steering messages that an agent has not fetched: above this, the oldest remain only in the steering log. */
   messagesPerRunMax: 100,
-  /** Runs whose messages are handed over at once. */
+  /** Runs whose messages are handed over in one call. */
   takenMax: 50,
-  /** Runs that end at once with the one that they work for. */
+  /** Runs that end in the same batch as the run that they work for. */
   cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
   /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
   answerMs: 2_000,
   workerCharsMax: 100,
-  /** One post to a webhook: who takes longer than this has it delivered again, and of its answer no more than so much is read. */
+  /** One post to a webhook: after this timeout it is delivered again, and only this much of the response is read. */
   webhookMsMax: 10_000,
   webhookAnswerBytesMax: 64 * 1024,
-  /** Posts under way at once, and how often one is tried (over two days) before its run fails, unless the operator says otherwise. */
+  /** Concurrent posts, and attempts of one post (over two days) before its run fails, unless the operator sets other values. */
   webhooksMax: 256,
   webhookAttemptsMax: 20,
   webhookBackoffMsMax: 8 * 3_600_000,
-  /** How long messages are signed with the secret before as well, after it was changed. */
+  /** How long messages are also signed with the previous secret after a change. */
   webhookSecretMs: 24 * 3_600_000,
-  /** Where one person, or one agent, is told things. */
+  /** Webhooks of one person or one agent. */
   hooksPerSubjectMax: 10,
-  /** Of all agents of one person together. */
+  /** Webhooks of all agents of one person. */
   hooksPerOwnerMax: 1_000,
-  /** Notices that are put down at once, and those that may wait for it before the record is read instead. */
+  /** Notices written in one batch, and notices that may be queued before the record is read instead. */
   noticesPlannedMax: 64,
   noticesWaitingMax: 5_000,
   /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
@@ -234,7 +234,7 @@ export const limits = {
   childLineBytesMax: 256 * 1024,
   /** The end of its error output, for the people who ask why it failed. */
   childErrorBytesMax: 4 * 1024,
-  /** Bytes that wait to be read by a child before it counts as one that does not listen. */
+  /** Unread input of a child process; above this the child counts as unresponsive. */
   childUnreadBytesMax: 1024 * 1024,
   childMsDefault: 3_600_000,
   childMsMax: 7 * 24 * 3_600_000,
@@ -263,7 +263,7 @@ export const limits = {
   /** Every invocation leaves two facts. */
   invocationsPerRunMax: 10_000,
   capabilitiesPerSourceMax: 10_000,
-  /** Its schemas, its prompt and all: read by everybody who looks for one. */
+  /** A whole capability, with its schemas and its prompt: every search for a capability reads it. */
   capabilityBytesMax: 64 * 1024,
   permissionsMax: 20,
   resourcesMax: 50,
@@ -275,16 +275,16 @@ export const limits = {
   /** Tokens that need not be verified again with every call. */
   tokensKnownMax: 1_000,
   issuerCharsMax: 500,
-  /** The length that OpenID Connect allows for the name of somebody at their issuer. */
+  /** The maximum length of a subject identifier in OpenID Connect. */
   subCharsMax: 255,
   subjectsPerUserMax: 20,
-  /** One question to an issuer, and what is read of its answer. */
+  /** One request to an issuer: its timeout, and how much of the response is read. */
   issuerMsMax: 5_000,
   issuerBytesMax: 256 * 1024,
-  /** Its keys are asked for again after this time; while it cannot be reached they count a while longer. */
+  /** The issuer's keys are fetched again after this time; while it is unreachable, cached keys remain valid for longer. */
   issuerFreshMs: 10 * 60_000,
   issuerStaleMs: 3_600_000,
-  /** It is asked no more often than this, whatever tokens come along. */
+  /** The issuer is asked no more often than this, whatever tokens arrive. */
   issuerRetryMs: 10_000,
 
   projectsPerSubjectMax: 500,
@@ -300,11 +300,11 @@ export const limits = {
   /** Questions and replies about one request: beyond this people talk elsewhere. */
   remarksMax: 20,
   metadataBytesMax: 4 * 1024,
-  /** Out of sight at most this long; what is critical comes back within the hour. */
+  /** The longest snooze; a critical item returns within the hour. */
   snoozeMsMax: 366 * 24 * 3_600_000,
   snoozeCriticalMsMax: 3_600_000,
   filtersMax: 50,
-  /** Answers in one call: a page that somebody has looked through. */
+  /** Answers in one call: one page that a person has reviewed. */
   answersMax: 100,
   /** Ten years. */
   timeoutSecondsMax: 10 * 365.25 * 24 * 3_600,
@@ -313,26 +313,26 @@ export const limits = {
   policyEntriesMax: 20,
   /** A secret of the greatest length, with its salt, encrypted and in base64url. */
   sealedCharsMax: 200_000,
-  /** Messages to one person in an hour; what is above waits and comes as one. Critical ones always come. */
+  /** Messages to one person in an hour; further ones are combined into one later. Critical ones are always sent. */
   noticesPerHourMax: 60,
-  /** Notices that come within this time are one mail. */
+  /** Notices within this time are sent as one mail. */
   mailBurstMs: 5_000,
-  /** The same for a push: somebody waits for it, so it is shorter. */
+  /** Notices within this time are sent as one push. Shorter than for mail, because a person waits for a push. */
   pushBurstMs: 1_000,
-  /** Items that one message tells of by name; the others are counted. */
+  /** Items that one message names; the others are counted. */
   digestItemsMax: 20,
-  /** Mails an hour that one person can have sent to addresses that nobody has confirmed. */
+  /** Mails an hour that one person can trigger to unconfirmed addresses. */
   confirmationsPerHourMax: 5,
-  /** Of an agent's words, a notice carries the title, cut to this. */
+  /** A notice carries only the title of an agent's text, cut to this length. */
   noticeTitleCharsMax: 120,
   trendDaysMax: 90,
   /** Each is tried for every question of an agent. */
   floorsMax: 50,
   groupsPerProjectMax: 100,
   groupMembersMax: 50,
-  /** In whose inboxes one request may stand: each is a row of the index. */
+  /** People whose inboxes list one request: each is a row of the index. */
   peoplePerRequestMax: 50,
-  /** How long what somebody claimed from a pool is theirs: a quarter of an hour, and at most a day. */
+  /** How long a request claimed from a pool stays with the person: a quarter of an hour by default, and at most a day. */
   claimSecondsDefault: 15 * 60,
   claimSecondsMax: 24 * 3_600,
   remindersMax: 100,
@@ -357,18 +357,18 @@ export const limits = {
   ticketMs: 30_000,
   ticketsOpenMax: 50,
 
-  /** A losing decision is taken again at most this often before the caller is told. */
+  /** How often a decision that lost a race is retried before the caller is refused. */
   attemptsMax: 8,
-  /** Where several servers share a store, that is too few for some: they go on for so long, with pauses of at most so much. */
+  /** With several servers on one store, some calls need more attempts: they retry for this long, with pauses up to this length. */
   attemptsMs: 4_000,
   attemptPauseMsMax: 250,
-  /** Contracts are links one to one; whatever fans out goes through a worker. Cancelling a tree is the widest batch. */
+  /** Contracts are one-to-one; a worker does any fan-out. Cancelling a tree is the widest batch. */
   consequencesMax: 256,
   /** Waiting commits beyond this are refused as busy: a queue that only grows serves no caller. */
   queueMax: 2_000,
   groupMax: 512,
   cacheBytesMax: 8 * 1024 * 1024,
-  /** Documents that were just made and not read yet; beyond it they are read from the disk like all others. */
+  /** The cache for new documents that were not read yet; above this they are read from the disk like all others. */
   newDocumentBytesMax: 2 * 1024 * 1024,
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
@@ -383,10 +383,13 @@ export const limits = {
   changesPerMinute: 600,
   /** Reads of one actor in a minute, in units: a thousand small answers a second, or some two hundred of the longest pages. */
   readsPerMinute: 60_000,
-  /** One more unit for so many documents or events that a call looks at, and for so many characters of them. */
+  /** A call costs one more unit for this many documents or events that it reads, and for this many characters of them. */
   readUnitRows: 10,
   readUnitChars: 4 * 1024,
-  /** The same for bytes of a download, which are only hashed and passed on: a gigabyte is a quarter of what a minute brings. */
+  /**
+   * A download costs one more unit for this many bytes, which are only hashed and passed on: a gigabyte costs a quarter of a minute's
+   * quota.
+   */
   readUnitBytes: 64 * 1024,
   /** Reads of one actor that are worked on at a time, and the units that one actor and all together may use up before others have their turn. */
   readsUnderWayMax: 4,
@@ -401,7 +404,7 @@ export const limits = {
   criticalPerHourMax: 20,
   /** Things that are due with one document before it is looked at: each moves its next time on. */
   settledMax: 5,
-  /** Errands that a call does before its answer: no caller waits for hundreds of runs that end, the worker does the rest. */
+  /** Errands that a call does before its answer: no caller should wait for hundreds of runs to end. The worker does the rest. */
   errandsAtOnceMax: 50,
   /** A person must be able to answer before the default does: an agent that leaves them a second decides for itself. */
   defaultSecondsMin: 60,
@@ -410,7 +413,7 @@ export const limits = {
   harnessMessageBytesMax: 256 * 1024,
   /** Rules, resources and procedures of one capability, and capabilities of one agent: read whole with every submission. */
   harnessRulesMax: 50,
-  /** A declared schema stands in every session's image. */
+  /** Every session's image holds the declared schema. */
   harnessSchemaBytesMax: 32 * 1024,
   /** Three days, where neither the task nor the declaration says how long the work may take. */
   harnessDurationMsDefault: 72 * 3_600_000,
@@ -419,7 +422,7 @@ export const limits = {
   harnessUnsentMs: 7 * 24 * 3_600_000,
   /** How long the address of an artifact serves without the session's token (C38). */
   harnessTicketMs: 7 * 24 * 3_600_000,
-  /** Events that wait for an earlier one, of one session: those beyond are taken as they come. */
+  /** Events of one session that wait for an earlier one: above this, events are taken as they arrive. */
   harnessHeldMax: 200,
   harnessHeldBytesMax: 1024 * 1024,
   /** Warnings and risk events in the summary of a session, messages known by id, and numbers of events that never came. */
@@ -469,7 +472,7 @@ export const limits = {
   /** Lines of the audit between two signed checkpoints at most, and bytes of the file before it is rotated. */
   auditCheckpointLines: 1_000,
   auditFileBytesMax: 64 * 1024 * 1024,
-  /** Lines that a device reports at once, and the longest of them. */
+  /** Lines in one report of a device, and the longest line. */
   deviceLinesMax: 100,
   deviceLineCharsMax: 16 * 1024,
   devicesPerAgentMax: 100,

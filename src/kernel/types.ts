@@ -16,39 +16,39 @@ import type { Tail } from './log/tail.ts'
 export type { Caller } from './log/streams.ts'
 export type CallOptions = {
   readonly key?: string | undefined
-  /** The bytes that came with the call, as the server itself has counted and hashed them. */
+  /** The bytes sent with the call, counted and hashed by the server itself. */
   readonly received?: Received
-  /** The client has gone: a call that waits ends. */
+  /** Aborts when the client disconnects: a waiting call ends. */
   readonly signal?: AbortSignal
-  /** The store's barriers when the call came: one that its credential has waited for since then serves its first look too. */
+  /** The store's barrier count when the call arrived: a barrier awaited since then for the credential also serves the first read. */
   readonly since?: number
 }
 
 export type Kernel = {
   readonly store: Store
-  /** Tells of what is committed, here and elsewhere. */
+  /** Reports commits of this process and of others. */
   readonly tail: Tail
   readonly protocols: readonly Protocol[]
   readonly codes: Readonly<Record<string, Fault>>
   // oxlint-disable-next-line typescript/no-explicit-any -- the answer of whichever operation was called; its schema describes it
   call(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<any>
-  /** Whether a command would get as far as its decision: asked before bytes are taken for it. Refuses as the call itself would. */
+  /** Checks that a command would reach its decision, before its bytes are received. Refuses as the call itself would. */
   check(operation: string, input: unknown, caller: Caller, options?: CallOptions): Promise<void>
-  /** Reading beyond what the call itself has cost: events of a stream, bytes of a download. It is paid before the next call. */
+  /** Charges reads beyond the cost of the call: events of a stream, bytes of a download. They are paid before the next call. */
   charge(actor: Actor, units: number): void
   now(): number
   stats(): { conflicts: number; denials: number; waiting: number; woken: number }
-  /** Calls that wait are answered with what there is, and from now on none waits. */
+  /** Answers waiting calls with the current result. From then on no call waits. */
   release(): void
 } & Streams
 
-/** Lets actors take turns, so that one that asks for much does not keep the others waiting. Told who asks; knows the connections, which the kernel does not. */
+/** Lets actors take turns, so that a busy actor does not delay the others. It knows the connections; the kernel knows only the actors. */
 export type Turns = {
   /** Refuses an actor that has not taken the answers to earlier calls. */
   admit(actor: string): void
-  /** The same, and waits until it is their turn to read; without a promise it is at once. */
+  /** Does the same check, then waits until it is the actor's turn to read. Undefined: it is the actor's turn now. */
   begin(actor: string): Promise<void> | undefined
-  /** Said once for each `begin`, with what the reading cost. */
+  /** Called once for each `begin`, with the cost of the read. */
   end(actor: string, units: number): void
 }
 
@@ -56,30 +56,30 @@ export type KernelOptions = Outside & {
   readonly store: Store
   readonly protocols: readonly Protocol[]
   readonly contracts: readonly Contract[]
-  /** Does what commands want to be done outside; without it they are refused. */
+  /** Performs the effects of commands; without it such commands are refused. */
   readonly perform?: Perform
-  /** Why another server has to do it, in words; null: it can be done here. Asked before anything is recorded. */
+  /** The reason why only another server can perform the request; null: this one can. Called before anything is recorded. */
   doneElsewhere?(port: string, request: unknown): string | null
-  /** Signs and seals; without it what needs it is refused. */
+  /** Signs and seals; without it, operations that need it are refused. */
   readonly notary?: Notary
-  /** The right to act on due documents; absent: no other process has the store open. */
+  /** The right to act on due documents. Absent if no other process has the store open. */
   readonly timekeeper?: Timekeeper
   /** Bounds that the operator has changed. */
   readonly terms?: Partial<Terms>
-  /** Without it everybody is served at once. */
+  /** Without it, every actor is served immediately. */
   readonly turns?: Turns | undefined
-  /** This process among several: what it does outside names it. */
+  /** Identifies this process among several: its pending effects carry this name. */
   node?(): NodeEpoch | undefined
-  /** Errands that a call leaves are done before it is answered; without it they are left to the worker. */
+  /** Does the errands of a call before answering it; otherwise the worker does them. */
   readonly doesErrands?: boolean
-  /** Told what failed where no caller waits for an answer. */
+  /** Receives errors that no caller waits for. */
   bug?(error: unknown): void
-  /** The store's tail where its owner follows it already; otherwise the kernel creates one. */
+  /** The store's tail, if its owner has one already; otherwise the kernel creates one. */
   readonly tail?: Tail
   now(): number
-  /** Lets calls wait for something to answer with; without it all are answered at once. */
+  /** Enables long polls; without it every call is answered immediately. */
   readonly sleep?: Clock['sleep']
   readonly entropy: Entropy
-  /** false: answers are not held against their schemas, as every test does; a mismatch is a bug, not something a caller can cause. */
+  /** False skips the check of answers against their schemas. Every test does this check; a mismatch is a bug that no caller can cause. */
   readonly checksAnswers?: boolean
 } & QuotaOptions

@@ -1,4 +1,5 @@
-// Classes of disk errors: no room or no right at the moment, which callers are told, or pages in an unknown state, which end the process.
+// Classes of disk errors: missing space or permissions, which are reported to callers, and pages in an unknown state, which end the
+// process.
 import { closeSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
@@ -7,7 +8,7 @@ import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 const isQuota = (error: unknown): boolean => (error as NodeJS.ErrnoException).errno === -constants.errno.EDQUOT
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
-/** No space, no quota, a file size limit, no inodes, or a disk that went read-only: it may be otherwise later. */
+/** No space, no quota, a file size limit, no inodes, or a disk that went read-only. A later write might succeed. */
 export const isOutOfRoom = (error: unknown): boolean => ['ENOSPC', 'EFBIG', 'EROFS'].includes(codeOf(error)) || isQuota(error)
 
 const reasons: Readonly<Record<string, string>> = {
@@ -21,7 +22,7 @@ const reasons: Readonly<Record<string, string>> = {
   EIO: 'the disk failed',
 }
 
-/** The refusal of bytes that could not be kept; what is no failure of the disk stays as it is. */
+/** The refusal of bytes that could not be stored. An error that is no disk error is returned unchanged. */
 export function refusalOf(error: unknown): unknown {
   const message = isOutOfRoom(error) ? 'the disk has no room for these bytes' : reasons[codeOf(error)]
   if (message === undefined || error instanceof Refusal) return error
@@ -29,8 +30,8 @@ export function refusalOf(error: unknown): unknown {
 }
 
 /**
- * Whether a file cannot grow for want of room or because its disk became read-only. SQLite tells both apart from a full disk only, not
- * from one that fails. Nothing reads what stands behind the end of a log, and it is cut off again.
+ * Whether a file cannot grow because the disk has no space or became read-only. SQLite tells both apart from a full disk only, not from a
+ * failing one. The check appends to the log and truncates it again; nothing reads behind the end of a log.
  */
 export function cannotGrow(log: string): boolean {
   let file: number
@@ -55,6 +56,6 @@ export function cannotGrow(log: string): boolean {
     closeSync(file)
   }
 }
-/** A limit on the size of a file does not pass while the process lives. */
+/** A file size limit does not change while the process lives. */
 const mayPass = (error: unknown): boolean => isOutOfRoom(error) && codeOf(error) !== 'EFBIG'
 const PORTION = new Uint8Array(8_192)

@@ -1,5 +1,5 @@
-// The store in memory, for tests and the simulator: the same group commit on maps. `disk` outlives the store, as a file would, several
-// stores may share one, as servers share a database, and `onWrite` may fail a write as a disk would.
+// The store in memory, for tests and the simulator: the same group commit on maps. `disk` outlives the store like a file. Several stores
+// can share one like servers share a database, and `onWrite` can fail a write like a disk.
 import { randomFillSync } from 'node:crypto'
 import type { Backend, Group, State } from '#kernel/log/backend.ts'
 import { createGroupCommit, type GroupCommitOptions } from '#kernel/log/group-commit.ts'
@@ -19,9 +19,9 @@ export type MemoryDisk = {
   readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
   readonly entries: Set<string>
   readonly counts: Map<string, number>
-  /** Every group that was ever written, by whom, and what others are told of it. */
+  /** Every group ever written: its writer, and the hint for other stores. */
   readonly groups: { readonly by: object; readonly hint: Hint }[]
-  /** Rung after a group: stores that share the disk. */
+  /** Callbacks of the stores that share the disk, called after each group. */
   readonly watching: Set<() => void>
 }
 export const memoryDisk = (): MemoryDisk => ({
@@ -35,13 +35,13 @@ export const memoryDisk = (): MemoryDisk => ({
   watching: new Set(),
 })
 
-/** Writes the group, unless another store was first: then it says false, and the group is staged anew. */
+/** Writes the group. Returns false if another store wrote first; then the group is staged again. */
 export type Apply = () => boolean
 
 export type MemoryOptions = Partial<GroupCommitOptions> & {
   readonly disk?: MemoryDisk
   readonly onWrite?: (group: Group, apply: Apply) => unknown
-  /** Others write to this disk, too: reads ask for a barrier, and what decides a commit comes from the disk alone. */
+  /** Other stores write to this disk, too: reads need a barrier, and commits are decided from the disk alone. */
   readonly isShared?: boolean
 }
 
@@ -58,7 +58,7 @@ export function memoryStore(options: MemoryOptions = {}): Store {
   })
 }
 
-/** The reads of a backend: each answer is about the moment of the question. */
+/** The reads of a backend: each result is the state at the time of the call. */
 export type MemoryReads = Omit<Backend, 'openedAt' | 'transact' | 'news' | 'watch' | 'heldUp' | 'close'>
 
 export function memoryReads(disk: MemoryDisk): MemoryReads {
@@ -67,7 +67,7 @@ export function memoryReads(disk: MemoryDisk): MemoryReads {
   let sorted: { readonly of: number; readonly entries: string[] } | undefined
   const newest = new Map<string, number>()
   let numbered = 0
-  /** Images are only added, so that each is looked at once. */
+  /** Images are append-only, so each is visited one time. */
   function newestOf(key: string): ImageRow | undefined {
     for (; numbered < images.length; numbered++) newest.set(images[numbered]!.key, numbered)
     const i = newest.get(key)

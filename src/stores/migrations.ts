@@ -102,7 +102,7 @@ const steps: readonly Step[] = [
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to
-/** As many as somebody reads. */
+/** The number of differences that the error lists: more would not be read. */
 const NAMED_MAX = 20
 
 export function migrate(
@@ -313,7 +313,7 @@ function setErrand(db: DatabaseSync, { doc, id, value }: Change, tag: Tag): void
   if (changes === 1) for (const { entry } of entriesOf(doc, id, value)) add.run(entry)
 }
 
-/** Facts of a time without seals are taken as they are, once their chains are checked. */
+/** Seals facts that were written before seals existed, after checking their chains. */
 function sealAll(db: DatabaseSync, tag: Tag): Found[] {
   db.exec('DELETE FROM seals')
   const insert = db.prepare('INSERT INTO seals (last, first, before, hashes, tag) VALUES (?, ?, ?, ?, ?)')
@@ -327,7 +327,7 @@ function sealAll(db: DatabaseSync, tag: Tag): Found[] {
   return [...baseline.found()]
 }
 
-/** After the key was lost and made anew by the operator. */
+/** Recomputes all tags and seals after the key was lost and the operator created a new one. */
 export function retag(db: DatabaseSync, { tag = sha256, found }: MigrationOptions): void {
   db.exec('BEGIN IMMEDIATE')
   try {

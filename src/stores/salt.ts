@@ -1,4 +1,4 @@
-// The salts of images, 16 random bytes each. Asking for 256 of them at once is ten times cheaper than asking each time.
+// The salts of images, 16 random bytes each. Filling a pool for 256 of them is ten times cheaper than a call for each.
 import { randomFillSync } from 'node:crypto'
 
 const pool = Buffer.alloc(4_096)

@@ -1,5 +1,5 @@
-// The embedded store: one file, WAL, synchronous=FULL. A transaction is one synchronous call on the one connection, so no read can
-// see it before its fsync. One process has it open; should a second connection write all the same, each transaction notices it.
+// The embedded store: one file, WAL, synchronous=FULL. A transaction is one synchronous call on the only connection, so no read can see it
+// before its fsync. Only one process has it open; if a second connection writes nevertheless, the next transaction detects it.
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Backend, DocRow, DocState, Group, State, WriteFailure } from '#kernel/log/backend.ts'
 import { createGroupCommit, type GroupCommitOptions } from '#kernel/log/group-commit.ts'
@@ -15,14 +15,14 @@ export type SqliteOptions = Partial<GroupCommitOptions> &
   MigrationOptions & {
     readonly readOnly?: boolean
     readonly pagesMax?: number
-    /** Why nothing may be written although the database could be: its files are not in their place. Null: it may. */
+    /** Why writes are forbidden although the database would accept them: its files were moved or deleted. Null: they are allowed. */
     amiss?(): string | null
-    /** The key of the tags was lost and made anew: what has no fact is taken as it is. */
+    /** The key of the tags was lost and replaced: documents without a fact are accepted as they are. */
     readonly retags?: boolean
   }
 
 // Facts and images are appended in the order of their integer keys. Rows of `docs` are small: the text of a document that a fact
-// describes stands once, in its image.
+// describes is stored once, in its image.
 const SCHEMA = `
 CREATE TABLE facts (
   position INTEGER PRIMARY KEY, scope TEXT NOT NULL, seq INTEGER NOT NULL, at TEXT NOT NULL, actor TEXT NOT NULL,
@@ -75,7 +75,7 @@ function open(path: string, readOnly: boolean, options: MigrationOptions): Datab
   }
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
-  // Removed rows are written over where they stood. (Copies may remain where SQLite had moved rows about.)
+  // Overwrites deleted rows in place. (Copies may remain where SQLite had moved rows.)
   db.exec('PRAGMA secure_delete = ON')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
@@ -87,7 +87,7 @@ function open(path: string, readOnly: boolean, options: MigrationOptions): Datab
 
 const pragma = (db: DatabaseSync, name: string): unknown => Object.values(db.prepare(`PRAGMA ${name}`).get() as object)[0]
 
-/** A setting that did not take would lose acknowledged work at the next power cut, or keep what was erased: better not to start. */
+/** A setting without effect would lose acknowledged commits in a power cut, or keep erased data, so the store refuses to start. */
 function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
   const found = pragma(db, name)
   if (found !== wanted)
@@ -148,7 +148,7 @@ function onwardFrom(db: DatabaseSync): Behind {
   })
 }
 
-/** Whether another connection has written since it was asked last. */
+/** Whether another connection has written since the last call. */
 function outsideOf(db: DatabaseSync): () => boolean {
   const version = db.prepare('PRAGMA data_version')
   const now = (): number => (version.get() as { data_version: number }).data_version
@@ -163,7 +163,7 @@ function outsideOf(db: DatabaseSync): () => boolean {
 const lastIn = (db: DatabaseSync, table: string, column: string): number =>
   (db.prepare(`SELECT coalesce(max(${column}), 0) AS n FROM ${table}`).get() as { n: number }).n
 
-/** Times never decrease along a chain, so the first seq that is late enough is found by halving. */
+/** Times never decrease along a chain, so a binary search finds the first seq that is late enough. */
 function firstSeq(last: number, isLateEnough: (seq: number) => boolean): number {
   let low = 1
   let high = last + 1
@@ -197,7 +197,7 @@ function factsReader(db: DatabaseSync): Store['facts'] {
     }
     return statement
   }
-  // A pointer that somebody bent may lead nowhere, but never to a document that was not the one before.
+  // A manipulated `previous` pointer can lead nowhere, but never to an image other than the previous version.
   const images = db.prepare(
     `SELECT i.key, i.version, i.salt, i.text, i.previous, p.text AS before, p.salt AS beforeSalt, f.line AS beforeLine
      FROM images i LEFT JOIN images p ON p.id = i.previous AND p.key = i.key AND p.version = i.version - 1
@@ -208,7 +208,7 @@ function factsReader(db: DatabaseSync): Store['facts'] {
     const place = after ?? (reverse ? Number.MAX_SAFE_INTEGER : 0)
     const rows = statementOf(of.by, reverse).all({ ...argumentsOf(of), after: place, limit }) as Omit<StoredFact, 'images'>[]
     const facts = rows.map((row) => ({ ...row, images: images.all(row.position) as StoredImage[] }))
-    // A reader of page after page lets others in between.
+    // Yield to the event loop, so that a reader of many pages does not block other calls.
     return new Promise((done) => setImmediate(() => done(facts)))
   }
 }
@@ -221,7 +221,7 @@ function argumentsOf(of: FactsOf): Record<string, string> {
 }
 
 /**
- * The state as the transaction that has just begun sees it. The last state is remembered for as long as no other connection has written.
+ * The state as the current transaction sees it. The last state is cached until another connection writes.
  */
 function stateIn(db: DatabaseSync, behind: Behind): { now(sealed: () => number): State; wrote(group: Group): void } {
   const wasWritten = outsideOf(db)
@@ -281,7 +281,7 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
   }
   const checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)')
   let pages = 0
-  /** SQLite would do this by itself, and would keep to itself that a sync failed: then the log is thrown away and the pages are gone. */
+  /** SQLite would do this by itself, but would not report a failed sync: then the log is discarded and the pages are lost. */
   function moveLog(group: Group): void {
     pages += pagesOf(group)
     if (pages < PAGES_PER_CHECKPOINT) return
@@ -290,11 +290,12 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
       checkpoint.all()
     } catch (error) {
       const failure = classifyError(error, log)
-      // The group itself is durable. A disk that is full now is tried again later; one that fails is not to be trusted any more.
+      // The group itself is durable. A full disk is tried again later; a failing disk can no longer be trusted.
       if (failure.failure === 'fatal') throw failure
     }
   }
-  // A rejection, not an exception, says that nothing was written. No `await` between BEGIN and COMMIT: nothing gets in between.
+  // A rejection, not an exception, says that nothing was written. There is no `await` between BEGIN and COMMIT, so no other call runs in
+  // between.
   return async (wanted, stage) => {
     let group: Group | null = null
     let isStaged = false
@@ -304,12 +305,12 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
       isStaged = true
       if (group === null) return void rollback.run()
       writeRows(group)
-      // As late as can be: what is committed to a deleted file is lost.
+      // Check as late as possible: a commit to a deleted file is lost.
       const message = amiss()
       if (message !== null) throw Object.assign(new Error(message), { failure: 'full', explanation: message } as const)
       commit.run()
     } catch (error) {
-      // After SQLITE_FULL there is no transaction any more.
+      // SQLITE_FULL has already ended the transaction.
       if (db.isTransaction) rollback.run()
       throw isStaged || isOfSqlite(error) ? classifyError(error, log) : error
     }
@@ -337,7 +338,7 @@ const SQLITE_IOERR_WRITE = 10 | (3 << 8)
 const SQLITE_CORRUPT = 11
 /** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
 const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
-/** After an I/O error it is unknown what is on the disk, and asking again may answer "fine" for pages that are gone. */
+/** After an I/O error the state of the disk is unknown, and a retry may report success for lost pages. */
 function classifyError(error: unknown, log: string): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff

@@ -37,19 +37,19 @@ import {
 } from './unit-of-work.ts'
 import type { Waiter } from './waiters.ts'
 
-/** A command as it was asked for. */
+/** A command as the caller requested it. */
 export type CallRequest = {
   readonly served: Served
   readonly raw: unknown
   readonly caller: Caller
   readonly options: CallOptions
-  /** Of a call that waits for something to answer with. */
+  /** Set for a long poll. */
   readonly waiter: Waiter | null
-  /** It has not looked before: it pays. */
+  /** The first attempt of the call: only this one is charged to the quota. */
   readonly isFirst: boolean
 }
 
-/** One attempt at it. */
+/** One attempt at a command. */
 type Attempt = {
   readonly name: string
   readonly protocol: string
@@ -59,11 +59,11 @@ type Attempt = {
   readonly input: unknown
   readonly poll: LongPoll | null
   readonly isFirst: boolean
-  /** Under which its answer is kept; null: it came without a key. */
+  /** The id and digest of the stored answer; null for a call without an idempotency key. */
   readonly reply: Remembered | null
 }
 
-/** A decision to take: that of the call, or a consequence of a fact. */
+/** A decision to take: the call's own, or a consequence of a fact. */
 type Deciding = {
   readonly protocol: string
   readonly op: Command
@@ -73,7 +73,7 @@ type Deciding = {
   readonly cause: number | null
 }
 
-/** `isDone`: it has left something, now or when it came with the same key before. */
+/** `isDone`: the call wrote something, now or earlier under the same key. */
 export type Attempted = CallAnswer & { readonly nothing: Draft['nothing']; readonly actor: Actor; readonly isDone: boolean }
 
 type Parts = {
@@ -92,7 +92,7 @@ type Parts = {
 
 export type Commands = {
   run(asked: CallRequest): Promise<Attempted>
-  /** Everything but the decision: its subject is there, the actor may, and the rules hold. */
+  /** Every check before the decision: the subject exists, the actor is authorized, and the rules hold. */
   admit(draft: Draft, op: Command, input: unknown, actor: Actor): Promise<unknown>
   conflicts(): number
 }
@@ -111,10 +111,12 @@ export function createCommandRunner(parts: Parts): Commands {
     const { protocol } = served
     const op = served.op as Command
     const name = `${protocol}/${op.name}`
-    // A call that names a checksum need not have the bytes: that they were sent is proven by receiving them.
+    // A checksum alone does not prove that the caller has the bytes; only received bytes do.
     if (op.upload && !received) throw new Refusal('INVALID_REQUEST', `${name} takes bytes: send them with PUT over HTTP`)
     let leave: (() => void) | undefined
-    /** Once nobody knows what became of an attempt, its caller must learn that, whatever a later look or attempt meets. */
+    /**
+     * Set when the outcome of an attempt is unknown. The caller gets this refusal even if a later attempt is refused for another reason.
+     */
     let unknown: Refusal | null = null
     const began = now()
     try {
@@ -141,7 +143,7 @@ export function createCommandRunner(parts: Parts): Commands {
           if (draft.wanted && isUnknown(error)) void concludeLost({ store, sleep: options.sleep }, draft.wanted.id, call)
           if (error instanceof Conflict && (await mayTryAgain(attempt, began))) {
             conflicts++
-            // Two losers over one document would lose again together: from now on they go one after the other.
+            // Two calls that lost a race over one document would collide again, so serialize them from now on.
             leave ??= await mutex.enter(error.key)
             continue
           }
@@ -151,26 +153,32 @@ export function createCommandRunner(parts: Parts): Commands {
         }
       }
     } catch (error) {
-      // A bug is told as one.
+      // An error that is not a refusal is a bug and is thrown as it is.
       throw unknown && error instanceof Refusal ? unknown : error
     } finally {
       leave?.()
     }
   }
 
-  /** The id of its answer, and the digest that a repeated call must have again. */
+  /** The id of the stored answer, and the digest that a retry must match. */
   function replyFor(op: Command, name: string, input: unknown, { received }: Draft, actor: Actor, key: string): Remembered {
     const callText = `${name} ${canonical(askedFor(op, input))}${received?.checksum ?? ''}`
     return { id: replyIdOf(actor, key), digest: op.hides ? notary.commit(callText) : sha256(callText) }
   }
 
-  /** The same call came twice at once, and the other one was first: what it met was its own effect, so it gets the same answer. */
+  /**
+   * Whether a concurrent call with the same key committed first. Then this call was refused because of its own effect, and replays that
+   * answer.
+   */
   async function isAnsweredByNow({ before }: Draft, actor: Actor, key: string | undefined): Promise<boolean> {
     const reply = key === undefined ? null : keyOf(Reply, replyIdOf(actor, key))
     return reply !== null && before.get(reply) === null && (await store.read([reply]))[0] !== undefined
   }
 
-  /** Among several servers some lose more often: they go on for a while, after pauses that differ, so that the same do not meet again. */
+  /**
+   * With several servers, some calls lose more races than others: they retry for longer, with random pauses so that they do not collide
+   * again.
+   */
   async function mayTryAgain(attempt: number, began: number): Promise<boolean> {
     if (attempt < limits.attemptsMax) return true
     if (!store.isShared || !options.sleep || now() - began > limits.attemptsMs) return false
@@ -189,12 +197,12 @@ export function createCommandRunner(parts: Parts): Commands {
     return commit(attempt, output)
   }
 
-  /** The answer that the same call had before; null: it had none. */
+  /** The stored answer of an earlier call with this key; null: there is none. */
   async function replay({ draft, actor }: Attempt, { id, digest }: Remembered): Promise<CallAnswer | null> {
     const reply = await readerAs(draft, SYSTEM).maybe(Reply, id)
     if (reply && reply.digest !== digest)
       throw new Refusal('CONFLICT', 'this idempotency key was used before with another body', { reason: 'idempotency_key_reused' })
-    // Looked for at once: what is under way may end while something else is waited for.
+    // Look this up before the next `await`: the effect in flight may end during it.
     const joined = reply?.pending === undefined ? undefined : (effects.joined(reply.pending) ?? elsewhere(reply.pending, id))
     if (reply) await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
     if (joined) return { output: null, outcome: () => joined }
@@ -203,16 +211,19 @@ export function createCommandRunner(parts: Parts): Commands {
     return { output: reply.output, isReplayed: true }
   }
 
-  /** A process alone does everything itself: what it does not know of was left open by a crash, and is answered as it stands. */
+  /**
+   * Waits for an effect in another process. With a single process, an unknown pending effect was left by a crash: the stored answer is
+   * replayed.
+   */
   function elsewhere(id: string, replyId: string): Promise<unknown> | undefined {
     if (!store.isShared) return undefined
     const outcome = outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId)
-    // It may fail before the call has come so far as to wait for it: that must not be a failure that nobody caught.
+    // The outcome may reject before the call awaits it. Without this handler that would be an unhandled rejection.
     outcome.catch(() => undefined)
     return outcome
   }
 
-  /** Once for all attempts: a call that lost a race, or has waited, has paid already. */
+  /** Charges the quota once per call: a call that lost a race, or has waited, has paid already. */
   function pay({ op, actor, isFirst }: Attempt): Promise<void> | undefined {
     return isFirst && (actor.kind === 'agent' || (op.asks && actor.kind === 'service')) ? quota.take(op, actor.id) : undefined
   }
@@ -243,7 +254,7 @@ export function createCommandRunner(parts: Parts): Commands {
     // Depth first, in the order of the facts: the record reads as cause, then consequence.
     const before = draft.consequences
     for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
-    // A contract cannot call what has an effect, so this is the call's own.
+    // A contract cannot call an operation with an effect, so this effect is the call's own.
     draft.wanted ??= decision.effect ?? null
     const output = draft.consequences === before ? decision.output : asLeftByTheBatch(draft, decision)
     if (checksAnswers) assertMatches(op.output, output, op.name)
@@ -282,8 +293,8 @@ export function createCommandRunner(parts: Parts): Commands {
   }
 
   /**
-   * The answer, for a call that comes again with the same key. That nothing came in time is not worth remembering: who asks again waits again. Nor is a
-   * look at the state of that time: who looks again must still be allowed to.
+   * Stores the answer for a retry with the same key. Two answers are not stored: an empty long poll, because the retry waits again, and a
+   * look at the state, because the retry must be authorized again.
    */
   async function remember({ name, op, input, draft, poll, reply }: Attempt, output: unknown): Promise<void> {
     const isLook = op.finish !== undefined && isEmpty(draft)

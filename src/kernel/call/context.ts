@@ -1,4 +1,4 @@
-// The context of every decision besides its documents, made once for a kernel.
+// The context of every decision: what it is given in addition to its documents. The ports are created once for a kernel.
 import type { KernelOptions } from '../types.ts'
 import type { Draft } from './unit-of-work.ts'
 import type { Actor } from '../declare/access.ts'

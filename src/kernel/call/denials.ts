@@ -1,5 +1,5 @@
-// Denials as facts: somebody reached for something that is not theirs. The record names who, the subject and the operation, and nothing of
-// its content.
+// Denials as facts: an actor tried to reach something that it has no access to. The record names the actor, the subject and the operation,
+// and none of the content.
 import { batchOf, draftAt, type Draft } from './unit-of-work.ts'
 import type { Fault, Refusal } from '../declare/errors.ts'
 import { SYSTEM_SCOPE, type Actor } from '../declare/access.ts'
@@ -11,7 +11,7 @@ import type { Store } from '../log/store.ts'
 
 export type Denials = { record(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void; count(): number }
 
-/** An authenticated actor reached for what is not theirs. Written down, within bounds; the refusal itself changes nothing. */
+/** Records denials of authenticated actors, up to a limit per minute. The refusal itself changes nothing. */
 export function createDenials(store: Store, codes: Readonly<Record<string, Fault>>, newId: NewId, now: () => number): Denials {
   const meter = createRateLimit(limits.denialsPerMinute, now)
   let count = 0
@@ -21,15 +21,15 @@ export function createDenials(store: Store, codes: Readonly<Record<string, Fault
       if (!denied || actor.kind === 'system') return
       count++
       if (!meter.take(actor.id)) return
-      // Nobody waits for it: an answer that took as long as the disk does would tell that there is something. A store that is closed
-      // writes first what it was given. That it could not be written down must not turn the refusal into something else.
+      // The refusal does not wait for this commit: the delay of a disk write would reveal that the document exists. A closing store still
+      // writes what is queued. A failed write must not change the refusal.
       store.commit(batchOf(denialOf(draft, operation, actor, newId('aud')))).catch(() => undefined)
     },
     count: () => count,
   }
 }
 
-/** In the chain of the document that was reached for, where there is one. */
+/** The denial belongs to the chain of the requested document, if there is one. */
 function denialOf(draft: Draft, operation: string, actor: Actor, id: string): Draft {
   const target = draft.hidden ?? [...draft.before].find(([, value]) => value !== null)?.[0] ?? null
   const value = target === null ? null : (draft.before.get(target) ?? null)

@@ -8,7 +8,7 @@ import { keyOf, type AnyDoc } from '../declare/schema.ts'
 import type { Store } from '../log/store.ts'
 import type { Caller } from '../log/streams.ts'
 
-/** The document that a call looks at, by the field of its input that names it. */
+/** The document that a call looks at, and the input field that holds its id. */
 export type LooksAt = { readonly doc: AnyDoc; readonly field: string }
 
 /** The right to act on due documents, which one server at a time has. */
@@ -26,7 +26,10 @@ export type DueOnRead = (at: LooksAt | undefined, input: unknown) => Promise<boo
 
 type Call = (operation: string, input: object, as: Caller) => Promise<unknown>
 
-/** Says whether it acted on the document, so that the caller reads it again. False at once where nothing is due, as nearly always. */
+/**
+ * Returns whether it acted on the document, so that the caller reads it again. In the usual case nothing is due, and it returns false
+ * synchronously.
+ */
 export function createDueOnRead(store: Store, now: () => number, call: Call, { holds, as }: Timekeeper = timekeeperAlone): DueOnRead {
   async function settle(doc: AnyDoc, key: string): Promise<boolean> {
     for (let done = 0; done < limits.settledMax; done++) {

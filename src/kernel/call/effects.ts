@@ -15,7 +15,9 @@ import type { Tail } from '../log/tail.ts'
 /** A process among several: its server's name, and the epoch of its lease. */
 export type NodeEpoch = { readonly node: string; readonly epoch: number }
 
-/** `outcome`: what is still to be done before there is an answer; `isReplayed`: the call came before with the same key, and this was its answer. */
+/**
+ * `outcome`: performs the effect that the answer depends on; `isReplayed`: this is the stored answer of an earlier call with the same key.
+ */
 export type CallAnswer = {
   readonly output: unknown
   readonly outcome?: () => Promise<unknown>
@@ -23,18 +25,18 @@ export type CallAnswer = {
   readonly isReplayed?: true
 }
 
-/** Which port does it, and which operation (`${protocol}/${operation}`) records what came of it: with `id` and `outcome`, or `id` alone. */
+/**
+ * The port that performs the effect, and the operation (`${protocol}/${operation}`) that records its outcome from `id` and `outcome`, or
+ * `id` alone.
+ */
 export type EffectOf = { readonly port: string; readonly conclude: string }
 /** An effect that a decision wants; `id` names the intent. The request is held in memory only and never written down. */
 export type Wanted = { readonly id: string; readonly request: unknown }
 
-/**
- * Does what is asked for at a port and reports it. Resolves with what `conclude` answers. `null` as outcome: nobody knows what came
- * of it.
- */
+/** Performs a request at a port and reports its outcome. Resolves with the answer of `conclude`. A `null` outcome means unknown. */
 export type Perform = (port: string, request: unknown, conclude: (outcome: Value | null) => Promise<unknown>) => Promise<unknown>
 
-/** An intent without an outcome. No fact describes it: both have their own. */
+/** An intent without an outcome. No fact describes this document: the intent and the outcome have facts of their own. */
 export const Pending = doc(
   'kernel.pending',
   t.Object({
@@ -52,11 +54,11 @@ export type Pending = Static<typeof Pending.schema>
 
 export type Effects = {
   refuseWithoutPort(effect: EffectOf): void
-  /** Called before the intent is durable: from then on a repeated call finds the one that is under way. */
+  /** Called before the intent is durable: from then on a retry finds the call in flight. */
   begin(id: string): void
   /** The intent did not become durable. */
   drop(id: string): void
-  /** Somebody who repeats a call that is under way gets the answer of the first. */
+  /** The answer of the call in flight, for a retry of it. */
   joined(id: string): Promise<unknown> | undefined
   perform(pending: Pending, port: string, request: unknown): Promise<unknown>
 }
@@ -69,7 +71,7 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
     },
     begin(id) {
       const waiting = Promise.withResolvers<unknown>()
-      // A failure is told to the caller; that nobody repeated the call must not make it one that nobody caught.
+      // The caller gets the rejection. Without this handler, a call that is never retried would leave an unhandled rejection.
       waiting.promise.catch(() => undefined)
       underWay.set(id, waiting)
     },
@@ -93,10 +95,10 @@ export function createEffects(perform: Perform | undefined, call: (name: string,
   }
 }
 
-/** An answer that is kept: its id, and the digest of what was asked. */
+/** A stored answer: its id, and the digest of the request. */
 export type Remembered = { readonly id: string; readonly digest: string }
 
-/** The intent goes into the batch of the call, and with it the note that its outcome is open. */
+/** Adds the pending document to the batch of the call, which also records the intent. */
 export function beginIn(
   draft: Draft,
   { id }: Wanted,
@@ -111,7 +113,7 @@ export function beginIn(
   return pending
 }
 
-/** The outcome is recorded once, and becomes the answer to whoever repeats the call. */
+/** Records the outcome once and makes it the answer to retries. */
 export async function concludeIn(draft: Draft, read: Read, id: string, output: Value): Promise<void> {
   const pending = await read.raw(Pending, id)
   if (pending === null) throw new Refusal('PRECONDITION_FAILED', `the outcome of ${id} is recorded already`)
@@ -130,8 +132,8 @@ const LOST_MS = 2_000
 const LOST_LOOKS_MAX = 60
 
 /**
- * An intent of which it is not known whether it is durable: nothing is done for it. Where it turns out to be there, nobody else would conclude
- * it for as long as this process lives, so this one does.
+ * Concludes an intent whose commit is in doubt. Its effect is never performed. If the intent turns out to be durable, no other process
+ * would conclude it while this one lives, so this process does.
  */
 export async function concludeLost({ store, sleep }: Omit<Around, 'tail'>, id: string, call: Call): Promise<void> {
   for (let look = 1; sleep !== undefined && look <= LOST_LOOKS_MAX; look++) {
@@ -144,13 +146,13 @@ export async function concludeLost({ store, sleep }: Omit<Around, 'tail'>, id: s
       await call(conclude, { id }, { ...SYSTEM, behalf })
       return
     } catch {
-      // The database may still be out of reach, or somebody was first.
+      // The database may still be unreachable, or another call concluded it first.
     }
   }
 }
 const LOOKS_MAX = 20
 
-/** The answer to a call that another process works on: waited for as long as a call may wait, then as it stands. */
+/** The answer to a call in flight in another process. It waits at most as long as a long poll, then returns the answer stored so far. */
 export async function outcomeElsewhere({ store, tail, sleep }: Around, id: string, replyId: string): Promise<unknown> {
   const key = keyOf(Pending, id)
   let woken = new AbortController()

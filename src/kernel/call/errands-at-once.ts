@@ -1,5 +1,5 @@
-// Errands at once. A call may leave work to batches of its own: an agent is switched off, and each of its runs ends in its project. That work is
-// begun before the call is answered, so that its caller sees it done; whatever is left over is done by the worker, as after a crash.
+// Immediate errands. A call may leave work to later batches: when an agent is switched off, each of its runs ends in its own project. The
+// kernel does that work before it answers the call, so that the caller sees it done. The worker does the rest, as after a crash.
 import { SYSTEM, type Actor } from '../declare/access.ts'
 import { keyOf } from '../declare/schema.ts'
 import { limits } from '../limits.ts'
@@ -20,10 +20,10 @@ export function errandsIn({ at, after, puts }: Draft): readonly DueErrand[] {
   return found
 }
 
-/** Makes one call of the system, and says which errands it leaves. */
+/** Makes one call as the system, and returns the errands that it leaves. */
 type Make = (errand: DueErrand, as: Actor) => Promise<readonly DueErrand[]>
 
-/** One after the other, and those that they leave, up to a bound. A failed one is tried again, and told, by the worker. */
+/** Does the errands in order, then the errands that they leave, up to a limit. The worker retries and reports a failed one. */
 export async function doErrands(first: readonly DueErrand[], make: Make): Promise<void> {
   const open = [...first]
   for (let done = 0; done < Math.min(open.length, limits.errandsAtOnceMax); done++) {

@@ -7,13 +7,13 @@ import type { Value } from '../log/store.ts'
 export const replyIdOf = ({ id, narrowed, projects }: Actor, key: string): string =>
   `${id}/${narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''}${key}`
 
-/** The part of an input that a repeated call must have again, whoever repeats it. */
+/** The part of an input that a retry must repeat, whichever process sends it. */
 export function askedFor({ besides = [], understood }: Command, input: unknown): unknown {
   const said = understood ? understood(input) : input
   return besides.length === 0 ? said : Object.fromEntries(Object.entries(said as object).filter(([name]) => !besides.includes(name)))
 }
 
-/** A secret that is shown once is not kept: a repeated call gets null in its place. */
+/** A secret that is shown once is not stored: a retry gets null in its place. */
 export function withoutSecrets(op: Command, output: Value): Value {
   return op.once ? { ...output, ...Object.fromEntries(op.once.map((field) => [field, null])) } : output
 }

@@ -1,5 +1,4 @@
-// Questions: read, authorize, show. Nothing is decided and nothing is committed, but reading is work too: it is paid for by what it costs,
-// and actors take turns.
+// Queries: read, authorize, show. A query decides and commits nothing, but it costs work: actors pay for what they read, and take turns.
 import type { Caller, KernelOptions, Turns } from '../types.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { contextOf, type ContextPorts } from './context.ts'
@@ -14,14 +13,14 @@ import { assertMatches } from '../declare/schema.ts'
 import { inputOf } from './input.ts'
 
 export type Reading = {
-  /** Refuses somebody who does not take their answers, before anything is done for them. */
+  /** Refuses an actor that does not take its answers, before the server works for it. */
   admit(actor: Actor): void
-  /** The same for somebody who wants to read, and cannot pay for it. */
+  /** Refuses an actor whose read quota is used up, and waits for the actor's turn. */
   begin(actor: Actor): Promise<void> | undefined
-  /** The same after a wait for their turn, in which others of their questions were answered. */
+  /** Checks the quota again after the wait for a turn: other queries of the actor may have overdrawn it. */
   stillPays(actor: Actor): void
   end(actor: Actor, draft: Draft): void
-  /** Read without a question: a remembered answer that is given again, a stream that begins. */
+  /** Charges a read that is no query: a replayed answer, or the start of a stream. */
   again(actor: Actor): void
   charge(actor: Actor, units: number): void
 }
@@ -91,7 +90,7 @@ export function createQueries({ options, given, denials, reading, readerAs, sett
       const turn = reading.begin(actor)
       if (turn) await turn
       try {
-        // A caller that waited may have been revoked meanwhile.
+        // The credential may have been revoked during the wait.
         if (turn) {
           actor = await actorOf(caller)
           reading.stillPays(actor)

@@ -20,7 +20,7 @@ export type People = (read: Read, sought: PeopleSought) => Promise<readonly Subj
 /** Where people decide beforehand what work may do. */
 export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
 
-/** How large stored bytes are; null: they are not here. */
+/** The size of a stored blob; null: it is not stored here. */
 export type BlobSizes = { size(checksum: string): Promise<number | null> }
 
 /** Knowledge that documents alone do not hold, as the server passes it in. */
@@ -29,13 +29,13 @@ export type Outside = {
   readonly people?: People
   readonly grants?: Grants
   readonly blobs?: BlobSizes
-  /** Without it nobody knows when agents were last there. */
+  /** Without it, reads cannot tell when an agent was last seen. */
   readonly presence?: Presence
-  /** Documents that were found to differ from the record; without it nothing examines what is stored. */
+  /** Documents that differ from the record; without it, the stored data is not examined. */
   readonly findings?: () => readonly Found[]
 }
 
-/** Made for every call, so it is light: one function of its own; the others are shared, and given one by one, which costs the least. */
+/** Created for every call, so it is cheap: one closure, and shared functions. Assigning them one by one costs the least. */
 export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports: Ports, draft: Draft, actor: Actor): Read {
   const at: At = { store, texts, outside, draft, actor }
   const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
@@ -63,7 +63,7 @@ export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports
 
 type At = { readonly store: Store; readonly texts: TextIndex; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
 
-/** Undefined where the call has not looked yet. */
+/** Undefined: the call has not read this document yet. */
 function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
   const pending = after.get(key)
   return pending === undefined ? before.get(key) : pending
@@ -86,7 +86,7 @@ async function rawIn({ store, draft }: At, kind: AnyDoc, id: string): Promise<Va
   return noteIn(draft, key, atHand === undefined ? await readIn(store, draft, key) : atHand)
 }
 
-/** A call that only looks gets its answer without a document that differs from the record; a decision is not taken without it. */
+/** A query leaves out a document that differs from the record; a command fails on it. */
 async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned | undefined> {
   try {
     return (await store.read([key]))[0]
@@ -96,7 +96,7 @@ async function readIn(store: Store, draft: Draft, key: Key): Promise<Versioned |
   }
 }
 
-// A document that is not yours does not exist. It is checked here, so that no operation can forget it.
+// To an actor without access, a document does not exist. The check is here, so that no operation can forget it.
 function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolean> {
   const { actor } = at
   if (!isIn(actor, kind.scopeOf(value))) return kind.reaches(value, actor)
@@ -106,7 +106,7 @@ function isVisible(at: At, kind: AnyDoc, value: Value): boolean | Promise<boolea
   return within === null || rawIn(at, within.doc, within.id).then((parent) => parent !== null && isVisible(at, within.doc, parent))
 }
 
-/** Every call begins with this: no step of it is a promise that need not be one. */
+/** Every call begins with this read, so it awaits only where it must. */
 async function lookIn(at: At, kind: AnyDoc, id: string, isWanted: boolean): Promise<Value | null> {
   const key = keyOf(kind, id)
   let value = seenIn(at.draft, key)
@@ -130,11 +130,11 @@ async function listIn(at: At, kind: AnyDoc, name: string, prefixes: readonly (re
   const pages = await Promise.all(prefixes.map((parts) => rangeIn(at, kind, name, prefixOf(kind, name, parts), page)))
   if (pages.length === 1) return pages[0]!
   const sorted = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
-  // One document may stand under several of the prefixes.
+  // One document may be listed under several of the prefixes.
   const merged = sorted.filter(({ at }, i) => at !== sorted[i - 1]?.at)
   return (page.reverse ? merged.reverse() : merged).slice(0, page.limit)
 }
-/** A cursor can only move inside the range that the question itself may see. */
+/** A cursor can only move within the range of the query itself. */
 async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { after, limit, reverse }: ListPage): Promise<Listed[]> {
   let from = after === undefined || reverse ? prefix : prefix + after
   let to = reverse && after !== undefined ? prefix + after : prefix + END
@@ -148,7 +148,7 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
       const holds = atHand && holdsEntry(kind, name, id, atHand.value, entry)
       if (holds || (await isTrue(at, kind, name, entry))) listed.push({ id, at: entry.slice(prefix.length) })
     }
-    // Documents that were left out make room for those that follow: a short page would say that there is nothing more.
+    // Fill the page up after leaving documents out: a short page would mean that there are no more.
     const last = entries.at(-1)
     if (last === undefined || listed.length >= limit || entries.length < missing) return listed
     if (reverse) to = last
@@ -156,13 +156,13 @@ async function rangeIn(at: At, kind: AnyDoc, name: string, prefix: string, { aft
   }
 }
 
-/** Whether the document itself says that it belongs there. One that cannot be read is left out of an answer, and stops a decision. */
+/** Whether the document confirms its index entry. A query leaves out a damaged document; a command fails on it. */
 async function isTrue({ store, draft }: At, kind: AnyDoc, name: string, entry: string): Promise<boolean> {
   const id = idIn(entry)
   const key = keyOf(kind, id)
   const found = await readIn(store, draft, key)
   if (found && holdsEntry(kind, name, id, found.value, entry)) return true
-  // It may have changed since the entry was read: only what lies on the disk at one moment tells.
+  // The document may have changed since the entry was read. Only a read of both at one moment can tell.
   const { value, isEntered } = await store.look(key, entry)
   if (!isEntered || (value && holdsEntry(kind, name, id, value, entry))) return isEntered
   store.report({ what: entry.replaceAll('\0', ' '), how: 'the index holds it, but there is no sound document that belongs there' })

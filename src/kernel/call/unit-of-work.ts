@@ -1,4 +1,4 @@
-// The unit of work of one call: everything that it has read and decided so far, and the batch that comes of it.
+// The unit of work of one call: everything that the call has read and decided so far, and the batch made from it.
 import type { Received } from '../ports/blobs.ts'
 import { canonical } from '../log/canonical-json.ts'
 import type { Wanted } from './effects.ts'
@@ -21,17 +21,17 @@ export type Draft = {
   readonly facts: DraftFact[]
   readonly puts: Set<Key>
   readonly bounds: Bound[]
-  /** A document that was there but not for this actor: the refusal says nothing of it, the record does. */
+  /** An existing document that this actor has no access to. The refusal does not mention it; the record does. */
   hidden: Key | null
-  /** Documents and facts that were read, and the characters of their texts. */
+  /** The number of documents and facts read, and of the characters in them. */
   rows: number
   chars: number
   consequences: number
-  /** The answer holds nothing yet. */
+  /** No result yet; see `Decision.nothing`. */
   nothing: { readonly again: string | null } | null
-  /** The effect that the call itself wants. */
+  /** The effect that the call requests. */
   wanted: Wanted | null
-  /** Nothing comes of it but an answer. */
+  /** The draft of a query: it is never committed. */
   readonly onlyReads: boolean
 }
 
@@ -54,17 +54,17 @@ export const draftAt = (at: string, received?: Received, onlyReads = false): Dra
   onlyReads,
 })
 
-/** For a call that only reads: nothing comes of it but an answer. */
+/** The draft of a call that only reads. */
 export const readingAt = (at: string): Draft => draftAt(at, undefined, true)
 
 export const isEmpty = (draft: Draft): boolean => draft.facts.length === 0 && draft.puts.size === 0
 
-/** Keys of the documents that the call itself was about; what followed from that is not its own. */
+/** Keys of the documents that the call itself was about, without those of its consequences. */
 export const subjectsIn = ({ facts }: Draft): string[] => [
   ...new Set(facts.filter(({ cause }) => cause === null).map(({ subject }) => subject)),
 ]
 
-/** Adds the facts of a decision, with their actor and by what right. */
+/** Adds the facts of a decision, with their actor and basis. */
 export function record(
   draft: Draft,
   newId: NewId,
@@ -150,7 +150,7 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
       add.push(entry)
       sum(counted, 1)
     }
-    // A document that is written was read, or is new and must be new at the commit too: there are no blind writes.
+    // There are no blind writes: a written document was read before, or is new and must still be new at the commit.
     if (!draft.expect.get(key)) {
       draft.expect.delete(key)
       create.add(key)
@@ -173,8 +173,8 @@ export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): C
 }
 
 /**
- * The documents that the actor rests on must still be so at the commit; a decision that saw a newer version of one was taken for somebody
- * else.
+ * The credential's documents must be unchanged at the commit. If the decision read a newer version of one, the actor was resolved from
+ * outdated documents.
  */
 export function expectProof(draft: Draft, { proof = new Map() }: Actor): void {
   for (const [key, version] of proof) {

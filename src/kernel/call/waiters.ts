@@ -1,5 +1,5 @@
-// Waiters: long polls that wait for something to answer with. Each listens on an id; a commit wakes the waiters that its documents concern,
-// once it is durable, and a woken waiter looks again. Nothing polls.
+// Waiters: long polls without a result yet. Each listens on an id. A durable commit wakes the waiters of its documents, and a woken waiter
+// looks again. Nothing polls.
 import type { Clock } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
@@ -7,18 +7,18 @@ import type { LongPoll } from '../declare/operation.ts'
 import type { Hint } from '../log/store.ts'
 
 export type Waiter = {
-  /** Before it looks, so that nothing that comes while it looks is missed. */
+  /** Called before the look, so that no commit during the look is missed. */
   listen(poll: LongPoll | null, actor: string): void
-  /** True: look again. False: answer with what there is. `again`: when time alone may bring something. */
+  /** True: look again. False: answer with the current result. `again`: the time at which a look may succeed without a commit. */
   wait(again: string | null): Promise<boolean>
   leave(): void
 }
 
 export type Waiters = {
   waiter(signal: AbortSignal | undefined): Waiter
-  /** By the names of what was committed. */
+  /** Wakes the waiters of a commit. */
   ring(wakes: Hint['wakes']): void
-  /** Everybody is answered, and nobody waits any more. */
+  /** Ends all waits, so that every waiting call is answered. From then on no call waits. */
   stop(): void
   stats(): { readonly waiting: number; readonly woken: number }
 }
@@ -55,7 +55,7 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
     if (rings?.delete(ring) && rings.size === 0) bells.delete(wakeId)
   }
 
-  /** Resolves when rung, when the time has come, or when nobody is there to be answered any more. */
+  /** Resolves when the waiter is woken, when `ms` have passed, when the client has gone, or when the server stops. */
   async function rest(ms: number, signal: AbortSignal | undefined, wake: AbortController): Promise<void> {
     const cancel: Ring = () => wake.abort('over')
     stopping.add(cancel)
@@ -99,7 +99,7 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
         wake = new AbortController()
         admit(actor)
         try {
-          // However the clock steps meanwhile: it ends in a bounded time.
+          // The bound holds even if the clock steps during the wait.
           await rest(Math.min(limits.waitMsMax, Math.max(1, next - at)), signal, wake)
         } finally {
           dismiss(actor)

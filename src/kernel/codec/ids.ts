@@ -1,5 +1,5 @@
 // Prefixed ULIDs: 48 bits of milliseconds and 80 bits of entropy in Crockford's base 32. Within a process they strictly
-// increase, also when the clock stands still or steps back.
+// increase, even if the clock stops or steps back.
 import type { Entropy } from '../ports/clock.ts'
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'

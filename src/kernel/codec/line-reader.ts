@@ -1,24 +1,24 @@
-// Lines out of bytes that arrive in any portions. Each byte is looked at once and copied at most a constant number of times,
-// whatever the portions are: joining strings would cost the square of the line.
+// Lines out of bytes that arrive in chunks of any size. Each byte is examined one time and copied at most a constant number of times.
+// Joining strings would cost the square of the line.
 
 const LF = 10
 const FIRST_BYTES = 1_024
 
 export type LineReader = {
-  /** Gives the next portion; what was pushed before and not read yet is kept. */
+  /** Adds the next chunk; unread bytes of earlier chunks are kept. */
   push(chunk: Uint8Array): void
   /** The next line without its LF; null: more bytes are needed. */
   next(): Uint8Array | null
-  /** Bytes of a line whose end has not come. */
+  /** Bytes of the incomplete line. */
   readonly begun: number
-  /** The line that has begun is longer than it may be; nothing comes after it. */
+  /** The incomplete line exceeds the limit; no further lines are returned. */
   readonly tooLong: boolean
 }
 
 export function createLineReader(bytesMax: number): LineReader {
   let chunk: Uint8Array | null = null
   let from = 0
-  // The beginning of the present line, from the chunks before. It grows by doubling and is given back with its line.
+  // The beginning of the current line, from earlier chunks. It grows by doubling and is handed over with its line.
   let held: Uint8Array | null = null
   let used = 0
   let tooLong = false

@@ -1,10 +1,10 @@
-// A text that the strict decoder refused, read all the same, to find out whom the refusal is for: the sender waits for an answer with its id.
-// Nothing else in it is believed.
+// Refused JSON: a text that the strict decoder refused, parsed only to find the id of the request, because the sender waits for an answer
+// with that id. Nothing else in it is trusted.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 export type RefusedJson = {
   readonly value: unknown
-  /** Whether `id` stands twice in the outermost object, or in the one under this key or place in it. */
+  /** Whether `id` occurs twice in the outermost object, or in the one under this key or index in it. */
   repeatsId(at?: string | number): boolean
 }
 

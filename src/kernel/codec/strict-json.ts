@@ -48,7 +48,7 @@ const CLOSE_ARRAY = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
 
-/** A key that is written with escapes: where it stands, and what it reads as. */
+/** A key written with escapes: its range in the text, and the decoded key. */
 type EscapedKey = { readonly from: number; readonly to: number; readonly key: string }
 
 /**
@@ -69,10 +69,10 @@ function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
 type Level = { readonly few: string[] | null; many: Set<string> | null; items: number }
 const FEW = 12
 
-/** Nearly every text: none of its strings needs a closer look, and each ends with the next quote. */
+/** True for nearly every text: no string needs a closer look, and each ends at the next quote. */
 const isPlain = (text: string): boolean => !text.includes('\\') && !text.includes('\0') && text.isWellFormed()
 
-/** Walks the tokens once. It need not notice every malformed text: the parser comes after it. */
+/** Walks the tokens once. It need not detect every malformed text: the parser runs after it. */
 function scan(text: string): EscapedKey[] {
   const levels: Level[] = []
   const escaped: EscapedKey[] = []

@@ -1,5 +1,5 @@
-// Actors and roles. The actor is made from the credential and from nothing else; claims of a body about its sender are checked, never
-// believed. Being a person is a registered property, not the spelling of an id.
+// Actors and roles. The actor is derived from the credential alone; claims of a body about its sender are checked, never trusted. Being a
+// person is a registered property, not the spelling of an id.
 import { limits } from '../limits.ts'
 import { Refusal } from './errors.ts'
 import type { Basis, Key } from '../log/store.ts'
@@ -8,31 +8,31 @@ export type ActorKind = 'human' | 'agent' | 'service' | 'system'
 export type ProjectRole = 'owner' | 'member'
 
 /**
- * How a credential was proven: an API key, a browser's session, a session on a remembered device whose sign-in is not fresh any more, a token
- * of an issuer, a ticket, or a word that everybody knows.
+ * How the caller authenticated: an API key, a browser session, a session on a remembered device whose sign-in is no longer fresh, a token
+ * of an issuer, a ticket, or a well-known development credential.
  */
 export type Via = 'key' | 'session' | 'remembered' | 'token' | 'ticket' | 'development'
 
 export type Actor = {
   readonly id: string
   readonly kind: ActorKind
-  /** Which projects exist for this actor, and as what. */
+  /** The projects of this actor, and its role in each. */
   readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
   /** An owner of this installation. */
   readonly owner?: boolean
-  /** People for whom this person decides at present, each within dates that they set. */
+  /** People for whom this person currently decides as a substitute, each within dates that they set. */
   readonly actsFor?: ReadonlySet<string>
-  /** The same for single projects: whoever owns a project names somebody in the place of a person who has left it. */
+  /** Substitutions in single projects: a project owner names a substitute for a person who has left. */
   readonly actsForIn?: ReadonlyMap<string, ReadonlySet<string>>
-  /** Do not cache: the rights of this actor change with time. */
+  /** Do not cache this actor: its rights change with time. */
   readonly fleeting?: boolean
-  /** The credential carries less than the whole of them: it must not be traded for one that carries more. */
+  /** The credential carries only some of the actor's rights: it must not be exchanged for one that carries more. */
   readonly narrowed?: boolean
-  /** It is for some of their projects only: what is counted over all of them is not for it. */
+  /** The credential covers only some of the actor's projects: it cannot read counts over all of them. */
   readonly partial?: boolean
-  /** Absent where there was no credential: the system, and programs that the server itself has started. */
+  /** Absent without a credential: for the system, and for programs that the server itself started. */
   readonly via?: Via | undefined
-  /** When the credential ends, where none of its documents says so. */
+  /** When the credential expires, if none of its documents says so. */
   readonly until?: string
   readonly behalf?: string
   readonly basis?: Basis
@@ -40,7 +40,7 @@ export type Actor = {
   readonly proof?: ReadonlyMap<Key, number>
 }
 
-/** In whose place, between two dates, and where; without a project, everywhere. */
+/** The person represented, between two dates, in one project or, without a project, in all. */
 export type StandIn = { readonly id: string; readonly from: string; readonly until: string; readonly project_id?: string | undefined }
 
 /** Knowledge of a protocol about another person or agent: enough to hand work over, nothing about credentials. */
@@ -49,18 +49,21 @@ export type Subject = {
   readonly kind: ActorKind
   readonly disabled: boolean
   readonly projects: ReadonlyMap<string, ProjectRole>
-  /** The person who answers for an agent; null for everybody else. */
+  /** The person responsible for an agent; null for people and services. */
   readonly owner: string | null
-  /** In whose place they decide, and from when until when. */
+  /** The people for whom they decide, and when. */
   readonly standsInFor: readonly StandIn[]
   /** They own this installation. */
   readonly isChief: boolean
-  /** The public key (a JWK) that secrets for an agent are sealed to; null: there is none. */
+  /** The public key (a JWK) that secrets for an agent are sealed to. */
   readonly sealKey: SealKey | null
 }
 export type SealKey = { readonly kty: string; readonly crv: string; readonly x: string; readonly kid?: string }
 
-/** Which people are looked for: a few active ones of a project, its owners, those of the installation, or present substitutes of somebody there. */
+/**
+ * The people to find: some active people of a project, its owners, the installation's owners, or a person's current substitutes in a
+ * project.
+ */
 export type PeopleSought =
   | { readonly someOf: string }
   | { readonly ownersOf: string }
@@ -70,7 +73,7 @@ export type PeopleSought =
 export const SYSTEM_ID = 'agent_system'
 export const SYSTEM: Actor = { id: SYSTEM_ID, kind: 'system', projects: 'all' }
 
-/** Scopes that are no project: identity facts, and what the whole organisation shares. */
+/** Scopes that are not projects: identity facts, and documents shared by the whole organisation. */
 export const SYSTEM_SCOPE = 'system'
 export const ORG_SCOPE = 'org'
 
@@ -78,18 +81,18 @@ export const isIn = (actor: Actor, scope: string): boolean =>
   actor.projects === 'all' || scope === ORG_SCOPE || scope === SYSTEM_SCOPE || actor.projects.has(scope)
 export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
 
-/** Themself, or as the dated substitute of somebody, in this project. */
+/** Whether the actor is this person, or currently their substitute in this project. */
 export const speaksFor = (actor: Actor, id: string, project_id: string): boolean =>
   actor.id === id || (actor.kind === 'human' && (actor.actsFor?.has(id) === true || actor.actsForIn?.get(project_id)?.has(id) === true))
 
-/** Everybody for whom somebody may speak in at least one project, themself first. */
+/** The ids of all people for whom the actor may decide in at least one project, its own id first. */
 export const idsActedFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
   ...new Set([id, ...(actsFor ?? []), ...[...(actsForIn?.values() ?? [])].flatMap((people) => [...people])]),
 ]
 
 /**
- * A role says whether the actor has it for this state, and in whose place where it is not their own. Its name stands on the record; its
- * holder is what a sentence calls those who have it.
+ * A role tells whether the actor has it for this state, and on whose behalf. The record holds its `name`; messages call those who have it
+ * by `holder`.
  */
 export type Role<S> = {
   readonly name: string
@@ -103,7 +106,7 @@ export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf
   is,
   behalf,
 })
-/** The same role, called so in sentences. */
+/** The role with another `holder` for messages. */
 export const heldBy = <S>(holder: string, of: Role<S>): Role<S> => ({ ...of, holder })
 
 export const system = heldBy(
@@ -125,12 +128,12 @@ export const human = heldBy(
 )
 export const anyone = role<unknown>('anyone', () => true)
 
-/** Nothing of them is left out by their credential: neither by its bounds, nor because they signed in long ago. */
+/** The credential carries all rights of the actor: it is not narrowed, and the sign-in is fresh. */
 export const isWhole = ({ narrowed, via }: Actor): boolean => narrowed !== true && via !== 'remembered'
 
 export const PROOF_WORDS = `this device is remembered, and you signed in more than ${limits.proofMs / 60_000} minutes ago: sign in again to do this`
 
-/** The one gate: the first role that the actor has, or a refusal that names those who may. */
+/** The only authorization check: returns the first role that the actor has, or throws a refusal that names the allowed roles. */
 export function authorize<S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> {
   const found = callers.find((candidate) => candidate.is(actor, state))
   if (!found && actor.via === 'remembered' && callers.some((candidate) => candidate.is({ ...actor, via: 'session' }, state)))
@@ -139,12 +142,12 @@ export function authorize<S>(name: string, callers: readonly Role<S>[], actor: A
   return found
 }
 
-/** Roles that say the same for every state: `role` is given a function of the actor alone. */
+/** Whether a role depends on the actor alone and not on the state: its `is` takes one parameter. */
 const isOfActor = ({ is }: Role<never>): boolean => is.length < 2
 
 /**
- * The refusal to answer with when loading failed. A part of the server that is missing is no answer to a caller who may not make this call in any
- * state: it must learn neither that, nor be able to make the server look unavailable.
+ * The refusal after a failed load. A caller that is not allowed to make this call in any state must not learn that a part of the server is
+ * missing, and must not be able to make the server look unavailable.
  */
 export function refusalOfLoad(error: unknown, name: string, callers: readonly Role<never>[], actor: Actor): unknown {
   if (!(error instanceof Refusal) || error.code !== 'UNAVAILABLE' || !callers.every(isOfActor)) return error
@@ -156,7 +159,7 @@ export function refusalOfLoad(error: unknown, name: string, callers: readonly Ro
   }
 }
 
-/** In a sentence: `the task's principal or a reviewer`. The server itself is named only where no other role may. */
+/** For messages: `the task's principal or a reviewer`. The server itself is named only if no other role is allowed. */
 export function holdersOf(callers: readonly Pick<Role<never>, 'name' | 'holder'>[]): string {
   const others = callers.filter(({ name }) => name !== system.name)
   const holders = [...new Set((others.length > 0 ? others : callers).map(({ holder }) => holder))]
@@ -169,8 +172,8 @@ function callerOf(actor: Actor): string {
 }
 
 /**
- * Names under which a body may say who sends it. An operation that declares such a field means something else by it; everywhere
- * else the value must be the actor's own id (or the task in whose name it acts).
+ * Fields in which a body may name its sender. If an operation declares such a field, it means something else; everywhere else the value
+ * must be the actor's own id (or the task that it acts for).
  */
 const claims = new Map<string, readonly string[]>(
   [
@@ -193,7 +196,7 @@ const claims = new Map<string, readonly string[]>(
   ].map((path) => [path[0]!, path]),
 )
 
-/** Whether a field of this name says who sends a body. */
+/** Whether a field of this name names the sender of a body. */
 export const isClaim = (name: string): boolean => claims.has(name)
 
 export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor): void {
@@ -210,7 +213,7 @@ export function refuseFalseClaims(raw: unknown, declared: object, actor: Actor):
   }
 }
 
-/** The body without the fields that say who sends it, once they are known to be true: `by`, or `principal` in `ownership`. */
+/** The body without the fields that name its sender, after they were checked: `by`, or `principal` in `ownership`. */
 export function withoutClaims(raw: unknown, declared: object): unknown {
   if (typeof raw !== 'object' || raw === null) return raw
   let rest: Record<string, unknown> | null = null

@@ -1,4 +1,4 @@
-// An expected "no", and what class of no each code is. Bindings turn the class into their way to say no.
+// Refusals: expected errors, and the class of each code. Bindings map the class to their own errors.
 
 /** The class of a refusal, the same for every protocol. */
 export type Fault =
@@ -15,7 +15,7 @@ export type Fault =
   | 'busy'
   | 'internal'
 
-/** The HTTP status of each class. The SDK gives the same one to a refusal that came over another wire. */
+/** The HTTP status of each class. The SDK sets the same status on refusals from other transports. */
 export const statuses: Readonly<Record<Fault, number>> = {
   invalid: 400,
   unauthenticated: 401,
@@ -31,12 +31,12 @@ export const statuses: Readonly<Record<Fault, number>> = {
   internal: 500,
 }
 
-/** The codes of the kernel itself. A protocol adds its own in its `codes.ts`; a code means the same wherever it stands. */
+/** The codes of the kernel itself. A protocol adds its own in its `codes.ts`; a code means the same everywhere. */
 export const kernelCodes = {
   INVALID_REQUEST: 'invalid',
   UNAUTHENTICATED: 'unauthenticated',
   UNAUTHORIZED: 'forbidden',
-  /** The session is not of the person whom the page was opened for. */
+  /** The session belongs to another person than the one the page was opened for. */
   OTHER_PERSON: 'forbidden',
   /** On a remembered device, this needs a fresh sign-in. */
   PROOF_REQUIRED: 'forbidden',
@@ -52,13 +52,13 @@ export const kernelCodes = {
   INTERNAL: 'internal',
 } as const satisfies Record<string, Fault>
 
-/** Anything else that is thrown is a bug: it is logged with its cause and answered INTERNAL without detail. */
+/** An expected error. Any other thrown error is a bug: it is logged with its cause and answered INTERNAL without details. */
 export class Refusal extends Error {
   override name = 'Refusal'
   readonly code: string
   readonly details: Readonly<Record<string, unknown>> | undefined
   constructor(code: string, message: string, details?: Readonly<Record<string, unknown>>) {
-    // An expected no needs no stack; taking one costs more than the whole decision.
+    // A refusal needs no stack; capturing one costs more than the whole decision.
     const limit = Error.stackTraceLimit
     Error.stackTraceLimit = 0
     super(message)
@@ -68,7 +68,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Says a refusal in the codes of the protocol that was called; the code that it had stands in its details as `field`. */
+/** Translates a refusal into the codes of the called protocol; its details keep the original code as `field`. */
 export const recode =
   (codes: Readonly<Record<string, string>>, field: string) =>
   (refusal: Refusal): Refusal => {
@@ -76,22 +76,22 @@ export const recode =
     return code === undefined ? refusal : new Refusal(code, refusal.message, { ...refusal.details, [field]: refusal.code })
   }
 
-/** The store cannot read or write at present. UNAVAILABLE of any other part says nothing about the store. */
+/** The store cannot read or write at the moment. UNAVAILABLE from any other component says nothing about the store. */
 export class StoreUnavailable extends Refusal {
   override name = 'StoreUnavailable'
   constructor(message: string, details: Readonly<Record<string, unknown>>) {
     super('UNAVAILABLE', message, details)
   }
 }
-/** It is no fault of the caller, which asks again. */
+/** The store is unavailable: the caller did nothing wrong and should retry. */
 export const isAway = (error: unknown): boolean => error instanceof StoreUnavailable
 
-/** Nobody knows whether it was committed: whatever the call was to leave may be there. */
+/** The outcome of the commit is unknown: the changes of the call may be stored. */
 export const isUnknown = (error: unknown): error is Refusal => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
-/** Certain to have changed nothing. */
+/** The call certainly changed nothing. */
 export const changedNothing = (error: unknown): boolean => error instanceof Refusal && !isUnknown(error)
 
-/** Something that was read has moved before the commit: the kernel loads and decides again. */
+/** A document or index that the call read was changed before its commit: the kernel loads and decides again. */
 export class Conflict extends Refusal {
   override name = 'Conflict'
   readonly key: string
@@ -101,13 +101,13 @@ export class Conflict extends Refusal {
   }
 }
 
-/** A stored document is not what the record says. It is neither acted on nor shown. */
+/** A stored document differs from the record. It is neither acted on nor shown. */
 export class Damaged extends Refusal {
   override name = 'Damaged'
   readonly key: string
   readonly what: string
   constructor(key: string, what: string) {
-    // The log names it: the caller need not be one that may see it.
+    // Only the log names the document: the caller may have no access to it.
     super('RECORD_CHANGED', 'a stored document differs from the record, so nothing is done with it; `countersign doctor` names it')
     this.key = key
     this.what = what

@@ -14,11 +14,11 @@ import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
 import type { SealedFact } from '../log/seals/seals.ts'
 import type { Basis, FactsOf, FactsPage, Found, Key, Place, StoredFact, Value } from '../log/store.ts'
 
-/** Knowledge that a decision may have beyond the documents. Clock and chance are given, never taken. */
+/** The inputs of a decision in addition to its documents. Time and randomness are passed in, never read directly. */
 export type Context = {
   readonly actor: Actor
   readonly now: string
-  /** Whether a deadline has come, by the clock of the server that holds the timers; after that one ended its clock is carried on. */
+  /** Whether a deadline has passed by the clock of the server that holds the timers; if that server ends, its clock is continued. */
   hasPassed(deadline: string): boolean
   readonly newId: NewId
   /** 256 random bits as text, for credentials. */
@@ -27,66 +27,66 @@ export type Context = {
   readonly notary: Notary
   /** Bounds that the operator sets. */
   readonly terms: Terms
-  /** For an operation that takes bytes: those that the server has received. */
+  /** The received bytes, for an operation that takes bytes. */
   readonly received?: Received | undefined
 }
 
-/** Bounds that are the operator's to set; null: none. */
+/** Limits that the operator can set; null: no limit. */
 export type Terms = {
-  /** Questions of one agent that may be open at a time. */
+  /** Open questions of one agent. */
   readonly asksOpenMax: number | null
-  /** Questions of one agent in an hour that may be called critical. */
+  /** Critical questions of one agent in an hour. */
   readonly criticalPerHourMax: number | null
-  /** Seconds that people have at least before a stated default may decide in their place. */
+  /** The minimum time that people have to answer before a stated default applies. */
   readonly defaultSecondsMin: number | null
-  /** Posts go to public addresses by https alone. */
+  /** Webhooks are posted only to public addresses over https. */
   readonly publicHooksOnly: boolean
   /** E-mail can be sent. */
   readonly mails?: boolean
-  /** The public key that browsers subscribe to pushes with; null: there are none. */
+  /** The public key with which browsers subscribe to pushes; null: pushes are off. */
   readonly pushKey?: () => string | null
-  /** The address that people open, where the operator has named one. */
+  /** The public address of the page, if the operator has set one. */
   readonly publicOrigin?: () => string | null
-  /** Messages to one person in an hour, apart from what is critical. */
+  /** Messages to one person in an hour, critical ones excluded. */
   readonly noticesPerHourMax?: number | null
-  /** Bytes that are stored for one task, one actor and one project; the usual ones without it. */
+  /** Stored bytes per task, actor and project; absent: the defaults. */
   readonly byteQuotas?: ByteQuotas
-  /** This installation among other harnesses; null: it speaks to none. */
+  /** This installation's settings for other harnesses; null: it has no connection to any. */
   readonly harness: HarnessTerms | null
 }
 
 export type HarnessTerms = {
   readonly id: string
-  /** How long a submission waits for an answer before it is sent again, and an event for those before it. */
+  /** How long a submission waits for an answer before it is sent again, and how long an event waits for earlier ones. */
   readonly replyMs: number
   readonly gapMs: number
-  /** Messages are hidden from others on their way: TLS, or a broker on this machine. */
+  /** Messages are confidential in transit: TLS, or a broker on the same machine. */
   readonly isPrivate: boolean
-  /** Senders are known by the broker's word for them. */
+  /** The broker vouches for the identity of senders. */
   readonly checksSenders: boolean
   /** Where artifacts can be fetched by HTTP; null: nowhere. */
   readonly origin: (() => string) | null
 }
 
-/** A decision that somebody made beforehand about a scope. `left`: how often it may still be used; null: at will. */
+/** A person's advance decision about a scope. `left`: how often it can still be used; null: without limit. */
 export type Granted = { readonly id: string; readonly decision: 'allow' | 'deny'; readonly by: string; readonly left: number | null }
 
 export type Listed = { readonly id: string; readonly at: string }
 export type ListPage = { readonly after?: string | undefined; readonly limit: number; readonly reverse?: boolean | undefined }
 
 export type Read = {
-  /** The document, or NOT_FOUND: what is not yours does not exist. */
+  /** The document, or NOT_FOUND if it is absent or the actor has no access to it. */
   <S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S>>
-  /** null when it is not there or not yours; that it is not there is then checked at commit. */
+  /** The document; null if it is absent or the actor has no access to it. The commit checks that an absent document is still absent. */
   maybe<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
-  /** The document whatever the actor may see: for rules about documents that it need not see. */
+  /** The document without an access check, for rules about documents that the actor need not see. */
   raw<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null>
   /** Ids in index order, merged over several prefixes. Not checked at commit: a rule about a set uses a document or `atMost`. */
   list(doc: AnyDoc, index: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]>
   count(doc: AnyDoc, index: string, prefix: readonly Part[]): Promise<number>
   /**
-   * Ids of documents that may hold all words in their text, or in the text of their group; in no order, and not all of them do. Null: it is quicker to
-   * look at one after the other. `rows`: how many are wanted.
+   * Ids of documents that might hold all words in their text, or in the text of their group: unordered, with false positives. Null: a scan
+   * is faster. `rows`: how many are wanted.
    */
   holding(
     doc: AnyDoc,
@@ -96,43 +96,43 @@ export type Read = {
   ): Promise<readonly string[] | null>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
   seek(scope: string, at: string): Promise<number>
-  /** For each fact how it differs from the seal of its group; null: it does not. */
+  /** How each fact differs from the seal of its group; null: it does not. */
   sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
-  /** Where in the record a document came to be as it is; null: it is not there, or no fact describes it. */
+  /** The place of the fact that left a document in its current state; null: it is absent, or no fact describes it. */
   place(doc: AnyDoc, id: string): Promise<Place | null>
-  /** So much was read that a page ends here, however few items it has. */
+  /** The call has read enough for one page, however few items it has. */
   isFull(): boolean
-  /** A registered person, agent or service, for any caller; null when there is none. */
+  /** A registered person, agent or service, without an access check. */
   subject(id: string): Promise<Subject | null>
-  /** People who are not switched off, by what they are; at most `limits.peopleSoughtMax`. */
+  /** Active people by role; at most `limits.peopleSoughtMax`. */
   people(sought: PeopleSought): Promise<readonly Subject[]>
-  /** The grant of a task that speaks for a scope now, for any caller; null when nobody decided beforehand. */
+  /** The task's grant that currently covers a scope, without an access check; null: no person has decided in advance. */
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Views that other protocols give of their documents. */
   readonly ports: Ports
-  /** Bytes that are stored here; null when they are not. */
+  /** A blob's size; null: it is not stored here. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
-  /** When an agent was last there, as far as is known. */
+  /** When an agent was last seen, as far as this server knows. */
   seen(agent_id: string): Seen
-  /** Differences from the record that were found, in all projects: for those alone who see all of them. */
+  /** Known differences from the record in all projects: only for actors with access to all of them. */
   findings(): readonly Found[]
 }
 
 /** One audit event: the first document is its subject, the others changed with it. */
 export type Made = {
-  /** Given where a document must name its own event; otherwise the kernel makes one. */
+  /** Set if a document must name its own event; otherwise the kernel creates the id. */
   readonly id: string | null
   readonly action: string
   readonly subject: { readonly doc: AnyDoc; readonly id: string }
   readonly images: readonly { readonly doc: AnyDoc; readonly id: string; readonly after: Value }[]
   readonly detail: Value | null
-  /** By what right, and for whom, where that is not the caller's role: a policy that somebody set. */
+  /** The basis, and the person acted for, if the basis is not the caller's role but, for example, a policy. */
   readonly basis: Basis | null
   readonly behalf: string | null
   /** Index, within this decision, of the event that led to this one. */
   readonly cause: number | null
-  /** It follows from a rule and not from the caller's wish: the system is its actor. */
+  /** The event follows from a rule and not from the caller's request: its actor is the system. */
   readonly bySystem: boolean
 }
 export type Change = { readonly doc: AnyDoc; readonly id: string; readonly value: Value | null; readonly isNew?: boolean }
@@ -142,9 +142,11 @@ export type Bound = {
   readonly prefix: readonly Part[]
   readonly max: number
   readonly message: string
-  /** Seconds after which it may be worth asking again, where that is known. */
+  /** Seconds after which a retry may succeed, if known. */
   readonly retry_after?: number
-  /** The decision has words of its own for it: a call that lost a race over the last place is decided again, and refused by them. */
+  /**
+   * The decision has its own message for this bound: a call that lost a race for the last place is decided again, to be refused with it.
+   */
   readonly decidesAgain?: boolean
 }
 
@@ -154,18 +156,18 @@ export type Decision<O> = {
   readonly atMost?: readonly Bound[]
   /** The chain that the facts belong to; by default the scope of the first image. */
   readonly scope?: string
-  /** For a command with an effect: what is to be done; without it nothing is, and the output is the answer. */
+  /** The effect to perform. Without it, the output is the answer. */
   readonly effect?: Wanted
-  /** With an effect: the answer where its outcome stays unknown. */
+  /** The answer; with an effect, the answer while its outcome is unknown. */
   readonly output: O
-  /** There is nothing to answer with yet: who would wait for it may. `again`: when time alone may bring something. */
+  /** No result yet; the caller may long-poll. `again`: the time at which a result may appear without a commit. */
   readonly nothing?: { readonly again: string | null }
 }
 
-/** For whom a call would wait, and how long. */
+/** The id that a long poll listens on, and how long. */
 export type LongPoll = { readonly wakeId: string; readonly maxMs: number }
 
-/** For a command that only calls others: which, and what their answers make together. */
+/** For a command that only calls other operations: the calls, and how their answers are combined. */
 export type Fan<I, O> = {
   each(input: I): readonly { readonly call: string; readonly input: object }[]
   gather(input: I, came: readonly Came[]): O
@@ -178,9 +180,9 @@ export type Rule<S, I = unknown> = {
   /** The rule that must hold, as a sentence. */
   readonly message: string
   holds(state: S, input: I, context: Context): boolean
-  /** The message of the refusal: what is the case, and what to do next. */
+  /** The message of the refusal: what is wrong, and what to do next. */
   readonly refusal: string
-  /** The same, with what is known of this case; only for callers who may read the state. */
+  /** A refusal with details of this case; only for callers that may read the state. */
   refusalFor?(state: S, input: I, context: Context): string
 }
 export const rule = <S, I = unknown>(
@@ -197,7 +199,7 @@ export const rule = <S, I = unknown>(
   ...(refusalFor ? { refusalFor } : {}),
 })
 
-/** On a remembered device only after a fresh sign-in; `unless`: what needs none. */
+/** Requires a fresh sign-in on a remembered device; `unless`: states that need none. */
 export const freshProof = <S>(unless: (state: S) => boolean = () => false): Rule<S, unknown> =>
   rule<S>(
     'PROOF_REQUIRED',
@@ -206,23 +208,23 @@ export const freshProof = <S>(unless: (state: S) => boolean = () => false): Rule
     PROOF_WORDS,
   )
 
-/** How to show the operation: a scene that its protocol describes, who calls, and with what. */
+/** An example of the operation: a scene of its protocol, the caller, and the input. */
 // oxlint-disable-next-line typescript/no-explicit-any -- refs hold whatever the scene's steps answered
 export type Refs = Record<string, any>
 export type Example = {
   readonly given: string
   readonly as: string
   readonly input: object | ((refs: Refs) => object)
-  /** The code it answers, for an operation that no single call can bring to succeed. */
+  /** The code of the refusal, for an operation that cannot succeed with a single call. */
   readonly refused?: string
-  /** The bytes that are sent along, for an operation that takes some. */
+  /** The bytes to send, for an operation that takes bytes. */
   readonly bytes?: string
 }
 export type Step =
   | { readonly as: string; readonly call: string; readonly input: object | ((refs: Refs) => object) }
   | { readonly advanceMs: number }
 
-/** The document that a call looks at; whatever is due with it is done first (`due-on-read.ts`). */
+/** The document that a call looks at; due work on it is done first (`due-on-read.ts`). */
 type Looking = { readonly looksAt?: LooksAt }
 
 type Common<I extends TSchema, O extends TSchema, N extends string> = {
@@ -243,57 +245,57 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly requires: readonly Rule<NoInfer<S>, NoInfer<Static<I>>>[]
   /** The event that it leaves in the record; null for bookkeeping that needs none. */
   readonly audit: string | null
-  /** Fields of the answer that are shown once and never kept, also not for a repeated call. */
+  /** Fields of the answer that are shown once and never stored, not even for a retry. */
   readonly once?: readonly string[]
-  /** Its input may hold a secret: what is remembered of it cannot be guessed by trying. */
+  /** The input may hold a secret: its stored digest is keyed, so the secret cannot be guessed from it. */
   readonly hides?: boolean
-  /** Fields that say which process repeats a call, not what it asks for: a repeated call may differ in them. */
+  /** Fields that identify the calling process, not the request: a retry may differ in them. */
   readonly besides?: readonly string[]
-  /** The input as it is understood, where that is less than was sent: a repeated call must be the same in it alone. */
+  /** The part of the input that the operation uses, if that is less than was sent: a retry must match only this part. */
   understood?(input: Static<I>): unknown
-  /** It takes a person's attention, so an agent may do it only so often. */
+  /** The command asks for a person's attention, so calls of agents are rate-limited. */
   readonly asks?: boolean
-  /** It takes bytes beside its input: only a binding that has received and stored them can call it. */
+  /** The command takes bytes in addition to its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
-  /** It may be answered later, when there is something to answer with: what this caller wishes; null: an answer at once. */
+  /** The long poll that this input asks for; null: answer immediately. */
   waits?(input: Static<I>, actor: Actor): LongPoll | null
-  /** It has something done outside, between its own batch and that of the operation named here, whose answer is its answer. */
+  /** The command has an effect outside, between its own batch and that of the concluding operation, whose answer becomes its answer. */
   readonly effect?: EffectOf
   /** It decides nothing itself: see `fan`. */
   readonly fan?: Fan<Static<I>, Static<O>>
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   decide(state: S, input: Static<I>, context: Context): Decision<Static<O>>
   /**
-   * Things that only the durable record can tell, such as the place of a fact in it, are added to the answer after the commit, also to a
-   * repeated one.
+   * Completes the answer after the commit with data that only the durable record holds, such as the place of a fact. Also runs for a
+   * replayed answer.
    */
   finish?(output: Static<O>, after: () => { readonly read: Read; readonly context: Context }): Promise<Static<O>> | Static<O>
 }
 export type Query<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'query'
   readonly callers: readonly Role<NoInfer<S>>[]
-  /** Its answer names bytes (`uri`, `checksum`, `size`, `name`), which a binding that can carry them sends instead. */
+  /** The answer names bytes (`uri`, `checksum`, `size`, `name`); a binding that can carry bytes sends them instead. */
   readonly download?: boolean
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   view(state: S, input: Static<I>, context: Context, read: Read): Static<O> | Promise<Static<O>>
 }
 /**
- * Facts as they become durable; it goes on from a place until the subscriber leaves. `wants` and `view` know nothing of who
- * subscribed, so that a fact is chosen once for a question and written once for everybody.
+ * Facts as they become durable, from a place on until the subscriber leaves. `wants` and `view` do not depend on the subscriber, so that a
+ * fact is selected once per query and serialized once per audience.
  */
 export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S = unknown, N extends string = string> = Common<I, O, N> & {
   readonly kind: 'stream'
   readonly callers: readonly Role<NoInfer<S>>[]
-  /** Run again and again while the stream is open, so that who may not read any more gets no more. */
+  /** Runs repeatedly while the stream is open, so that a subscriber that loses access gets no more facts. */
   load(read: Read, input: Static<I>, context: Context): Promise<S>
   of(state: S): FactsOf
-  /** The one document that it is about, so that nothing else of `of` need be looked at while it is followed. */
+  /** The one document that the stream is about: other facts of `of` are skipped. */
   about?(state: S): Key
-  /** Those who are told the same, by a name that `view` is given; without it, everybody. */
+  /** The name of the group of subscribers that get the same items, passed to `view`; without it, all subscribers get the same. */
   audience?(actor: Actor): string
-  /** Whether the question asks for this fact; without it, for all of them. */
+  /** Whether the input selects this fact; without it, all facts are selected. */
   wants?(input: Static<I>, fact: StoredFact): boolean
-  /** Which of the facts this subscriber may see, where `load` alone cannot say so for all of them; null: it can. */
+  /** Which facts this subscriber may see, if `load` does not authorize all of them; null: it does. */
   sees?(state: S): ((fact: StoredFact) => boolean | Promise<boolean>) | null
   view(fact: StoredFact, audience: string): Static<O>
 }
@@ -324,7 +326,7 @@ export type Protocol = {
   readonly title: string
   readonly version: string
   readonly operations: readonly Operation[]
-  /** Everything that can happen in it: only these events are recorded, and only these can be followed by contracts. */
+  /** All events of the protocol: only these are recorded, and only these can trigger contracts. */
   readonly events: Events
   readonly codes: Readonly<Record<string, Fault>>
   /** Named states of the world that examples and derived tests start from. */
@@ -344,11 +346,11 @@ export type Contract<V = any, I extends object = object> = {
   readonly call: string // `${protocol}/${operation}`
   /** actor: the same caller, authorized again by the called operation. system: a consequence, recorded on the caller's behalf. */
   readonly as: 'actor' | 'system'
-  /** The basis of the consequence where that is not the contract itself. */
+  /** The basis of the consequence, if it is not the contract itself. */
   readonly basis?: (fact: ContractFact<V>) => Basis | null
-  /** A refusal of the called operation in the words of the one that led to it; without it, as it is. */
+  /** Translates a refusal of the called operation for the caller of the first one; without it, the refusal is passed on. */
   readonly refused?: (refusal: Refusal) => Refusal
-  /** Whether it is about such a fact at all; without it, about every one. */
+  /** Whether the contract applies to this fact; without it, it applies to every one. */
   readonly when?: (fact: ContractFact<V>) => boolean
   /** null: nothing to do here; a list: one call for each. Reads see what the batch has decided so far. */
   input(fact: ContractFact<V>, read: Read): Calls<I> | Promise<Calls<I>>
@@ -358,9 +360,9 @@ export type ContractFact<V = unknown> = {
   readonly action: string
   readonly subject: V
   readonly detail: Value | null
-  /** The action of the fact that led to it; null: it is the call's own. */
+  /** The action of the fact that caused this one; null: the call itself did. */
   readonly cause: string | null
-  /** The actor who made it, by what right, and how they had proven their identity. */
+  /** The actor, its basis, and how it authenticated. */
   readonly actor: string
   readonly basis: Basis
   readonly via: NonNullable<Actor['via']> | null

@@ -14,7 +14,7 @@ export const projectInput = {
     t.Boolean({ description: `every project that you are in instead of one, at most ${limits.projectsPerListMax}; not with project_id` }),
   ),
 }
-/** Its field in the answer. */
+/** The field in the answers of these lists. */
 export const moreProjects = {
   more_projects: t.Optional(t.Integer({ description: 'projects of yours that this answer leaves out: all_projects takes them in' })),
 }
@@ -22,7 +22,7 @@ export const moreProjects = {
 type InProjects = { readonly project_id?: string | undefined; readonly all_projects?: boolean | undefined }
 export type Projects = { readonly ids: readonly string[]; readonly more: { readonly more_projects?: number } }
 
-/** The projects of a list, and the number of those that it leaves out though nobody named one. A foreign project does not exist. */
+/** The projects of a list, and how many of the caller's projects it leaves out if the call names none. A foreign project does not exist. */
 export async function projectsFor(read: Read, { project_id, all_projects = false }: InProjects, actor: Actor): Promise<Projects> {
   if (project_id !== undefined) {
     if (all_projects) throw new Refusal('INVALID_REQUEST', 'give project_id or all_projects, not both', { field: 'all_projects' })
@@ -39,7 +39,7 @@ export async function projectsFor(read: Read, { project_id, all_projects = false
 export const leftOut = (count: number): Projects['more'] => (count === 0 ? {} : { more_projects: count })
 
 type Range = { readonly index: string; readonly prefixes: readonly (readonly Part[])[] }
-/** One page out of several indexes whose rows go on alike after their prefixes. */
+/** One page out of several indexes whose rows have the same format after their prefixes. */
 export async function listIn(read: Read, doc: AnyDoc, ranges: readonly Range[], page: ListPage): Promise<Listed[]> {
   const nonEmpty = ranges.filter(({ prefixes }) => prefixes.length > 0)
   const found = await Promise.all(nonEmpty.map(({ index, prefixes }) => read.list(doc, index, prefixes, page)))

@@ -1,5 +1,5 @@
-// Fields of an input that nothing here knows, each with its place and the known name that is nearest to it. Words that somebody sent and
-// nobody will read are a loss: our own API refuses them, and a draft's own wire, which must tolerate them, can at least name them.
+// Unknown fields of an input, each with its path and the nearest known name. A silently ignored field hides a mistake of the client: our
+// own API refuses such fields, and the wire of a draft, which must tolerate them, can at least report them.
 import { Refusal } from './errors.ts'
 import { branchFor, type SchemaNode, type TSchema } from './schema.ts'
 import { distanceOf } from '../codec/spelling.ts'
@@ -11,12 +11,12 @@ export type UnknownField = {
   readonly known: readonly string[]
 }
 
-/** Names that the server itself adds to an object when it shows it: sent back, they are no mistake and mean nothing. */
+/** Names that the server adds to an object when it shows it. A client may send them back; they are ignored. */
 export const withAdded = <S extends TSchema>(schema: S, ...names: string[]): S => Object.assign(schema, { 'x-added': names })
 
 /**
- * Nothing inside an open object is unknown: it belongs to its sender. Each is looked for only when it is asked for: a body may hold many.
- * Most bodies hold none, and that is found out first without making anything (looking itself made 16 KB for each request of an agent).
+ * Fields of an open object are never unknown: they belong to the sender. The iterator is lazy, because a body may hold many unknown fields.
+ * Most bodies hold none, so a first pass checks that without allocating (the search itself allocated 16 KB per request of an agent).
  */
 export const unknownFields = (schema: TSchema, value: unknown): Iterable<UnknownField> =>
   holdsUnknown(schema, value) ? look(schema, value, []) : NONE
@@ -41,7 +41,7 @@ function holdsUnknown(node: SchemaNode, value: unknown): boolean {
   return false
 }
 
-/** Refuses the first of them by name; nothing has changed then. */
+/** Throws a refusal that names the first unknown field. */
 export function refuseUnknown(fields: Iterable<UnknownField>): void {
   if (fields === NONE) return
   const [first] = fields
@@ -75,7 +75,7 @@ function* look(node: SchemaNode, value: unknown, path: readonly string[]): Itera
   }
 }
 
-/** The known name that is nearest; null: none is near. A third of the letters may differ, two at least: `deadlin`, `maxDuration` and `critera` are near, `colour` and `goal` are not. */
+/** The nearest known name; null: none is near. Up to a third of the letters may differ, or two: `deadlin` is near, `colour` is not. */
 export function nearestOf({ path, known }: UnknownField): string | null {
   const name = path.at(-1)!
   const plain = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, '')

@@ -1,9 +1,9 @@
-// Addresses that somebody names so that this server posts to them, and the secrets that such posts are signed with.
+// Webhook addresses that users register for this server to post to, and the secrets that sign those posts.
 
 /**
- * An http or https address without a name, a password or a fragment. `isPublicOnly`: the operator lets this server call public addresses by
- * https alone, so what says by itself that it is something else could never be called. The address behind a name is decided when it is
- * called.
+ * An http or https address without a user name, a password or a fragment. `isPublicOnly`: the operator allows only public addresses over
+ * https, so an address that is visibly something else could never be called. The IP address behind a host name is checked at the time of
+ * the call.
  */
 export function isHookAddress(endpoint: string, isPublicOnly = false): boolean {
   const url = URL.parse(endpoint)
@@ -12,7 +12,7 @@ export function isHookAddress(endpoint: string, isPublicOnly = false): boolean {
   return url.port !== '0' && (!isPublicOnly || (url.protocol === 'https:' && isPublicHost(url.hostname)))
 }
 
-/** Spelled in the one way in which the parser of addresses writes a host. */
+/** Expects a host as the URL parser normalizes it. */
 function isPublicHost(host: string): boolean {
   if (host.startsWith('[')) return isPublic6(host.slice(1, -1))
   const name = host.endsWith('.') ? host.slice(0, -1) : host
@@ -29,7 +29,7 @@ function isPublic4([a = 0, b = 0, c = 0]: readonly number[]): boolean {
   return !(a === 169 && b === 254) && !(a === 203 && b === 0 && c === 113)
 }
 
-/** Global unicast, without what carries another address inside and without documentation. */
+/** Global unicast, except ranges that embed another address and documentation ranges. */
 function isPublic6(address: string): boolean {
   const [first = '', second = ''] = address.split(':')
   const [head, next] = [Number.parseInt(first || '0', 16), Number.parseInt(second || '0', 16)]
@@ -37,5 +37,5 @@ function isPublic6(address: string): boolean {
   return !(head === 0x2001 && (next < 0x200 || next === 0xdb8)) && !(head === 0x3fff && next < 0x1000)
 }
 
-/** As Standard Webhooks write one: the prefix, and the bytes in base64. */
+/** A secret in the format of Standard Webhooks: the prefix, and the bytes in base64. */
 export const hookSecretOf = (random: string): string => `whsec_${Buffer.from(random, 'base64url').toString('base64')}`

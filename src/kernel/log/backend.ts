@@ -1,5 +1,5 @@
-// The backend: the part of a store that knows its database. It runs one transaction at a time around pure code (sealing.ts) and tells what
-// others have committed; the queue, the cache and the hints are in group-commit.ts, the barrier in barrier.ts.
+// The backend: the part of a store that knows its database. It runs one transaction at a time around pure code (sealing.ts) and reports the
+// commits of other processes. The queue, the cache and the hints are in group-commit.ts, the barrier in barrier.ts.
 import type { Head } from './hash-chain.ts'
 import type { AtRest } from './sealed-documents.ts'
 import type { Onward, Seal } from './seals/seals.ts'
@@ -8,18 +8,18 @@ import type { Hint, Key, Store } from './store.ts'
 /** The rows of one transaction. */
 export type Group = {
   readonly facts: FactRow[]
-  /** Of its facts; null: it has none. */
+  /** The seal of the facts; null: the group has no facts. */
   readonly seal: Seal | null
   readonly images: ImageRow[]
   readonly create: DocRow[]
   readonly update: DocRow[]
   readonly remove: Key[]
-  /** Index entries in the order in which they come and go: the last word on one counts. */
+  /** Added and removed index entries in order: the last change of an entry counts. */
   readonly entries: string[]
-  /** Whether the entry at the same place comes. */
+  /** For each of `entries`: true if it is added, false if it is removed. */
   readonly present: boolean[]
   readonly counts: [prefix: string, count: number][]
-  /** The hint that others are told: a store with several writers keeps it beside the group, or sends it along. */
+  /** The hint for other processes: a store with several writers stores it with the group, or sends it. */
   readonly hint: Hint
 }
 export type FactRow = {
@@ -38,7 +38,7 @@ export type ImageRow = { id: number; position: number; key: Key; version: number
 /** A document described by a fact names its image; one that no fact describes carries its own text, and a tag over it. */
 export type DocRow = { key: Key; version: number; image: number | null; text: string | null; tag: string | null }
 
-/** Everything that staging may ask about. A database that has to be asked reads all of it in one go, behind its lock. */
+/** Everything that staging may read. A remote database reads all of it in one query, behind its lock. */
 export type Wanted = {
   readonly keys: ReadonlySet<Key>
   readonly scopes: ReadonlySet<string>
@@ -49,29 +49,29 @@ export type Wanted = {
 
 export type DocState = { readonly version: number; readonly image: number | null }
 
-/** The durable state as a transaction sees it, once no other transaction can write. */
+/** The durable state as a transaction sees it, after it has locked out all other writers. */
 export type State = {
   /**
-   * Commits of others since this backend last told of them, here or in `news`; null: none. Saying something twice is harmless, leaving
-   * something out is not. A group of its own whose outcome was unknown counts as one of others.
+   * Commits of other processes since this backend last reported them, here or in `news`; null: none. Reporting a commit twice is harmless,
+   * omitting one is not. Its own group with an unknown outcome counts as a commit of another process.
    */
   readonly news: Hint | null
-  /** The record behind `Wanted.sealed`; null: nobody else has written since this backend was asked last. */
+  /** The record behind `Wanted.sealed`; null: no other process has written since the last transaction of this backend. */
   readonly onward: Onward | null
-  /** Numbers of the last fact and the last image that there are: both are given without gaps. */
+  /** Numbers of the last stored fact and the last stored image: both are assigned without gaps. */
   readonly position: number
   readonly image: number
   docOf(key: Key): DocState | undefined
   headOf(scope: string): Head | undefined
   countOf(prefix: string): number
   /**
-   * True: with the news forgotten, what lies in the cache is what this transaction would read, which spares asking. A store with several
-   * writers says false, so that nothing that decides a commit comes from a cache.
+   * True: once the news is evicted, the cache equals what this transaction would read, so no query is needed. A store with several writers
+   * returns false, so that no commit is decided from a cache.
    */
   readonly isCacheTrue: boolean
 }
 
-/** One document with what it is compared with, all of one moment. */
+/** One document and the data that it is compared with, all read at one moment. */
 export type Inspection = {
   readonly row: AtRest | undefined
   /** How many images the key has. */
@@ -81,19 +81,20 @@ export type Inspection = {
 }
 
 export type Backend = {
-  /** Of the last fact, when the store was opened. */
+  /** The position of the last fact when the store was opened. */
   readonly openedAt: number
   /**
-   * One transaction, with all other writers kept out: it learns the state, calls `stage` once with it, writes the rows, commits. SQLite
-   * does all of it without an `await` in between; a database that must be asked locks one row first. `stage` has no effects outside: a
-   * transaction that is known not to be there may be begun anew with another call of it, and the last call counts. Null: nothing is to be
-   * written. Resolves when the group is durable. A rejection says that nothing of it is there, unless its `failure` is `unknown` or `fatal`.
+   * Runs one transaction that excludes all other writers: it reads the state, calls `stage` once with it, writes the rows and commits.
+   * SQLite does all of it without an `await`; a remote database locks one row first. `stage` has no outside effects: if a transaction is
+   * known to have failed, the backend may retry it with another call of `stage`, and the last call counts. `stage` returns null if there is
+   * nothing to write. Resolves when the group is durable. A rejection means that nothing was written, unless its `failure` is `unknown` or
+   * `fatal`.
    */
   transact(wanted: () => Wanted, stage: (state: State) => Group | null): Promise<void>
-  /** Documents as they lie there, all of one moment that is not before this was called. */
+  /** Documents as stored, all read at one moment after this call. */
   read(keys: readonly Key[]): Promise<readonly (AtRest | undefined)[]>
   inspect(key: Key, entries: readonly string[], prefixes: readonly string[]): Promise<Inspection>
-  /** How many entries are counted under a prefix, and how many there are, at one moment. */
+  /** The stored count of entries under a prefix, and the actual one, at one moment. */
   tally(prefix: string): Promise<{ readonly counted: number; readonly there: number }>
   /** Keys that have a document or an image, in byte order. */
   allKeys(after: Key, limit: number): Promise<Key[]>
@@ -102,26 +103,25 @@ export type Backend = {
   count(prefix: string): Promise<number>
   position(): Promise<number>
   /**
-   * Commits of others, all that were acknowledged anywhere before this was called, as `State.news` says it, and the record behind the
-   * position up to which it is known to be sealed. A store that one process alone has open leaves it out: then its cache is always as new
-   * as can be.
+   * All commits of other processes that were acknowledged before this call, in the form of `State.news`, and the record behind the position
+   * up to which it is known to be sealed. Absent for a store that only one process has open: its cache is always current.
    */
   news?(sealed: number): Promise<{ readonly hint: Hint | null; readonly onward: Onward }>
-  /** Whether another connection has written to a database that one process alone should have open, since this was asked last. */
+  /** Whether another connection has written, since the last call, to a database that only one process should have open. */
   wasWritten?(): boolean
   /** The record behind a sealed position, as it is stored now. */
   onward(sealed: number): Promise<Onward>
-  /** For each position the seal that should cover it: the first that ends there or behind it. */
+  /** For each position, the seal that should cover it: the first that ends at or after it. */
   sealsAt(positions: readonly number[]): Promise<readonly Seal[]>
-  /** Rings when others may have committed something: a hint, which may come late, twice or never. */
+  /** Calls `ring` when other processes might have committed. The hint can arrive late, twice or never. */
   watch?(ring: () => void): void
-  /** Told how to refuse those that wait behind a group whose outcome takes too long to find out. */
+  /** Registers the function that refuses queued batches behind a group whose outcome stays in doubt for too long. */
   heldUp?(refuse: (message: string) => void): void
 } & Pick<Store, 'scan' | 'keys' | 'facts' | 'seals' | 'seek' | 'place' | 'close'>
 
 /**
- * The database's answer, in terms that group commit acts on. `full`: it cannot be written to at present, and nothing was. `refused`: it
- * does not take one of the rows. `unknown`: the way to it was lost while it committed, and it could not be asked since. `fatal`: what is on
- * the disk is unknown for good, so the process ends.
+ * A failed write, in terms that group commit acts on. `full`: the database cannot be written to at the moment, and nothing was. `refused`:
+ * it rejects one of the rows. `unknown`: the connection was lost during COMMIT, and the outcome could not be read since. `fatal`: the state
+ * on the disk cannot be determined, so the process ends.
  */
 export type WriteFailure = { readonly failure: 'full' | 'refused' | 'unknown' | 'fatal'; readonly explanation?: string }

@@ -1,5 +1,5 @@
-// An errand: work of the system that belongs to a batch of its own, at once or at a time. It is a document that is due; the operation that
-// does the work reads it first and takes it away in its batch, so that one that is set anew meanwhile is never lost.
+// An errand: work of the system in a batch of its own, immediately or at a given time. It is a due document. The operation that does the
+// work reads the document first and deletes it in its own batch, so that an errand that is set again in between is never lost.
 import { SYSTEM_SCOPE } from '../declare/access.ts'
 import { put } from '../declare/facts.ts'
 import type { Change } from '../declare/operation.ts'
@@ -11,7 +11,7 @@ export const Errand = doc(
   { scopeOf: () => SYSTEM_SCOPE, visibleTo: () => false, due: ({ at, call, input }) => [{ at, call, input }] },
 )
 
-/** Setting it again under the same name moves it. */
+/** Sets an errand. Setting it again under the same id moves it. */
 export const errand = (id: string, at: string, call: string, input: Record<string, unknown>): Change =>
   put(Errand, id, { id, at, call, input })
 export const errandDone = (id: string): Change => put(Errand, id, null)

@@ -15,10 +15,10 @@ import { groupOf, nothingStaged, refusalOf, stageBatch, wantedBy, type Sources, 
 import type { Batch, Found, Hint, Key, Listener, Sealed, Store, Value, Versioned } from './store.ts'
 
 export type GroupCommitOptions = {
-  /** Runs later in this turn: lets everything that is ready join the group. */
+  /** Schedules the flush for later in this turn, so that all ready batches join the group. */
   defer(run: () => void): void
   salt(): string
-  /** The disk did not keep its promise and what is on it is unknown: the process must end. */
+  /** A disk write failed in a way that leaves the state of the disk unknown: the process must end. */
   fatal(error: unknown): void
   /** Makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
   readonly tag?: Tag
@@ -26,9 +26,9 @@ export type GroupCommitOptions = {
   readonly isKeyless?: boolean
   /** False as long as the key is not known: until then only values without tags are asked for. */
   hasKey?(): boolean
-  /** Something is not what the record says. */
+  /** Called with a stored item that differs from the record. */
   found?(difference: Found): void
-  /** A listener failed. */
+  /** Called with the error of a failed listener. */
   bug?(error: unknown): void
   readonly queueMax?: number
   readonly groupMax?: number
@@ -76,7 +76,7 @@ type GroupCommit = {
   isDeferred: boolean
   /** The last durable position known here. */
   durable: number
-  /** How often something was forgotten because others had written. */
+  /** How often cached data was evicted because other processes had written. */
   forgotten: number
   latest: readonly Sealed[]
   /** Another connection has written, and its record was not checked yet. */
@@ -229,7 +229,7 @@ function checkRow(self: GroupCommit, key: Key, row: AtRest, fault: string | null
 }
 
 function latelyAfter({ latest }: GroupCommit, after: number): readonly Sealed[] | null {
-  // The next facts may be of others.
+  // The next facts may be from other processes.
   const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
   return isNext ? latest.filter(({ position }) => position > after) : null
 }
@@ -329,9 +329,9 @@ async function writeGroup(self: GroupCommit, jobs: Job[], careful: boolean): Pro
         )
       },
       (state) => {
-        // Before anything is decided, and before anybody is answered: a loser's next read sees the winner.
+        // Evict before anything is decided and before any call is answered: the next read of a loser sees the winner.
         if (state.news) learn(self, state.news)
-        // Nothing is written on top of a record that somebody else changed.
+        // Nothing is written on top of a record that does not continue the proven one.
         sealed = state.onward
           ? seals.follow(state.onward, asked)
           : seals.follow({ position: state.position, at: seals.proven().tag, since: [] })
@@ -350,11 +350,11 @@ async function writeGroup(self: GroupCommit, jobs: Job[], careful: boolean): Pro
       },
     )
   } catch (error) {
-    // Whether it is there is not known, or will be known later: what it was about is read again.
+    // The outcome is unknown, or will be known later: read these documents again.
     for (const key of staging.docs.keys()) overtake(self, key)
     throw error
   }
-  // Durable. From here on it may be seen.
+  // The group is durable: from here on readers may see it.
   if (seal !== null) settleSeal(self, seal)
   else if (hint !== null) seals.proved(sealed)
   if (hint !== null) settle(self, jobs, staging, hint, ticket, since === self.forgotten)
@@ -425,7 +425,7 @@ function learn(self: GroupCommit, hint: Hint): void {
   notify(self, hint)
 }
 
-/** Asks the database what others have committed, and forgets it here. */
+/** Reads the commits of other processes from the database and evicts their documents here. */
 async function learnNews(self: GroupCommit): Promise<void> {
   const { backend, seals, options } = self
   const from = seals.seen()
@@ -439,7 +439,7 @@ function notify({ listeners, options }: GroupCommit, hint: Hint): void {
     try {
       listener(hint)
     } catch (error) {
-      // It is only a hint, and what is durable must be answered as such, also where nothing can be reported.
+      // A failed listener loses only a hint. The durable commit must be acknowledged, even if reporting the error fails, too.
       try {
         options.bug?.(error)
       } catch {}

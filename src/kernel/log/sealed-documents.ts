@@ -3,7 +3,7 @@
 import { digestOf, hashOf } from './hash-chain.ts'
 import type { Key, StoredFact } from './store.ts'
 
-/** A document as its row says it is. `text` and `tag` stand there only where no fact describes it. */
+/** The row of a document. It has `text` and `tag` only if no fact describes the document. */
 export type DocAtRest = {
   readonly version: number
   readonly image: number | null
@@ -17,7 +17,7 @@ export type ImageAtRest = {
   readonly version: number
   readonly salt: string
   readonly text: string | null
-  /** Of its fact. */
+  /** These fields are of the image's fact. */
   readonly position: number | null
   readonly scope: string | null
   readonly seq: number | null
@@ -29,16 +29,16 @@ export type AtRest = { readonly doc: DocAtRest | null; readonly newest: ImageAtR
 
 /** Makes the tag of a document that no fact describes. */
 export type Tag = (text: string) => string
-/** The lengths keep apart what stands side by side. */
+/** The length prefix keeps the concatenation unambiguous. */
 export const tagInput = (key: Key, version: number, text: string): string => `${key.length}:${key}${version}:${text}`
 
 export type Sound = { readonly version: number; readonly image: number | null; readonly text: string }
 
 const q = JSON.stringify
-/** As it stands in the line. Inside a string its quotes would be escaped, so it is nowhere else. */
+/** The digest as the line contains it. Inside a JSON string its quotes would be escaped, so it cannot match anywhere else. */
 const sealedAs = (key: Key, version: number, digest: string): string => `{"digest":"${digest}","key":${q(key)},"version":${version}}`
 
-/** The document, or in words how it differs from the record. */
+/** The document, or a description of how it differs from the record. */
 export function soundOr({ doc, newest }: AtRest, key: Key, tag: Tag): Sound | string {
   if (doc === null) return 'its row is missing, but the record describes it'
   if (newest === null) return soundPut(doc, key, tag)
@@ -66,7 +66,7 @@ function wrongIn({ version, salt, line, hash, after, scope, seq }: ImageAtRest, 
   return null
 }
 
-/** Whether a fact may be shown: its line matches its hash, and its images match their digests. A verification asks more. */
+/** Whether a fact may be shown: its line matches its hash, and its images match their digests. A verification checks more. */
 export function isSound({ line, hash, images }: StoredFact): boolean {
   if (hashOf(line) !== hash) return false
   return images.every(({ key, version, salt, text, before, beforeSalt, beforeLine }) => {

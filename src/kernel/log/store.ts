@@ -87,7 +87,7 @@ export type StoredFact = {
   readonly images: readonly StoredImage[]
 }
 
-/** Where a fact stands. */
+/** The place of a fact in the record. */
 export type Place = { readonly scope: string; readonly seq: number; readonly position: number; readonly hash: string }
 
 /** Which facts: all by position, a chain by seq, one actor of a chain, one task, or a task with all its descendants. */
@@ -103,7 +103,7 @@ export type FactsPage = {
   readonly after: number | null
   readonly limit: number
   readonly reverse?: boolean
-  /** As they lie there, for the verifier. Otherwise a fact that does not match its hash, its images or its seal is left out. */
+  /** Returns facts as stored, for the verifier. Otherwise a fact that does not match its hash, its images or its seal is left out. */
   readonly asStored?: boolean
 }
 
@@ -111,13 +111,13 @@ export type FactsPage = {
 export type Found = { readonly what: string; readonly how: string }
 
 /**
- * Something was committed, by this process or another one: up to which position, which documents changed, and whom it wakes. It carries no
- * data and may come late: what must not be lost is read from `facts`. `all`: too much to list, or not known.
+ * A hint about a commit of this process or another one: the last position, the changed documents, and the ids to wake. It carries no data
+ * and might arrive late: a reader that must miss nothing reads `facts`. `all`: too many to list, or unknown.
  */
 export type Hint = { readonly position: number; readonly keys: readonly Key[] | 'all'; readonly wakes: readonly string[] | 'all' }
 export type Listener = (hint: Hint) => void
 
-/** For the examination of everything: each answer is about one moment. */
+/** Reads for the examination of the whole store: each answer is consistent in itself. */
 export type AtRestStore = {
   /** Keys that have a document or an image, in byte order. */
   keys(after: Key, limit: number): Promise<Key[]>
@@ -129,18 +129,18 @@ export type AtRestStore = {
 }
 
 export interface Store {
-  /** Other processes may have it open at the same time. */
+  /** Other processes may have the store open at the same time. */
   readonly isShared: boolean
   /**
-   * A barrier: once it is over, reads see whatever was acknowledged anywhere before it was called. Undefined: they do so already, as with a
-   * store that one process alone has open.
+   * A barrier: once it resolves, reads see every commit that any process acknowledged before this call. Undefined: they do so already, as
+   * in a store that only one process has open.
    */
   fresh(since?: number): Promise<void> | undefined
-  /** The number of barriers so far. For a call that came after so many (`since`), any later one that is over is fresh enough. */
+  /** The number of barriers so far. For a call that arrived at this count (`since`), any later completed barrier is fresh enough. */
   barriers(): number
-  /** Refused as Damaged where one of them is not what the record says. */
+  /** Throws Damaged if one of the documents differs from the record. */
   read(keys: readonly Key[]): Promise<(Versioned | undefined)[]>
-  /** The same for one that lies at hand, without waiting; null: there is none, undefined: it must be read. */
+  /** A cached document, synchronously. Null: it does not exist; undefined: it is not cached and must be read. */
   peek?(key: Key): Versioned | null | undefined
   /** Index entries in byte order: after < entry < end; in reverse from the end. */
   scan(after: string, end: string, limit: number, reverse?: boolean): Promise<string[]>
@@ -149,8 +149,8 @@ export interface Store {
   /** How many entries there are under a counted prefix. */
   count(prefix: string): Promise<number>
   /**
-   * Resolves when the batch is durable and sealed. Throws Conflict when something that was read has moved, and UNAVAILABLE when the database
-   * cannot be written to; with `outcome: 'unknown'` among its details it may be there all the same.
+   * Resolves when the batch is durable and sealed. Throws Conflict if a read document has changed, and UNAVAILABLE if the database cannot
+   * be written to; with `outcome: 'unknown'` in its details, the batch might be stored nevertheless.
    */
   commit(batch: Batch): Promise<readonly Sealed[]>
   facts(of: FactsOf, page: FactsPage): Promise<StoredFact[]>
@@ -158,37 +158,37 @@ export interface Store {
   seals(after: number, limit: number): Promise<Seal[]>
   /** Whether a server with the key of this store made it. */
   isSeal(seal: Seal): boolean
-  /** For each fact how it differs from its seal; null: it does not. */
+  /** How each fact differs from its seal; null: it does not. */
   sealFaults(facts: readonly SealedFact[]): Promise<(string | null)[]>
-  /** The last seal that cannot be lost any more: a commit of this process rests on it. */
+  /** The last seal that can no longer be lost: a commit of this process builds on it. */
   sealed(): Tip
-  /** Takes a seal for one that cannot be lost: it is named outside of the database, and the stored record has it. */
+  /** Marks a seal as one that cannot be lost: it is noted outside the database, and the stored record has it. */
   prove(tip: Tip): void
-  /** How the stored record does not follow from what this process knows to be sealed; null: it does. */
+  /** How the stored record fails to continue what this process knows to be sealed; null: it continues it. */
   recheck(): Promise<string | null>
   /** The first seq of a scope whose time is not before `at`; one past the last when there is none. */
   seek(scope: string, at: string): Promise<number>
   /** The last fact of a scope. */
   head(scope: string): Promise<{ readonly seq: number; readonly hash: string }>
-  /** The fact that left a document as it is; null: there is none. */
+  /** The place of the fact that left a document in its current state. */
   place(key: Key): Promise<Place | null>
-  /** A document and an index entry as they lie on the disk at one moment. Null: the document is not there, or not what the record says. */
+  /** A document and an index entry as stored at one moment. A null value: the document is absent, or differs from the record. */
   look(key: Key, entry: string): Promise<{ readonly value: Value | null; readonly isEntered: boolean }>
   /**
-   * A document as its fact describes it, whether or not that is sealed: for the names of the keys, without which no seal can be checked.
-   * Null: it is not there, or not what its fact says.
+   * A document as its fact describes it, sealed or not: for the names of the keys, without which no seal can be checked. Null: it is
+   * absent, or differs from its fact.
    */
   described(key: Key): Promise<Value | null>
-  /** Something that was read is not what the record says: it is told to the process that runs the store. */
+  /** Reports a stored item that differs from the record to the process that runs the store. */
   report(difference: Found): void
   readonly atRest: AtRestStore
-  /** The position of the last fact that there is. */
+  /** The position of the last stored fact. */
   position(): Promise<number>
-  /** Facts behind a position that this process has sealed just now, which spares reading them; null: `facts` has them. */
+  /** Facts behind a position that this process sealed recently, to save a read; null: read them with `facts`. */
   lately(after: number): readonly Sealed[] | null
-  /** Told after durability, in order, of what this process and others have committed. */
+  /** Notifies the listener, in order, of durable commits of this process and of others. */
   subscribe(listener: Listener): () => void
-  /** Figures for operators. `position`: of the last fact that this process knows of. */
+  /** Statistics for operators. `position`: of the last fact known to this process. */
   stats(): { readonly groups: number; readonly batches: number; readonly waiting: number; readonly position: number }
   close(): Promise<void>
 }

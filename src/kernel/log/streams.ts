@@ -1,5 +1,5 @@
-// Following the record: the facts are the truth, the store's subscription only says when to look again. Nothing is skipped,
-// nothing is sent before it is durable, and who may not read any more is asked again before each portion.
+// Streams follow the record: the facts are the source of truth, and the store's subscription only says when to look again. Nothing is
+// skipped, nothing is sent before it is durable, and each subscriber is re-authorized before every batch.
 import { timestampOf } from '../ports/clock.ts'
 import { draftAt, type Draft } from '../call/unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
@@ -9,22 +9,22 @@ import type { Presence } from '../ports/presence.ts'
 import type { FactsOf, Key, Store, StoredFact } from './store.ts'
 import type { Tail } from './tail.ts'
 
-/** The actor, or how to find out who it is: asked again with every attempt, so that a revoked credential cannot win a race. */
+/** The actor, or a function that resolves it: called again for every attempt, so that a revoked credential cannot win a race. */
 export type Caller = Actor | (() => Actor | Promise<Actor>)
 
-/** An actor that may follow a stream, as of now. */
+/** The current right of an actor to follow a stream. */
 export type Admission = {
   readonly actor: Actor
   readonly op: Stream
   readonly input: object
   readonly of: FactsOf
-  /** The one document that it is about; null: there is none. */
+  /** The one document that the stream is about. */
   readonly about: Key | null
-  /** Those who are told the same have the same. */
+  /** The name of the group of subscribers that get the same items. */
   readonly audience: string
   /** Whether this subscriber may see the fact; null: all that the stream holds. */
   readonly sees: ((fact: StoredFact) => boolean | Promise<boolean>) | null
-  /** The same for the present: who calls is found out anew, what they may read is loaded anew. */
+  /** Resolves the caller and loads its rights again. */
   again(): Promise<Admission>
 }
 
@@ -36,9 +36,9 @@ export type FollowOptions = {
 export type Followed = { readonly place: number; readonly item: unknown }
 
 export type Streams = {
-  /** Whether an actor may follow a stream operation. A refusal is written down as that of a call is. */
+  /** Checks that an actor may follow a stream operation. A denial is recorded like that of a call. */
   admit(operation: string, input: unknown, caller: Caller): Promise<Admission>
-  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to go on from. */
+  /** The items of a stream operation from a place on, until the signal aborts. Each names the place to resume from. */
   follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
 }
 
@@ -48,7 +48,7 @@ type Wiring = {
   /** Checks the shape, loads and authorizes. */
   load(draft: Draft, op: Stream, raw: unknown, actor: Actor): Promise<{ readonly input: unknown; readonly state: unknown }>
   denied(draft: Draft, operation: string, actor: Actor, refusal: Refusal): void
-  /** Somebody begins to follow: refused where what they have read so far is not paid. */
+  /** Charges the start of a stream. Refuses an actor whose read quota is used up. */
   begins(actor: Actor): void
   readonly presence: Presence | undefined
 }

@@ -1,19 +1,19 @@
-// The tail of the record: one subscription to the store for this process, and everybody else is told by it, in order. Hints say that
-// something was committed here or elsewhere; facts are read behind them, once for all, and only while they are followed.
+// The tail of the record: the only subscription of this process to the store. It notifies all other listeners, in order. Hints say that
+// this process or another one has committed. The tail then reads the facts once for all followers, and only while there are any.
 import type { Line } from './hash-chain.ts'
 import type { Hint, Listener, Sealed, Store, StoredFact, Value } from './store.ts'
 
 export type Follower = (facts: readonly Sealed[]) => void
 
 export type Tail = {
-  /** Told of every commit: whom it wakes and what it changed, without what is in it. */
+  /** Notifies the listener of every commit: the ids to wake and the changed documents, without their content. */
   hear(listener: Listener): () => void
   /**
-   * Told of every fact that is committed from now on, in the order of the record and each once. `wants`: asked with each hint, where
-   * reading can be spared; what is not wanted is passed over.
+   * Passes every fact committed from now on to the follower, in the order of the record and each once. `wants`: called with each hint to
+   * save reads; unwanted facts are skipped.
    */
   follow(follower: Follower, wants?: (hint: Hint) => boolean): () => void
-  /** Looks for itself, in case that a hint was lost. */
+  /** Checks for new facts itself, in case a hint was lost. */
   look(): void
   stop(): void
 }
@@ -23,9 +23,9 @@ const PAGE = 128
 export function createTail(store: Store, bug: (error: unknown) => void = () => undefined): Tail {
   const listeners = new Set<Listener>()
   const followers = new Map<Follower, (hint: Hint) => boolean>()
-  /** Facts up to here were told, or passed over. */
+  /** Facts up to here were delivered or skipped. */
   let known = store.stats().position
-  /** Facts up to here are to be told. */
+  /** Facts up to here are to be delivered. */
   let target = known
   let running = false
   let stopped = false

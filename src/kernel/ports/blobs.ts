@@ -11,13 +11,13 @@ export const MediaType = t.String({ maxLength: 200, pattern: '^[!-~]+/[ -~]+$', 
 
 /** Bytes that this server has itself received, counted and hashed. */
 export type Received = { readonly checksum: Checksum; readonly size: number }
-/** The checksum and size that a sender says beforehand. */
+/** The checksum and size that the sender announces. */
 export type Announced = { readonly checksum?: Checksum | undefined; readonly size?: number | undefined }
 
-/** Received bytes that are not removed until one of these was called: something must first come to refer to them. */
+/** Received bytes that are not removed until `release` or `discard` is called, so that a document can first refer to them. */
 export type Held = Received & {
   release(): void
-  /** Nothing refers to them: if they were not there before and did not come again since, they go at once. */
+  /** Nothing refers to the bytes: they are removed immediately, unless they were stored before or were sent again since. */
   discard(): Promise<void>
 }
 
@@ -28,14 +28,17 @@ export type Stored = { readonly checksum: Checksum; readonly size: number; reado
 export interface Blobs {
   /** Resolves when the bytes are durable. Refused bytes leave nothing behind. A chunk is only lent until the next one is asked for. */
   put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held>
-  /** null: there is no such blob. Bytes that are not those of their name break off before the last of them, and are set aside. */
+  /**
+   * null: there is no such blob. If the bytes do not match their checksum, the stream fails before the last byte, and the blob is set
+   * aside.
+   */
   open(checksum: Checksum, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | null>
   size(checksum: Checksum): Promise<number | null>
   /** Reads the bytes and compares them with their name. */
   check(checksum: Checksum): Promise<'sound' | 'missing' | 'changed'>
   /** In the order of their names; `at` is when the bytes were last sent, in milliseconds. */
   list(after: Checksum | null, limit: number): Promise<Stored[]>
-  /** Asks and removes in one step: nothing can come to hold these bytes in between. */
+  /** Checks and removes in one step: no document can start to refer to the bytes in between. */
   remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean>
 }
 

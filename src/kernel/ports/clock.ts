@@ -4,7 +4,7 @@ import { repeatedTimestamp } from '../codec/repeated-timestamps.ts'
 export type Clock = {
   /** Milliseconds since the epoch. It may step in either direction at any time. */
   now(): number
-  /** Resolves after `ms`, or at once when the signal aborts. Never used for more than a minute. */
+  /** Resolves after `ms`, or immediately when the signal aborts. Never used for more than a minute. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 

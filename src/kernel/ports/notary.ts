@@ -1,5 +1,5 @@
-// The port of the notary: signatures, pseudonyms, commitments and seals. The keys stand outside the documents; a decision is given their
-// use, never the keys.
+// The port of the notary: signatures, pseudonyms, commitments and seals. The keys are kept outside the documents; a decision can use them
+// but never gets them.
 import { Refusal } from '../declare/errors.ts'
 import type { Value } from '../log/store.ts'
 
@@ -8,9 +8,9 @@ export type Notary = {
   issuer(): string
   /** SHA-256 over the text and a secret of this server, in hexadecimal digits. */
   evidence(text: string): string
-  /** Always the same for the same person, and nobody can tell from it who that is. */
+  /** Always the same for the same person, and does not reveal who that is. */
   pseudonym(id: string): string
-  /** A digest that only this server can make: what it covers cannot be guessed by trying. */
+  /** A digest that only this server can compute, so that the text cannot be found by guessing. */
   commit(text: string): string
   /** A compact JWS (EdDSA) over the canonical claims, under the present key. */
   attest(claims: Value): Promise<string>

@@ -1,7 +1,7 @@
-// The text index: documents whose kind declares a text are found by parts of the words in it. It is kept in memory and made of what is stored, when
-// somebody searches first; commits only note what has changed, and the next search looks at that. So it costs nothing to those who write, needs no
-// place in the database, and there is nothing to migrate or to repair. Rows in the database for each word or part of one would be a hundred for each
-// document, in the batch that makes it (decision 0041).
+// The text index finds documents whose kind declares a text by parts of the words in it. It is kept in memory, and the first search builds
+// it from the store. Commits only queue the ids of changed documents, and the next search reads those. So it costs writers nothing, needs
+// no space in the database, and has nothing to migrate or repair. An index in the database would add about a hundred rows to the batch of
+// each new document (decision 0041).
 import { Damaged } from '../declare/errors.ts'
 import { END, idIn, idOf, keyOf, prefixOf, type AnyDoc } from '../declare/schema.ts'
 import { limits } from '../limits.ts'
@@ -9,14 +9,14 @@ import type { Hint, Key, Store } from '../log/store.ts'
 import type { Clock } from '../ports/clock.ts'
 import { createGramTable, type GramTable } from './gram-table.ts'
 
-/** The words that belong to a group of documents besides their own text, such as the name of the agent that wrote them. */
+/** Words of a whole group of documents, in addition to the text of each, such as the name of the agent that wrote them. */
 export type GroupText = (group: string) => Promise<string>
 
 export type TextIndex = {
   heard(hint: Hint): void
   /**
-   * Ids of documents that may hold all words, fewer than a page of so many rows would look at otherwise; null: it cannot tell, look one by one.
-   * The caller looks into each.
+   * Ids of documents that might hold all words, if they are fewer than a scan for a page of `rows` would read; null: the caller must scan.
+   * The caller checks each document.
    */
   holding(kind: AnyDoc, words: readonly string[], textOf: GroupText, rows: number): Promise<readonly string[] | null>
   stop(): void
@@ -24,17 +24,17 @@ export type TextIndex = {
 
 type Kept = {
   readonly table: GramTable
-  /** How far the first look over all entries has come; null: it is over. */
+  /** The place of the initial scan over all entries; null: it is complete. */
   place: string | null
-  /** Changed since they were looked at. */
+  /** Ids of documents that changed since they were indexed. */
   readonly changed: Set<string>
-  /** One after the other: who asks sees what was noted before, also what another is about to read. */
+  /** Serializes searches: each sees all changes queued before it, including those that another search is reading. */
   turn: Promise<unknown>
-  /** It is brought up to date beside the calls. */
+  /** The index is catching up in the background. */
   isBusy: boolean
 }
 
-/** Documents that are read at a time, portions that a search reads itself, and the pause between the others. */
+/** Documents read in one portion, portions that a search reads itself, and the pause between portions in the background. */
 const [PORTION, PORTIONS_MAX, PAUSE_MS] = [200, 5, 1]
 
 export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined): TextIndex {
@@ -48,7 +48,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
       else table.set(ids[i]!, kind.text!.group(value!), text)
     }
   }
-  /** The next portion, of all entries first and then of what has changed meanwhile. */
+  /** Reads the next portion: first of all entries, then of the documents that changed since. */
   async function goOn(kind: AnyDoc, one: Kept): Promise<void> {
     if (one.place === null) {
       const ids = [...one.changed.keys().take(PORTION)]
@@ -64,13 +64,13 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
   async function catchUp(kind: AnyDoc, one: Kept): Promise<void> {
     one.isBusy = true
     while (!stopping.signal.aborted && indexes.get(kind.kind) === one && (one.place !== null || one.changed.size > PORTION)) {
-      // Calls come between two portions.
+      // Let calls run between two portions.
       await sleep!(PAUSE_MS, stopping.signal)
       await goOn(kind, one)
     }
     one.isBusy = false
   }
-  /** Whether it knows everything that was there when it was asked. */
+  /** Whether the index holds everything that was stored when the search began. */
   async function isCurrent(kind: AnyDoc, one: Kept): Promise<boolean> {
     if (one.isBusy) return false
     for (let i = 0; i < PORTIONS_MAX && one.place !== null; i++) await goOn(kind, one)
@@ -100,7 +100,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
         const found = indexes.get(name)
         if (found === undefined) continue
         found.changed.add(idOf(key))
-        // It was not searched for long: the next search makes it anew.
+        // The index was not searched for a long time: drop it, and the next search rebuilds it.
         if (found.changed.size > limits.textsChangedMax) indexes.delete(name)
       }
     },
@@ -113,7 +113,7 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
       if (groups.length > limits.textGroupsMax) return null
       const texts = await Promise.all(groups.map(textOf))
       const inGroup = words.map((word) => new Set(groups.filter((_, i) => texts[i]!.includes(word))))
-      // Where more fit, a page is full sooner when one item after the other is looked at.
+      // With more matches than this, a scan fills the page sooner.
       return index.table.holding(words, inGroup, Math.ceil(Math.sqrt(rows * index.table.size)))
     },
     stop: () => stopping.abort(),

@@ -1,11 +1,11 @@
-// Bytes as they come in, held against what was announced of them and against how many are taken at once.
+// Announced bytes: incoming bytes are checked against the announced size and checksum, and against the limit for one upload.
 import type { Announced, Received } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 
 export type Counting = {
-  /** Refuses the first byte too many. */
+  /** Refuses the first byte over the limit. */
   add(bytes: number): void
-  /** All of them have come, with this SHA-256; refused where something else was announced. */
+  /** Called after the last byte with the SHA-256 of all. Refuses bytes that differ from the announcement. */
   whole(hex: string): Received
 }
 

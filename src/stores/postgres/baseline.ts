@@ -1,4 +1,4 @@
-// Seals for the facts of a database that was written before there were any: in one transaction, while nobody writes.
+// Baseline seals for the facts of a database that is older than seals: made in one transaction, with all writers locked out.
 import { createBaseline, type Seal } from '#kernel/log/seals/seals.ts'
 import type { Tag } from '#kernel/log/sealed-documents.ts'
 import type { Found, StoredFact } from '#kernel/log/store.ts'
@@ -8,13 +8,13 @@ const PAGE = 1_000
 
 export type BaselineOptions = {
   readonly tag: Tag
-  /** This installation has sealed its record before: seals that are not there were taken away. */
+  /** This installation has sealed its record before: missing seals were removed. */
   readonly wasSealed: boolean
-  /** Seals the record although something in it differs; that is found later, too. */
+  /** Seals the record despite differences; later checks still find them. */
   readonly isForced: boolean
 }
 
-/** Does nothing where there are seals, or no facts. Answers with what differs; then nothing was sealed, unless it was forced. */
+/** Does nothing if there are seals, or no facts. Returns the differences; if there are any, nothing was sealed unless it was forced. */
 export async function sealDatabase(
   url: string,
   signal: AbortSignal | undefined,

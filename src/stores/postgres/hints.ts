@@ -1,15 +1,15 @@
-// Hints that others have committed: NOTIFY where it arrives, otherwise a look every few milliseconds. Both may be late or fail; whoever must
-// know asks the feed.
+// Hints about commits of other servers: NOTIFY if it arrives, otherwise a poll every few milliseconds. Both can be late or fail; a call
+// that must know reads the feed.
 import type { Client, Notification } from 'pg'
 import { CHANNEL } from './feed.ts'
 import { createLink, type LinkOptions } from './link.ts'
 
-/** Where nothing can be listened to. */
+/** The poll interval if notifications do not arrive. */
 const POLL_MS = 50
-/** Where it can, and a connection may have been lost without a word. */
+/** The poll interval if they do, in case the connection was lost silently. */
 const WATCH_MS = 1_000
 const PROBE_MS = 1_000
-/** Many groups in a short time are one ring: the first rings at once, and a call that must know asks the feed. */
+/** Many groups in a short time ring once: the first rings immediately, and a call that must know reads the feed. */
 const REST_MS = 25
 
 export type Hints = {
@@ -20,9 +20,9 @@ export type Hints = {
 }
 
 export type HintOptions = Pick<LinkOptions, 'url' | 'name' | 'queryMs'> & {
-  /** Of this process alone: what it has done itself is no news. */
+  /** Identifies this process, so that its own commits are ignored. */
   readonly node: string
-  /** Up to which group everything is known. */
+  /** The last group up to which everything is known. */
   known(): number
   /** The number of the last group. */
   last(): Promise<number>

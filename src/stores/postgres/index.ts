@@ -1,5 +1,5 @@
-// The store for several servers: one PostgreSQL. Commits take turns at one row, so positions have no gaps and commit order is their order;
-// nothing that decides a commit comes from a cache; reads are as new as the barrier before them.
+// The store for several servers: one PostgreSQL. Commits lock one row in turn, so positions have no gaps and follow the commit order. No
+// commit is decided from a cache. Reads are as fresh as the barrier before them.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Backend } from '#kernel/log/backend.ts'
@@ -20,43 +20,43 @@ import { salt } from '../salt.ts'
 export type PostgresOptions = Partial<GroupCommitOptions> & {
   /** Shown by the database to its operator. */
   readonly node?: string
-  /** Ends the wait for another server that migrates. */
+  /** Aborts the wait for another server's migration. */
   readonly signal?: AbortSignal
-  /** Called with each long step of opening it. */
+  /** Called for each long step of opening the store. */
   readonly progress?: (text: string) => void
-  /** Nothing is migrated: tables of an earlier release are refused. */
+  /** Does not migrate: tables of an earlier release are refused. */
   readonly readOnly?: boolean
-  /** false: as if notifications did not arrive. */
+  /** False: behave as if notifications did not arrive. */
   readonly listens?: boolean
-  /** Whatever has sent no COMMIT is refused after so long, and what has after the second. */
+  /** The timeout before a group has sent its COMMIT, and the one after. */
   readonly unsentMs?: number
   readonly unknownMs?: number
-  /** How long a commit took, how long a barrier; how often the outcome of a commit was unknown. */
+  /** Metrics: the duration of commits and of barriers, and commits with an unknown outcome. */
   committed?(seconds: number): void
   asked?(seconds: number): void
   unknown?(): void
 }
 
 export type PostgresStore = Store & {
-  /** Groups of all servers that were heard of here. */
+  /** The number of groups of all servers known here. */
   foreign(): number
-  /** Whether the last question was answered. */
+  /** Whether the last query was answered. */
   isReachable(): boolean
-  /** Whether notifications arrive; otherwise others are heard of by looking. */
+  /** Whether notifications arrive; otherwise this server polls for commits of others. */
   isHeard(): boolean
-  /** Forgets what servers were told before this time; one that missed more forgets its cache. */
+  /** Deletes hints older than this. A server that missed deleted hints clears its cache. */
   trim(olderThanSeconds: number): Promise<number>
-  /** Any question to its tables. */
+  /** Runs any query on the tables. */
   readonly query: Query
 }
 
-/** A way that is silent is given up after so long, and a question after all its attempts. */
+/** The timeout of one attempt on a silent connection, and of a query with all its attempts. */
 const QUERY_MS = 3_000
 const READ_MS = 4_500
 /**
- * Everything is asked by key or by a range of an index, so a plan is made once and never goes through a table. Left to itself the database
- * plans lookups of a few keys anew each time, and keeps a plan that it made while a table was small. Compiling a plan takes a hundred times
- * as long as running it, so JIT is off.
+ * Every query is by key or by an index range, so each plan is made once and never scans a table. By default, the database plans lookups of
+ * a few keys again each time, and keeps plans from when a table was small. Compiling a plan takes a hundred times as long as running it, so
+ * JIT is off.
  */
 const PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off', jit: 'off' }
 
@@ -87,7 +87,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     name: `${name} writes`,
     queryMs: 20_000,
     settings: {
-      // A server that is stopped between its two round trips must not hold up all others.
+      // A server that stops between its two round trips must not block all others.
       idle_in_transaction_session_timeout: '3s',
       lock_timeout: '4s',
       statement_timeout: '10s',
@@ -154,7 +154,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   })
 }
 
-/** Questions may be repeated, so a connection that was lost in between is no reason to refuse. */
+/** Queries can be retried, so a lost connection is no reason to refuse. */
 function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ_MS): Query {
   return async <T>(name: string, text: string, values: unknown[]): Promise<T[]> => {
     const until = performance.now() + mostMs
@@ -222,7 +222,7 @@ function readingOf(query: Query): Reads {
   }
 }
 
-/** Keys that are asked for in one turn are asked for at once. */
+/** Combines the keys requested in one turn of the event loop into one query. */
 function gatherReads(ask: (keys: readonly Key[]) => Promise<ReadonlyMap<Key, AtRest>>): Backend['read'] {
   let waiting: { keys: Set<Key>; answer: Promise<ReadonlyMap<Key, AtRest>> } | null = null
   return async (keys) => {

@@ -1,18 +1,18 @@
-// One connection to PostgreSQL that is made again when it is lost. Queries are pipelined: several statements, one round trip. It never
-// repeats anything by itself: what was on its way when a connection ended is its caller's to judge.
+// One connection to PostgreSQL that reconnects when it is lost. Queries are pipelined: several statements, one round trip. It never retries
+// a query by itself: the caller decides about queries that were in flight when the connection ended.
 import pg, { type Client, type QueryResult } from 'pg'
 import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
 
-/** Where everything of Countersign stands in a database. */
+/** The schema that holds all tables of Countersign. */
 export const SCHEMA = 'countersign'
 
 export type LinkOptions = {
   readonly url: string
   /** Shown by the database to its operator. */
   readonly name: string
-  /** A way that is silent looks like a slow one for so long. */
+  /** The timeout of a query on a silent connection. */
   readonly queryMs: number
-  /** Settings of the session, each checked once it was made. */
+  /** Session settings, each verified after it was set. */
   readonly settings?: Readonly<Record<string, string>>
   opened?(client: Client): Promise<void>
   warned?(code: string, message: string): void
@@ -20,7 +20,7 @@ export type LinkOptions = {
 
 export type Link = {
   get(): Promise<Client>
-  /** Whatever is on its way on it is lost. */
+  /** Drops the connection; queries in flight are lost. */
   drop(): void
   close(): Promise<void>
 }
@@ -98,7 +98,7 @@ type Socket = { destroy(): void; cork(): void; uncork(): void }
 const socketOf = (client: Client): Socket => (client as unknown as { connection: { stream: Socket } }).connection.stream
 const destroy = (client: Client): void => socketOf(client).destroy()
 
-/** One connection for what may wait for other servers: ended when it is not needed any more. */
+/** A separate connection for work that may wait for other servers. The caller ends it. */
 export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
   const client = new pg.Client({
     connectionString: url,
@@ -131,11 +131,11 @@ async function prepare(client: Client, settings: Readonly<Record<string, string>
 
 export type Row = Record<string, unknown>
 
-/** A statement that is prepared under its name the first time. */
+/** Runs a statement, which is prepared under its name the first time. */
 export const ask = <T = Row>(client: Client, name: string, text: string, values: unknown[] = []): Promise<QueryResult<T & Row>> =>
   client.query<T & Row>({ name, text, values })
 
-/** Statements that leave in one write. */
+/** Sends the statements in one write. */
 export function inOneTrip<T>(client: Client, send: () => T): T {
   const stream = socketOf(client)
   stream.cork()
@@ -156,12 +156,12 @@ export async function together(queries: readonly Promise<QueryResult<Row>>[]): P
 
 // --- What the database said -----------------------------------------------------------------------------------------------------
 
-/** It is unknown what the server did with what was sent last. */
+/** The outcome of the last statements sent is unknown. */
 export class Lost extends Error {}
 
 /** The session was ended: by an operator, a crash, a timeout. */
 const ENDED = new Set(['57P01', '57P02', '57P03', '08000', '08003', '08006', '25P03', '25P04'])
-/** It cannot write at present, and said so before anything was done. */
+/** The database cannot write at the moment, and said so before it changed anything. */
 const WORDS: Readonly<Record<string, string>> = {
   '53100': 'the disk of the database is full',
   '53200': 'the database is out of memory',
@@ -184,19 +184,19 @@ export const codeOf = (error: unknown): string => (error as { code?: unknown }).
 const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('E')
 export const isLost = (error: unknown): boolean => error instanceof Lost || !isSqlState(codeOf(error)) || ENDED.has(codeOf(error))
 const SHUT = new Set(['53300', '28P01', '28000', '3D000'])
-/** Nothing can be asked of it: the way is lost, or it takes no connection. One that refuses a statement can still be asked others. */
+/** The database is unreachable: the connection is lost or refused. A database that rejects one statement can still run others. */
 export const letsNobodyIn = (error: unknown): boolean => isLost(error) || SHUT.has(codeOf(error))
 /** Serializable engines may say so of any statement. */
 export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(error))
 
-/** Null: it is no matter of the database's present state. */
+/** Null: the error does not come from the current state of the database. */
 export function unavailableFor(error: unknown): Refusal | null {
   if (error instanceof Refusal) return error
   const message = isLost(error) ? 'the database cannot be reached' : WORDS[codeOf(error)]
   return message === undefined ? null : new StoreUnavailable(`${message}: nothing was changed`, { retry_after: 1 })
 }
 
-/** For people who start a server or a command: what is the case, and what to do. */
+/** The message for the operator who starts a server or a command: what is wrong, and what to do. */
 export function messageOf(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message

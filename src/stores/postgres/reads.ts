@@ -29,7 +29,7 @@ function atRestIn({ key: _, docVersion, docImage, docText, docTag, ...newest }: 
   return doc === null && image === null ? undefined : { doc, newest: image }
 }
 
-/** As many at once as are asked for; those that are not there are left out. */
+/** Reads all documents in one query; absent ones are left out. */
 export async function documentsIn(query: Query, keys: readonly Key[]): Promise<ReadonlyMap<Key, AtRest>> {
   const found = new Map<Key, AtRest>()
   for (const row of await query<DocumentRow>('documents', `SELECT ${COLUMNS} FROM ${TABLES}`, [keys.map(inDb)])) {
@@ -81,7 +81,7 @@ export async function factsIn(query: Query, of: FactsOf, { after, limit, reverse
   const ranges = where.map(
     (condition) => `(SELECT * FROM facts WHERE ${condition} AND ${place} ${reverse ? '<' : '>'} $1 ORDER BY ${order} LIMIT $2)`,
   )
-  // A pointer that somebody bent may lead nowhere, but never to a document that was not the one before.
+  // A manipulated `previous` pointer can lead nowhere, but never to an image other than the previous version.
   const rows = await query<FactRow>(
     `facts ${of.by} ${reverse}`,
     `SELECT f.*, i.key, i.version, i.salt, i.text AS body, i.previous, p.text AS before, p.salt AS "beforeSalt", b.line AS "beforeLine"

@@ -1,6 +1,6 @@
-// One group after the other, each a transaction of two round trips: lock the one row of `head` and read what the group rests on; then, staged
-// in between by pure code, one statement for all tables and COMMIT. Each group has a random id, by which it is found again when nobody knows what
-// became of its COMMIT.
+// Group writes to PostgreSQL, one after the other. Each is a transaction of two round trips. The first locks the one row of `head` and
+// reads what the group depends on. Pure code then stages the rows. The second sends one statement for all tables and COMMIT. Each group has
+// a random id, by which it is looked up if the outcome of its COMMIT is unknown.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { randomUUID } from 'node:crypto'
 import type { Client, QueryResult } from 'pg'
@@ -14,17 +14,17 @@ import { ask, asksAgain, inOneTrip, isLost, Lost, together, unavailableFor, type
 import { statementsOf } from './statements.ts'
 import { fromDb, inDb, isTooLong } from './text.ts'
 
-/** Whatever has sent no COMMIT is refused after so long. */
+/** A group that has not sent its COMMIT is refused after this time. */
 const UNSENT_MS = 4_500
-/** For so long an answer is held back while the outcome of its COMMIT is unknown. */
+/** How long the answer is held back while the outcome of a COMMIT is unknown. */
 const UNKNOWN_MS = 15_000
 const COMMIT_MS = 5_000
 const PAUSE_MS_MAX = 500
-/** The database's code for a COMMIT whose wait for a standby was cancelled: it is here, and would not survive a failover. */
+/** PostgreSQL's code for a COMMIT whose wait for a standby was cancelled: it is stored here, but would not survive a failover. */
 const NOT_REPLICATED = '01000'
 
 export type WritingOptions = {
-  /** Of this process alone. */
+  /** Identifies this process. */
   readonly node: string
   readonly link: Link
   readonly feed: Feed
@@ -32,14 +32,14 @@ export type WritingOptions = {
   readonly unknownMs?: number
   committed?(seconds: number): void
   unknown?(): void
-  /** A simulation brings its own. */
+  /** Replaced by simulations. */
   readonly time?: Time
 }
 
-/** Time and chance: milliseconds that never step, a call after some of them, a number from 0 up to 1, a name that is given once. */
+/** Time and randomness: a monotonic clock in milliseconds, a timer, a random number from 0 up to 1, a unique id. */
 export type Time = {
   now(): number
-  /** Answers how to call it off. */
+  /** Returns a function that cancels the timer. */
   later(run: () => void, ms: number): () => void
   chance(): number
   id(): string
@@ -55,13 +55,13 @@ const realTime: Time = {
   id: randomUUID,
 }
 
-/** A group on its way. */
+/** One attempt to write a group. */
 type Attempt = { readonly id: string; isSent: boolean; n: number }
 
 export type Writing = {
   readonly transact: Backend['transact']
   readonly heldUp: NonNullable<Backend['heldUp']>
-  /** Told by the connection. */
+  /** Called by the connection with the code of a warning. */
   warned(code: string): void
 }
 
@@ -71,7 +71,7 @@ const writeFailure = (failure: WriteFailure['failure'], message: string): Error 
 export function createWriting({ node, link, feed, ...options }: WritingOptions): Writing {
   const { unsentMs = UNSENT_MS, unknownMs = UNKNOWN_MS, time = realTime } = options
   const sleep = (ms: number): Promise<void> => new Promise((done) => void time.later(done, ms))
-  /** Losers of a race do not meet again at once. */
+  /** A random pause, so that losers of a race do not collide again immediately. */
   const pauseAfter = (attempt: number): number => backoffMs(10, PAUSE_MS_MAX, attempt) * (0.5 + time.chance() / 2)
   let warnings: string[] = []
   let refuseWaiting: ((message: string) => void) | undefined
@@ -126,7 +126,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     const { groups, image } = read.news[0]!
     let rows: Group | null
     try {
-      // In one go: what was taken from the feed is told by staging alone.
+      // No `await` between the two: only staging reports what was taken from the feed.
       rows = stage({ ...read.state, news: feed.take(read.news, since) })
       if (rows) refuseTooLong(rows)
     } catch (error) {
@@ -146,7 +146,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     feed.reached(group.n)
   }
 
-  /** COMMIT of a transaction that failed is answered, too: as ROLLBACK. */
+  /** PostgreSQL also answers the COMMIT of a failed transaction, with ROLLBACK. */
   function checkCommit(all: PromiseSettledResult<QueryResult<Row>>[]): void {
     const commit = all.at(-1)!
     const failed = all.find((one) => one.status === 'rejected')
@@ -155,7 +155,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')
   }
 
-  /** The lock comes when the lost transaction is over, however that ended: then what is not there never will be. */
+  /** The lock is granted once the lost transaction has ended. A group that is absent then was not committed and never will be. */
   async function isThere(group: Attempt, until: number): Promise<boolean> {
     feed.forget(group.n)
     for (let attempt = 1; ; attempt++) {
@@ -166,7 +166,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
           ask(client, 'begin', 'BEGIN'),
           ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
           ask<{ n: number }>(client, 'find', 'SELECT n FROM sealed_groups WHERE id = $1', [group.id]),
-          // A change: without a warning it proves that everything before it is replicated as well.
+          // A write: if its COMMIT brings no warning, everything before it is replicated, too.
           ask(client, 'touch', 'UPDATE head SET touched = touched + 1 WHERE one'),
           ask(client, 'commit', 'COMMIT'),
         ])
@@ -184,12 +184,12 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
     }
   }
 
-  /** After what was not lost: the session must not stay in a transaction. */
+  /** Rolls back on a connection that still works: the session must not stay in a transaction. */
   async function leave(client: Client): Promise<void> {
     await within(ask(client, 'rollback', 'ROLLBACK'), time.now() + COMMIT_MS).catch(() => link.drop())
   }
 
-  /** An answer that does not come in time is lost: the connection goes, and with it whatever is on it. */
+  /** After the timeout the answer counts as lost, and the connection is dropped with all its queries in flight. */
   function within<T>(work: Promise<T>, until: number): Promise<T> {
     return new Promise((done, no) => {
       const callOff = time.later(
@@ -215,7 +215,7 @@ function failureFor(error: unknown): Error & WriteFailure {
   return Object.assign(error as Error, { failure: 'refused' } as const)
 }
 
-/** Behind the lock every position, number and image is given once: a row that is there already was not written by a server. */
+/** Behind the lock every position and image number is assigned once, so a duplicate row was not written by a server. */
 function foreignRow(error: unknown): string | null {
   const { code, table, detail } = error as { readonly code?: string; readonly table?: string; readonly detail?: string }
   const isForeign = code === '23505' && ['facts', 'images', 'seals'].includes(table ?? '')
@@ -233,12 +233,12 @@ function refuseTooLong({ entries, create, counts }: Group): void {
     )
 }
 
-/** Its beginning, with a space where its parts meet. */
+/** The first characters of an entry, with spaces between its parts. */
 const shownOf = (entry: string): string => entry.slice(0, 80).replaceAll('\0', ' ')
 
 type Read = { readonly state: Omit<State, 'news'>; readonly news: readonly FeedRow[] }
 
-/** A row of what a group rests on. `number`: the position of the head, the version of a document, the seq of a chain, a count. */
+/** A row that a group depends on. `number`: the position of the head, the version of a document, the seq of a chain, or a count. */
 type StateRow =
   | (Omit<FeedRow, 'position'> & { readonly of: 'feed'; readonly number: number })
   | (Omit<DocState, 'version'> & { readonly of: 'docs'; readonly name: string; readonly number: number })
@@ -249,7 +249,7 @@ const STATE = `SELECT 'feed' AS of, NULL AS name, position AS number, image, has
   UNION ALL SELECT 'chains', scope, seq, NULL, hash, at, NULL, NULL, NULL FROM chains WHERE scope = ANY($4::text[])
   UNION ALL SELECT 'counts', prefix, count, NULL, NULL, NULL, NULL, NULL, NULL FROM counts WHERE prefix = ANY($5::text[])`
 
-/** One round trip. Each statement sees all that was committed before the lock came: READ COMMITTED takes a snapshot for each. */
+/** One round trip. Each statement sees all commits before the lock was granted: READ COMMITTED takes a snapshot per statement. */
 async function lockAndRead(client: Client, { keys, scopes, prefixes, sealed }: Wanted, since: number): Promise<Read> {
   const wanted = [texts([...keys].map(inDb)), texts([...scopes]), texts([...prefixes].map(inDb))]
   const trip = inOneTrip(client, () => [

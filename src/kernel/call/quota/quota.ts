@@ -1,4 +1,4 @@
-// The quota of one actor per minute: one that runs wild takes nothing from the others, and little of the people's time.
+// The quota of one actor per minute: a runaway actor takes nothing from the others, and little of people's time.
 import { Refusal } from '../../declare/errors.ts'
 import { limits } from '../../limits.ts'
 import { createRateLimit } from '../../codec/rate-limit.ts'
@@ -7,37 +7,37 @@ import type { Store } from '../../log/store.ts'
 import { createSharedQuota } from './shared-quota.ts'
 
 export type QuotaOptions = {
-  /** Questions to people. null: no quota, for development and tests. */
+  /** Questions to people; null: no quota, for development and tests. */
   readonly asksPerMinute: number | null
   /** Calls of commands, questions included. */
   readonly changesPerMinute?: number | null
-  /** Reads of one actor, of whatever kind it is. */
+  /** Reads of one actor of any kind. */
   readonly readsPerMinute?: number | null
   now(): number
-  /** Where several servers share it, what agents change and ask is counted over all of them. */
+  /** If several servers share the store, changes and questions of agents are counted across all of them. */
   readonly store?: Store
 }
 export type Quota = {
-  /** An agent changes something. A promise where other servers count as well. */
+  /** Charges a command of an agent. Returns a promise if the count is shared with other servers. */
   take(op: Command, agent: string): Promise<void> | undefined
-  /** Somebody reads: refused where what they have read so far is not paid. */
+  /** Charges one unit for a read. Refuses an actor whose quota is used up. */
   read(actor: string): void
-  /** The same for somebody whose turn has come: what they read while they waited is to be paid first. */
+  /** Refuses an actor that overdrew its quota while it waited for its turn. Charges nothing. */
   stillPays(actor: string): void
-  /** So much was read beyond the first unit. */
+  /** Charges the units of a read beyond the first. */
   charge(actor: string, units: number): void
 }
 
 type Paying = (agent: string) => Promise<void> | undefined
 
-/** The cost of reading so much, in units: a small answer is one. */
+/** The cost of a read in units: a small answer is one. */
 export const unitsOf = (rows: number, chars: number): number =>
   1 + Math.floor(rows / limits.readUnitRows) + Math.floor(chars / limits.readUnitChars)
 
 export function createQuota({ asksPerMinute, changesPerMinute = null, readsPerMinute = null, now, store }: QuotaOptions): Quota {
   const meterOf = (what: string, perMinute: number | null, message: string): Paying => {
     if (perMinute === null) return () => undefined
-    // One more is let through every so many seconds.
+    // The seconds until the limit allows one more call.
     const details = { retry_after: Math.ceil(60 / perMinute) }
     const refuse = (): never => {
       throw new Refusal('QUOTA_EXCEEDED', `an agent may ${message} at most ${perMinute} times a minute`, details)

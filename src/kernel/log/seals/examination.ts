@@ -38,7 +38,7 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
           ),
           ...counted.flatMap((prefix, i) => (now.counts[i]! < 1 ? [{ what: shownEntry(prefix), how: 'its entries are not counted' }] : [])),
         ]
-      // It changed in between: which entries it should have is found out anew.
+      // The document changed between the two reads: compute its expected entries again.
       seen = now
     }
   }
@@ -50,7 +50,7 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
     if (!found.entries[0]) return []
     const kind = kindIn(key)
     const value = kind ? valueIn(found, key) : null
-    // How a document itself differs is said of the document.
+    // A damaged document is reported by `document`, not by its entries.
     if (typeof value === 'string') return []
     if (kind && value && entriesOf(kind, idOf(key), value).some((one) => one.entry === text)) return []
     return [

@@ -9,27 +9,27 @@ import { faultUnder, NOTHING_SEALED, SEAL_CHANGED, tipAfter, type Onward, type S
 import type { Found } from '../store.ts'
 
 export type SealCheck = {
-  /** Of each fact how it differs from its seal; an array where nothing had to be asked. */
+  /** How each fact differs from its seal; a plain array if no query was needed. */
   faults(facts: readonly SealedFact[]): (string | null)[] | Promise<(string | null)[]>
-  /** Of the facts that describe documents. Undefined: all of them are known to be sealed. */
+  /** The faults of the facts that describe documents. Undefined: all of them are known to be sealed. */
   faultsIn(rows: readonly (AtRest | undefined)[]): Promise<ReadonlyMap<AtRest, string | null>> | undefined
-  /** Of the fact that describes a document; null also where none does. */
+  /** The fault of the fact that describes a document; null also if no fact does. */
   faultOf(row: AtRest | undefined): Promise<string | null>
-  /** The last seal that was found valid. Of a replicated database it may be lost in a failover. */
+  /** The last seal that was found valid. A failover of a replicated database might lose it. */
   seen(): Tip
-  /** The last seal that a commit of this process rests on: it is never lost, and a record without it was put back. */
+  /** The last seal that a commit of this process builds on: it is never lost, and a record without it was rolled back. */
   proven(): Tip
   proved(tip: Tip): void
-  /** A valid seal. */
+  /** Remembers a valid seal. */
   learn(seal: Seal): void
-  /** Throws where what is stored does not follow from what is proven: nothing may be written on top of it. */
+  /** Throws if the stored record does not continue the proven one: nothing may be written on top of it. */
   follow(onward: Onward, from?: Tip): Tip
   /**
-   * The same for readers, from what was seen when they asked: a record that was put back or exchanged answers nothing, one with unsealed facts
-   * answers what is sealed.
+   * The check for readers, against the tip that was seen when they asked. A record that was rolled back or replaced serves no reads; a
+   * record with unsealed facts serves the sealed ones.
    */
   followForReading(from: Tip, onward: Onward): Promise<void>
-  /** How what is stored does not follow from what is known; null: it does. */
+  /** How the stored record fails to continue the known one; null: it continues it. */
   recheck(): Promise<string | null>
 }
 
@@ -38,10 +38,10 @@ const RECORD = 'record'
 
 export type SealCheckOptions = {
   isValid(seal: Seal): boolean
-  /** Others write to it as well. */
+  /** Other processes write to the store, too. */
   readonly isShared: boolean
   report(difference: Found): void
-  /** Groups that were seen are gone: so is whatever was read of them. */
+  /** Evicts cached reads of groups that were seen and are gone. */
   forget(position: number): void
 }
 
