@@ -16,7 +16,7 @@ export type StdioSettings = {
 
 /** How long it may take to end by itself. */
 const CLOSE_MS = 300
-/** For what it has said last. */
+/** The time to read the last output of an ended child. */
 const LEFT_MS = 2_000
 
 export class StdioTransport implements Transport {

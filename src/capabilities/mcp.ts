@@ -11,7 +11,7 @@ import { CapabilityFailure, type CapabilitySource, type Offer, type SourceLog } 
 export type McpSettings = {
   readonly name: string
   readonly projects: readonly string[]
-  /** By tool, or `*` for every tool: what a grant must allow. */
+  /** The permissions that a grant must allow, by tool, or `*` for every tool. */
   readonly permissions: Readonly<Record<string, readonly string[]>>
   readonly server:
     | { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>>; readonly cwd?: string }
@@ -40,7 +40,7 @@ type Link = {
   readonly version: string
   /** Tools by the capability that they are offered as. */
   tools: ReadonlyMap<string, Tool>
-  /** It is no use any more: the loop connects anew. */
+  /** Marks the connection as unusable: the loop connects again. */
   fail(why: string): void
   close(): Promise<void>
 }
@@ -220,7 +220,7 @@ async function transportOf({ name, server }: McpSettings, log: SourceLog): Promi
   return new StdioTransport({
     command,
     args,
-    // The child gets what the operator gives it, and nothing of this process's own surroundings beyond a path and a home.
+    // The child gets the operator's variables, and of this process's environment only basics such as PATH and HOME.
     env: { ...getDefaultEnvironment(), ...env },
     stderr: (part) => log.debug({ source: name, stderr: part.toString().slice(0, STDERR_CHARS_MAX) }, 'an MCP server wrote'),
     codec: { ReadBuffer, serializeMessage },

@@ -1,4 +1,4 @@
-// All sources behind one port: what they offer is put down as documents, and what is invoked finds its way to its source within
+// The capability registry: all sources behind one port. It stores their offers as documents, and routes each call to its source within
 // bounds of time and size.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -23,7 +23,7 @@ export type CapabilityRegistry = {
   invoke(request: unknown, signal: AbortSignal): Promise<InvokeOutcome>
   /** Why another server has to be asked; null: it can be done here. */
   elsewhere(request: unknown): string | null
-  /** Takes back what is offered no more, and lets every source begin. */
+  /** Withdraws capabilities that are no longer offered, and starts every source. */
   start(kernel: Kernel): Promise<void>
   stop(): Promise<void>
 }
@@ -63,7 +63,7 @@ export function createCapabilityRegistry(
     log.info({ source: name, offered: usable.length, changed, withdrawn }, 'a source of capabilities is ready')
   }
 
-  /** Until it is put down: a source tells what it offers once. */
+  /** Retries until the offer is stored: a source reports it only once. */
   async function putUntilDone(kernel: Kernel, source: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
@@ -86,7 +86,7 @@ export function createCapabilityRegistry(
   return {
     async start(kernel) {
       await withdraw(kernel, { keep: [...named.keys()] })
-      // A source that cannot be reached yet keeps what it offered, but never where it is not meant for any more.
+      // A source that cannot be reached yet keeps its offers, except in projects that it no longer serves.
       for (const { name, projects } of sources) await withdraw(kernel, { source: name, projects: [...projects] })
       for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
       // Functions of this process are there from the beginning; others come when they can be reached.
@@ -145,7 +145,7 @@ const OFFERINGS_MAX = 1_000
 
 type Withdrawn = { readonly withdrawn: number; readonly next_cursor: string | null }
 
-/** A source's words about itself come from outside: whatever could not be kept or shown is left out, and the operator is told. */
+/** Manifests are external input: those that cannot be stored or shown are left out, and the log tells the operator. */
 function usableOf(manifests: readonly CapabilityManifest[], source: string, log: SourceLog): CapabilityManifest[] {
   const kept = new Map<string, CapabilityManifest>()
   for (const manifest of manifests.slice(0, limits.capabilitiesPerSourceMax)) {
@@ -173,7 +173,7 @@ class Unfit extends Error {
   }
 }
 
-/** The output as plain JSON that every caller can read: what the one decoder refuses from outside, it refuses here as well. */
+/** The output as plain JSON that every caller can read. The decoder for external input checks it, too. */
 function boundOutput(output: unknown): unknown {
   let text: string
   try {
@@ -192,7 +192,7 @@ function boundOutput(output: unknown): unknown {
 
 type Ended = Pick<InvokeOutcome, 'output' | 'error'>
 
-/** The work, or that it took too long: a source that does not end when it is told to is not waited for. */
+/** The result of the work, or a timeout. It does not wait for a source that ignores its abort signal. */
 async function withinTime(clock: Clock, ms: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<Ended>): Promise<Ended> {
   const late = new AbortController()
   const over = new AbortController()
@@ -219,7 +219,7 @@ function errorOf(error: unknown): NonNullable<InvokeOutcome['error']> {
   return { code: 'EXECUTION_FAILED', reason, message: messageOf(error) }
 }
 
-/** For the caller: what a source says, as far as it can be shown. */
+/** The error message of a source for the caller, cut and cleaned for display. */
 function messageOf(error: unknown): string {
   const message = error instanceof Refusal || error instanceof Error ? error.message : String(error)
   return message.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()

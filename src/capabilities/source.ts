@@ -1,4 +1,4 @@
-// A source of capabilities. Upper layers see a manifest and a result, whatever is behind it.
+// A source of capabilities. Upper layers see only a manifest and a result.
 import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 

@@ -14,14 +14,14 @@ const atWork = (task: Task): boolean => ['assigned', 'in_progress', 'blocked'].i
 
 const isAgent = async (read: Read, id: string | null): Promise<boolean> => id !== null && (await read.subject(id))?.kind === 'agent'
 
-/** Whether an agent can be given a task again: switched on, in the project, and taking new work. */
+/** Whether an agent can be given a task again: enabled, in the project, and available for new work. */
 async function takesWork(read: Read, id: string, project_id: string): Promise<boolean> {
   const subject = await read.subject(id)
   const isThere = subject !== null && !subject.disabled && subject.projects.has(project_id)
   return isThere && (await read.raw(Card, id))?.available !== false
 }
 
-/** The run that a task's work is with; null where a person works on it, or it is not worked on. */
+/** The current run of a task; null while a person works on the task, or it is idle. */
 async function currentOf(read: Read, task_id: string): Promise<Run | null> {
   const work = await read.raw(Work, task_id)
   return work?.current_run ? read.raw(Run, work.current_run) : null
@@ -58,7 +58,7 @@ async function requestFor(read: Read, task: Task, more: { parent_run?: string | 
   }
 }
 
-/** A new run where the last one has ended: below the same parent, as long as that one waits for it. */
+/** A new run after the last one has ended, below the same parent while that parent waits for it. */
 async function requestAgain(read: Read, task: Task, context?: object) {
   const work = await read.raw(Work, task.id)
   const last = work && (await read.raw(Run, work.last_run))
@@ -68,7 +68,7 @@ async function requestAgain(read: Read, task: Task, context?: object) {
 }
 
 const onAssigned = down('assign-delegates', 'task.assigned', 'agent.delegate', async ({ subject: task }, read) => {
-  // A part that an agent passed on hangs below the run of that agent.
+  // The run of a child task that an agent delegated is below the run of that agent.
   const parent = task.depth > 0 && task.parent_task !== null ? await currentOf(read, task.parent_task) : null
   return requestFor(read, task, { parent_run: parent?.id ?? null })
 })
@@ -91,7 +91,7 @@ type Resolved = { readonly checkpoint: Checkpoint; readonly task: Task; readonly
 async function resolvedBy(checkpoint: Checkpoint, read: Read): Promise<Resolved> {
   return { checkpoint, task: await read(Task, checkpoint.task_id), run: await currentOf(read, checkpoint.task_id) }
 }
-/** The message that a run goes on with: the answer, and which question of its agent ended without one, so that it is asked again. */
+/** The message that resumes a run: the answer, and the agent's question that ended without one, so that the agent asks it again. */
 async function resolutionOf(read: Read, checkpoint: Checkpoint, agent_id: string | null) {
   const { id, resolution, supersedes, succeeds } = checkpoint
   const before = supersedes?.checkpoint_id ?? (isOfSystem(checkpoint) ? succeeds : null)
@@ -135,7 +135,7 @@ async function endingOf(read: Read, task_id: string): Promise<string | null> {
 
 const onDelegated = down('delegate-delegates', 'ownership.delegated', 'agent.delegate', async ({ subject: task, detail }, read) => {
   const run = await currentOf(read, task.id)
-  // A part of it has a task of its own, and a run through that; one that was delegated directly is there already.
+  // A child task gets its run through its own events; a run that was delegated directly exists already.
   if (detail?.['child'] !== undefined || run?.agent_id === task.executor) return null
   return requestFor(read, task, { parent_run: run?.id ?? null })
 })
@@ -153,7 +153,7 @@ const onTransferred: Contract[] = [
   down('transfer-delegates', 'ownership.transferred', 'agent.delegate', async ({ subject: task }, read) => {
     return atWork(task) && (await currentOf(read, task.id)) === null ? requestAgain(read, task) : null
   }),
-  // A question that the task waits for, its new run waits for as well.
+  // The new run of a blocked task waits for the same checkpoint.
   down('transfer-blocks', 'ownership.transferred', 'agent.block', async ({ subject: task }, read) => {
     const run = task.state === 'blocked' && task.pending_checkpoint !== null ? await currentOf(read, task.id) : null
     const checkpoint = run?.state === 'running' ? await read.raw(Checkpoint, task.pending_checkpoint!) : null
@@ -161,7 +161,7 @@ const onTransferred: Contract[] = [
   }),
 ]
 
-/** An act of a process on a task for a run is refused where another process has taken the run since. Others say nothing of runs. */
+/** Refuses an act on a task for a run that another process has taken since. Acts that name no run are not checked. */
 async function attemptCheckInput(read: Read, detail: Value | null, task_id: string, agent_id: string) {
   const run = runIn(detail)
   return Object.keys(run).length === 0 || !(await isAgent(read, agent_id)) ? null : { task_id, agent_id, ...run }
@@ -181,7 +181,7 @@ const onDone: Contract[] = [
   }),
 ]
 
-/** A run whose begin was not reported begins with the first act of its agent on the task; on an assigned task that is task.start. */
+/** A run whose start was not reported starts with its agent's first act on the task; on an assigned task that is task.start. */
 const begins = <E extends EventOf<'collaboration'>>(
   on: E,
   actOf: (subject: SubjectOf<'collaboration', E>, actor: string) => { readonly task_id: string; readonly by: string },
@@ -197,13 +197,13 @@ const onFirstAct: Contract[] = [
   begins('artifact.committed', ({ provenance }) => ({ task_id: provenance.produced_by, by: provenance.actor })),
   begins('artifact.uploaded', ({ task_id }, by) => ({ task_id, by })),
   begins('artifact.referenced', ({ task_id }, by) => ({ task_id, by })),
-  // An entry of the organisation stands in a chain of its own, where no run begins.
+  // A write to the `org` ledger starts no run.
   begins('ledger.written', ({ by, actor, scope }) => ({ task_id: by, by: scope === 'org' ? '' : actor })),
   begins('grant.used', ({ task_id }, by) => ({ task_id, by })),
   begins('ownership.delegated', ({ id }, by) => ({ task_id: id, by })),
 ]
 
-/** Delivered by its executor, or by a person who had taken it over; a run whose delegate has failed waits for nothing then. */
+/** A delivery by the executor, or by a person who took over, completes the run, even if it waited for a failed delegate. */
 const onDelivered = onEach(['artifact.committed', 'artifact.edited'], (on) =>
   down(`${on}-completes`, on, 'run.complete', async ({ subject }, read) => {
     const { artifact_id, version, provenance } = subject
@@ -221,7 +221,7 @@ const onReviewed = down('rework-delegates', 'review.submitted', 'agent.delegate'
   return requestAgain(read, task, { review: { review_id: id, verdict, requested_changes, artifact_id, artifact_version } })
 })
 
-/** Work that was sent back to an agent that cannot take it: its people are asked, in the batch of the review. */
+/** If a review sends work back to an agent that cannot take it, the task's people are asked in the same batch. */
 const escalates = contractsBetween({ from: 'collaboration', to: 'collaboration', label: 'collaboration-delegation' })
 const onReviewedForNobody = escalates(
   'rework-without-an-agent-escalates',
@@ -246,7 +246,7 @@ const onAmended = down('amend-steers', 'task.amended', 'agent.steer', async ({ s
   return run ? { run_id: run.id, text, intent, amendment_id: id } : null
 })
 
-/** The run that a part was passed on from is told how the part has ended; a parent that ends with it needs no word. */
+/** Notifies the run that delegated a child task how the child ended. A parent that ends with it is not notified. */
 const tells = <E extends EventOf<'collaboration'>>(
   on: E,
   endedBy: (subject: SubjectOf<'collaboration', E>, read: Read) => Task | Promise<Task | null>,
@@ -263,7 +263,7 @@ const tells = <E extends EventOf<'collaboration'>>(
 const onEnded: Contract[] = [
   tells('task.completed', (task) => task),
   tells('task.cancelled', (task) => task),
-  // An approval completes the task, which tells by itself; a rejecting review is an end of its own.
+  // An approval leads to task.completed, which notifies by itself; a rejecting review has no further event.
   tells('review.submitted', async ({ task_id }, read) => {
     const task = await read(Task, task_id)
     return task.state === 'rejected' ? task : null

@@ -1,5 +1,5 @@
-// Contracts that put what waits on a person in collaboration into the inbox: a pending checkpoint and a task that is ready for review
-// each have one open item, from the batch in which they begin to wait to the batch in which they end.
+// Contracts from collaboration to the inbox: a pending checkpoint and a task that is ready for review each have one open item, created in
+// the batch in which the wait begins and closed in the batch in which it ends.
 import { recode } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -36,7 +36,7 @@ async function itemFor(read: Read, task: Task, requester: string) {
 
 const onRaised: Contract[] = [
   to('checkpoint-waits', 'task.checkpoint.raised', 'request.mirror', async ({ subject: checkpoint }, read) => {
-    // A request stands behind it: that is the item.
+    // A checkpoint with a request already has its item: the request.
     if (checkpoint.request_id !== undefined) return null
     const item = await itemFor(read, await read(Task, checkpoint.task_id), checkpoint.raised_by)
     return { request_id: mirroredItemId(checkpoint.id), checkpoint_id: checkpoint.id, ...item, ...askedAs(checkpoint) }
@@ -57,7 +57,7 @@ const onDelivered = onEach(['artifact.committed', 'artifact.edited'], (on) =>
 
 // --- It changes hands ----------------------------------------------------------------------------------------------------------
 
-/** The review item of a task. It was put there by an earlier batch, and a batch that ends it or makes one writes the task as well. */
+/** The review item of a task, created by an earlier batch. Every batch that creates or ends such an item also writes the task. */
 async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
   const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.pageDefault })
   const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
@@ -90,19 +90,19 @@ const onOverdue = to('overdue-is-shown', 'task.checkpoint.overdue', 'request.rer
 
 // --- It ends -------------------------------------------------------------------------------------------------------------------
 
-/** The open item of a checkpoint; null where it was answered there, and the checkpoint follows from that. */
+/** The open item of a checkpoint; null if the answer was given at the item and the checkpoint follows from it. */
 async function openItem(read: Read, { id, request_id }: Checkpoint): Promise<Request | null> {
   const item = await read.raw(Request, request_id ?? mirroredItemId(id))
   return item !== null && isOpen(item) ? item : null
 }
-/** Nobody answers what they have not seen, from whichever side. */
+/** Passes on the digest that the person saw, so that an answer at the checkpoint cannot close an item that has changed. */
 function shownAs({ detail }: ContractFact): { digest?: string } {
   const digest = textIn(detail, 'digest')
   return digest === undefined ? {} : { digest }
 }
 const message = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
-/** A person, or a policy that somebody had set beforehand. */
+/** The decider: a person, or a policy that was set in advance. */
 function decidedBy({ actor, basis, via }: ContractFact, by: string, where: string) {
   if (basis.kind === 'policy') return { as: 'system:fallback', basis }
   return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
@@ -122,7 +122,7 @@ const onResolved = to(
     const checkpoint = fact.subject
     const item = await openItem(read, checkpoint)
     if (item === null) return null
-    // In records of earlier versions a question of the system may stand before the agent's request, which it does not answer.
+    // In records of earlier versions a system question may carry the agent's request, which it does not answer.
     if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
       return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
     const { by, comment, action } = checkpoint.resolution!
@@ -130,7 +130,7 @@ const onResolved = to(
     if (action === 'reassign') return { ...decided, status: 'cancelled', reason: 'reassigned' }
     // A person delivered instead of answering: nothing was approved.
     if ((await read(Task, checkpoint.task_id)).state === 'review_ready') return { ...decided, status: 'cancelled', reason: 'delivered' }
-    // It ends the task. Only what was to be approved is answered by it: nobody has chosen or provided anything.
+    // A reject ends the task. It answers only an approval; for a choice or an input there is no result, so the item is cancelled.
     if (action === 'reject' && actionOf(item).isVerdict !== true)
       return { ...decided, status: 'cancelled', reason: 'rejected', ...message(comment) }
     return { ...decided, status: 'completed', result: checkpointResult(checkpoint, item), ...message(reasonOf(checkpoint.resolution!)) }
@@ -157,7 +157,7 @@ const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close'
   const task = await read(Task, checkpoint.task_id)
   const next = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
   const isSucceeded = next?.succeeds === checkpoint.id
-  // The next person is asked the same: the request goes on with the checkpoint that replaces this one.
+  // The next person gets the same question: the request continues with the checkpoint that replaces this one.
   if (isSucceeded && next.request_id === item.id) return null
   if (detail?.['on_expiry'] === 'fail') return { request_id: item.id, status: 'failed', reason: 'timeout', as: 'system:timeout', basis }
   return { request_id: item.id, status: 'cancelled', reason: isSucceeded ? 'superseded' : 'task_cancelled', basis }

@@ -24,7 +24,7 @@ type Route<F extends Name, T extends Name> = {
   readonly refused?: NonNullable<Contract['refused']>
 }
 
-/** A contract is the system's unless its terms say otherwise. */
+/** A contract acts as the system unless its terms say otherwise. */
 export const contractsBetween =
   <F extends Name, T extends Name>(route: Route<F, T>) =>
   <E extends EventOf<F>, C extends CommandOf<T>>(
@@ -36,7 +36,7 @@ export const contractsBetween =
   ): Contract =>
     contractOf(route, name, on, call, { ...terms, input })
 
-/** For an input that an agent wrote: its contract knows some of the fields, and the called operation refuses it where others are wrong. */
+/** Forwards an input that an agent wrote. The contract knows only some fields; the called operation validates the rest. */
 export const forwardsBetween =
   <F extends Name, T extends Name>(route: Route<F, T>) =>
   <E extends EventOf<F>, C extends CommandOf<T>>(

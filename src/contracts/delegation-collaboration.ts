@@ -11,7 +11,7 @@ const up = contractsBetween({ from: 'delegation', to: 'collaboration' })
 /** By the rules of the task, for the agent itself. */
 const asItself: Terms<unknown> = { as: 'actor' }
 
-/** The task behind a run whose work is with it (or was, until it ended just now); null for all others. */
+/** The task of a run that is its current run, or was until it ended just now; null for other runs. */
 async function taskOf(read: Read, { task_id, id }: Run, where: 'current_run' | 'last_run'): Promise<Task | null> {
   const work = task_id === null ? null : await read.raw(Work, task_id)
   return task_id !== null && work?.[where] === id ? read.raw(Task, task_id) : null
@@ -46,7 +46,7 @@ const handsOff = up('handoff-transfers', 'run.delegated', 'ownership.transfer', 
   return isDirect ? { task_id: task.id, to: run.agent_id } : null
 })
 
-/** A task that is not worked on any more, though it was not ended. A run that was cancelled or handed off leaves none. */
+/** An active task whose run has ended. A cancelled or handed-off run leaves no such task. */
 async function strandedTaskInput({ subject: run }: ContractFact<Run>, read: Read, message: (name: string, run: Run) => string) {
   if (run.reason === 'cancelled' || run.reason === 'handed_off') return null
   const task = await taskOf(read, run, 'last_run')
@@ -66,7 +66,7 @@ const completed = up('empty-hands-escalate', 'run.completed', 'checkpoint.escala
   strandedTaskInput(fact, read, (name) => `${name} ended its run without delivering anything to review`),
 )
 
-/** A report of a harness is the input of the operation that it stands for. */
+/** Each report of a harness is the input of one operation. */
 const forward = forwardsBetween({ from: 'delegation', to: 'collaboration' })
 const kinds = { needs_approval: 'approval', needs_choice: 'choice', needs_input: 'input', artifact: null } satisfies Record<
   Static<typeof ReportType>,

@@ -70,7 +70,7 @@ const fails = up(
   ofSession,
 )
 
-/** The agent has put its work down: the abort need not wait for its time (C37). */
+/** The agent has stopped, so the abort ends before its timeout (C37). */
 const putsDown = up(
   'put-down-ends-the-abort',
   'run.put_down',
@@ -81,7 +81,7 @@ const putsDown = up(
   },
   ofSession,
 )
-/** No process has ever taken it, so there is none that could put it down. */
+/** No process has ever taken the run, so none could confirm the stop. */
 const neverTaken = up(
   'never-taken-ends-the-abort',
   'run.failed',

@@ -65,7 +65,7 @@ const asks = to(
       prompt: found.question(payload),
       ...(labels === null ? {} : { options: optionsIn(labels.map(String), request.risk) }),
       takes_default: fallback === 'default',
-      // A process that another one has taken over from asks nothing any more.
+      // Carries the run and attempt, so that a process that lost the run cannot ask.
       ...runIn(detail),
     }
   },
@@ -79,7 +79,7 @@ const comment = (reason: string | undefined): { comment?: string } => (reason ==
 /** The checkpoint that waits for this answer; null where it was answered first, and the item follows from that. */
 async function waitingFor(read: Read, { checkpoint_id }: Request, { actor }: ContractFact): Promise<Checkpoint | null> {
   const checkpoint = checkpoint_id === undefined ? null : await read.raw(Checkpoint, checkpoint_id)
-  // A person who answers is told if it is too late; what the system closes was ended there.
+  // A late answer from a person must be refused; a close by the system follows from the ended checkpoint.
   return checkpoint?.state === 'pending' || actor !== SYSTEM_ID ? checkpoint : null
 }
 
@@ -145,7 +145,7 @@ type Settlement = {
   readonly input?: string
   readonly comment?: string
 }
-/** A "rejected" is an answer, and the task goes on with it (H6); so is that nobody answered. Nothing of it approves. */
+/** A rejection is an answer, and the task continues with it (H6). So does a request without an answer. Neither approves anything. */
 function answerOf({ id, action, payload, receipt, status: stands }: Request, { options }: Checkpoint): Settlement {
   const { status, result, reason } = receipt!
   const unanswered = stands === 'declined' ? reason! : `${status}: ${reason ?? 'nobody answered'}`
@@ -159,7 +159,7 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
     return { action: 'choose', ...(chosen === undefined ? {} : { choice: chosen.id }), ...said }
   }
   const text = typeof result === 'string' ? result : canonical(result)
-  // A secret, and what is too long to pass on, is told to the agent that asked, with the receipt.
+  // A secret, or a text that is too long, reaches the agent only with the receipt.
   return {
     action: 'provide',
     input: isSecret(payload) || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text,

@@ -11,7 +11,7 @@ const delivers = up('completed-delivers', 'session.completed', 'artifact.commit'
   const { id, role, task_id, outputs, artifacts, sealed } = subject
   const task = role === 'caller' && task_id !== null ? await read.raw(Task, task_id) : null
   if (task === null || task.state !== 'in_progress') return null
-  // Confidential outputs stay in the session, and so do those that are too large: the deliverable names it.
+  // Confidential or oversized outputs stay in the session, and the deliverable names the session.
   const whole = sealed === null ? canonical({ outputs, artifacts }) : null
   const fits = whole !== null && Buffer.byteLength(whole) <= limits.inlineBytesMax
   const uri = `data:application/json;base64,${Buffer.from(fits ? whole : canonical({ session: id })).toString('base64')}`

@@ -1,5 +1,5 @@
-// Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends takes its run
-// along, and what is declared stands on the agent's card.
+// Contracts from sessions of other harnesses to runs: a session that starts is a run of its agent, one that is aborted or ends also
+// ends its run, and declared capabilities appear on the agent's card.
 import { definedFields, isObject } from '#kernel/codec/strict-json.ts'
 import type { Value } from '#kernel/log/store.ts'
 import type { Contract, Read } from '#kernel/declare/operation.ts'
@@ -83,7 +83,7 @@ const begins = down('accepted-starts', 'session.accepted', 'run.start', async ({
   return run === null || run.started_at !== null ? null : { run_id: run.id }
 })
 
-/** Of a run with a task the deliverable is the end (harness-collaboration). Confidential outputs stay in the session. */
+/** A run with a task ends with its deliverable instead (harness-collaboration). Confidential outputs stay in the session. */
 const ends = down('completed-ends', 'session.completed', 'run.complete', async ({ subject: session }, read) => {
   const run = await runOf(read, session)
   if (run === null || run.task_id !== null) return null
@@ -91,7 +91,7 @@ const ends = down('completed-ends', 'session.completed', 'run.complete', async (
   return { run_id: run.id, result: sealed === null ? (isObject(outputs) ? outputs : { value: outputs }) : { session: id } }
 })
 
-/** How far the other harness is, for those who follow the run. */
+/** Reports the progress of the other harness to followers of the run. */
 const progresses = down(
   'progress-is-progress',
   'session.event',
@@ -100,7 +100,7 @@ const progresses = down(
     const { session: id, data, sealed } = subject
     const session = await read.raw(Session, id)
     const run = session === null ? null : await runOf(read, session)
-    // A report that the run would not take must not keep the message from being taken.
+    // Skip a report that the run would refuse: the refusal would also block the message.
     if (run === null || run.started_at === null || run.state !== 'running' || (run.progress?.count ?? 0) >= limits.progressPerRunMax)
       return null
     const fields = sealed === undefined && isObject(data) ? data : {}

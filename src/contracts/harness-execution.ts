@@ -1,4 +1,4 @@
-// Contracts between sessions that wait for people and their items in the inbox: asking, ending what need not be asked any more, and the answer.
+// Contracts between sessions that wait for people and their items in the inbox: asking, closing obsolete items, and answering.
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { limits } from '#kernel/limits.ts'
@@ -10,7 +10,7 @@ import { Session, Task } from '#protocols/harness/schema.ts'
 import { contractsBetween, onEach, textIn, type Terms } from './contract.ts'
 
 const ITEM = 'hxp_'
-/** A session and its item have the same id but for its first part, so that each is found from the other by key. */
+/** The ids of a session and its item differ only in the prefix, so each is found from the other by key. */
 const itemOf = ({ id }: Session): string => ITEM + id
 
 const to = contractsBetween({ from: 'harness', to: 'execution' })
@@ -53,7 +53,7 @@ const asks = to('waiting-asks', 'session.waiting', 'request.mirror', async ({ su
   }
 })
 
-/** A question that was decided elsewhere, taken back or timed out waits for nobody any more. */
+/** Closes the item of a question that was decided elsewhere, withdrawn or timed out. */
 const closes = onEach(['session.rejected', 'session.aborted', 'session.started'], (on) =>
   to(`${on}-closes`, on, 'request.close', async ({ subject: session, basis }, read) => {
     const item = session.role === 'callee' ? await read.raw(Request, itemOf(session)) : null
@@ -74,7 +74,7 @@ async function waitingFor(read: Read, { session_id }: Request): Promise<Session 
 const back = contractsBetween({ from: 'execution', to: 'harness' })
 const ofSession: Terms<Request> = { when: ({ subject }) => subject.session_id !== undefined }
 
-/** Only people decide: what the system ended approves nothing. */
+/** Only people decide: an item that the system ended approves nothing. */
 const decides = onEach(['request.completed', 'request.failed', 'request.declined'], (on) =>
   back(
     `${on}-decides`,

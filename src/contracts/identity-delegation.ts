@@ -1,4 +1,5 @@
-// A card says where its agent is found: it follows the agent's registration. Runs of an agent that is there no more end.
+// Contracts from an agent's registration to its card and runs: the card follows the registration, and runs end when
+// their agent is disabled or leaves the project.
 import type { Contract } from '#kernel/declare/operation.ts'
 import { Card } from '#protocols/delegation/schema.ts'
 import { contractsBetween, onEach } from './contract.ts'

@@ -1,5 +1,5 @@
-// A person who is switched off, leaves a project or comes back, and a substitute who is named or sent away: what is open for them is
-// looked at again (X27).
+// Contracts from changes of people to their open items. The items are checked again when a person is disabled, leaves a project or comes
+// back, and when a substitute is added or removed (X27).
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { hasPeople } from '#protocols/execution/asking/recipients.ts'
 import { poolOf } from '#protocols/execution/schema.ts'
@@ -9,7 +9,7 @@ const to = contractsBetween({ from: 'identity', to: 'execution' })
 type Followed = 'user.updated' | 'project.joined' | 'project.left' | 'substitute.added' | 'substitute.removed'
 type Fact = ContractFact<SubjectOf<'identity', Followed>>
 
-/** `whoseIn`: the person whose items are looked at again; `timesIn`: the times at which that is repeated. */
+/** `whoseIn`: the person whose items are checked again; `timesIn`: the times at which the check is repeated. */
 const looksAgain = (on: Followed, whoseIn: (fact: Fact) => string | null, timesIn: (fact: Fact) => string[] = () => []): Contract =>
   to(`${on}-looks-again`, on, 'recipient.note', async (fact, read) => {
     const person = whoseIn(fact)
@@ -18,19 +18,19 @@ const looksAgain = (on: Followed, whoseIn: (fact: Fact) => string | null, timesI
     return person === null ? null : [{ person, ...(at.length > 0 ? { at } : {}) }, ...pools.map((pool) => ({ person: pool }))]
   })
 
-/** The projects that have one person less with it. */
+/** The projects that lose a person with this fact. */
 function lostIn(on: Followed, { subject, detail }: Fact): string[] {
   if (on === 'project.left') return [textIn(detail, 'project_id')!]
   return on === 'user.updated' && subject.disabled ? subject.projects.map(({ project_id }) => project_id) : []
 }
-/** The pools from which nobody is left to take anything. */
+/** Pools of projects that have no people left to take items. */
 async function emptyPools(read: Read, projects: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const project of projects) if (!(await hasPeople(read, project))) found.push(poolOf(project))
   return found
 }
 
-/** Agents answer nothing. */
+/** Only people: agents do not answer items. */
 const themself = ({ subject: { id, kind } }: Fact): string | null => (kind === 'human' ? id : null)
 const replacedPerson = ({ detail }: Fact): string | null => textIn(detail, 'person') ?? null
 const span = ({ detail }: Fact): string[] => [textIn(detail, 'from'), textIn(detail, 'until')].filter((time) => time !== undefined)

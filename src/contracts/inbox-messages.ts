@@ -14,10 +14,10 @@ type Asked = Pick<
   readonly payload: MirroredPayload
 }
 
-/** HXP's DECIDE takes from two to six options; what has more, or only one, is a selection (X25). */
+/** HXP's DECIDE takes two to six options; a question with more, or with only one, is a selection (X25). */
 const [DECIDE_MIN, DECIDE_MAX] = [2, 6]
 
-/** Options by their labels, as people read them; by their ids where a label would not say which one is meant. */
+/** Labels of the options, or their ids where labels are ambiguous. */
 function labelsOf(options: Checkpoint['options']): string[] {
   const [ids, labels] = [options.map(({ id }) => id), options.map(({ label }) => label)]
   const isPlain = new Set(labels).size === labels.length && options.every(({ id, label }) => label === id || !ids.includes(label))
@@ -25,7 +25,7 @@ function labelsOf(options: Checkpoint['options']): string[] {
 }
 
 const risks: Record<Checkpoint['options'][number]['risk'], NonNullable<Request['risk']>> = { low: 'R1', medium: 'R3', high: 'R4' }
-/** The greatest that anything in it carries (Z2); an agent that names none has said nothing about it. */
+/** The highest risk of any option or action (Z2); absent if the agent names none. */
 function riskOf({ options, proposed_actions }: Checkpoint): Pick<Request, 'risk'> {
   const risk = [...options, ...proposed_actions]
     .map((each) => risks[each.risk])
@@ -34,7 +34,7 @@ function riskOf({ options, proposed_actions }: Checkpoint): Pick<Request, 'risk'
   return risk === undefined ? {} : { risk }
 }
 
-/** The grounds of the question, and what the agent would go on with: the person sees it, and the receipt covers it. */
+/** The context of the question and the agent's proposed next steps. The person sees them, and the receipt covers them. */
 function detailsOf({ context, proposed_actions, state_shown, takeover, supersedes }: Checkpoint): object {
   return {
     ...(context.length > 0 ? { context } : {}),
@@ -84,7 +84,7 @@ export function askedAs(checkpoint: Checkpoint): Asked {
     fallback: fallbacks[on_expiry],
     on_expiry,
     ...riskOf(checkpoint),
-    // Options that are all alike are as grave as the whole.
+    // Options of equal risk have the risk of the whole request.
     ...(new Set(checkpoint.options.map(({ risk }) => risk)).size > 1
       ? { option_risks: checkpoint.options.map(({ risk }) => risks[risk]) }
       : {}),
@@ -120,11 +120,11 @@ export function checkpointResult({ resolution, options }: Checkpoint, item: Requ
 }
 
 type Decided = NonNullable<Checkpoint['resolution']>
-/** A yes to a question about actions, of which it approves none. */
+/** An approval that denies every proposed action. */
 const isAllDenied = ({ approved_actions = [], denied_actions = [] }: Decided): boolean =>
   denied_actions.length > 0 && approved_actions.length === 0
 
-/** The person's words; where they denied some of the actions, which they approved and which they denied comes first. */
+/** The person's comment. If they denied some actions, lists of the approved and denied actions precede it. */
 export function reasonOf({ comment, approved_actions = [], denied_actions = [] }: Decided): string | undefined {
   if (denied_actions.length === 0) return comment
   const quotedList = (ids: readonly string[]): string => (ids.length === 0 ? 'none' : ids.map((id) => JSON.stringify(id)).join(', '))
@@ -132,7 +132,7 @@ export function reasonOf({ comment, approved_actions = [], denied_actions = [] }
   return comment === undefined ? decided : `${decided}\n${comment}`
 }
 
-/** The words for an option that the person saw, by its id. */
+/** The label of an option as the person saw it, by its id. */
 export function labelOf({ payload }: Request, id: string, options: Checkpoint['options'] = []): string {
   const { ids, labels } = choicesIn(payload)
   return labels[ids.indexOf(id)]?.toString() ?? options.find((option) => option.id === id)?.label ?? id

@@ -13,7 +13,7 @@ import { identityToDelegation } from './identity-delegation.ts'
 import { identityToExecution } from './identity-execution.ts'
 
 export const contracts: readonly Contract[] = [
-  // First: what ends a task is then the last that is told of it.
+  // First, so that the end of a task is the last notification about it.
   ...collaborationToExecution,
   ...collaborationContracts,
   ...collaborationToDelegation,

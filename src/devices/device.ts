@@ -27,7 +27,7 @@ export type Device = {
   targetOf(tool: Tool, args: Value): Pick<ParsedStep, 'risk_level' | 'resource' | 'target'>
   /** The resource that a step of a plug-in locks, which only the plug-in knows. */
   resourceOf(tool: Tool, args: Value): Promise<string | null>
-  /** `isHeld`: what a step has in its hands is not spoken to. */
+  /** `isHeld`: a resource held by a running step is not accessed. */
   objectionTo(steps: readonly ParsedStep[], isHeld: (resource: string) => boolean): Promise<string | null>
   /** The value that a step would change; null where it changes none, or where it cannot be read. */
   valueBefore(step: Pick<ParsedStep, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
@@ -45,7 +45,7 @@ export function createDevice(options: DeviceOptions): Device {
   const names = new Map([...profile.gpio.values()].flatMap(({ line, name }) => (name === null ? [] : [[name, line] as const])))
   const lineOf = (name: unknown): number =>
     typeof name === 'number' ? name : (names.get(String(name)) ?? (/^\d+$/.test(String(name)) ? Number(name) : -1))
-  // From the start: what becomes of a listed folder later leads nowhere else.
+  // Created at the start, so that a folder replaced later leads nowhere else.
   const guards = new Map(options.policies.map((policy) => [policy, createPathGuard(policy)]))
   const guardOf = (policy: Policy): PathGuard => guards.get(policy)!
   const bench: Bench = {
@@ -101,8 +101,8 @@ export function createDevice(options: DeviceOptions): Device {
 }
 
 /**
- * Lines go to their safe level and their own direction. Where that would leave the envelope, the lines that the interlock joins with them go first,
- * whoever has set those.
+ * Sets lines to their safe level and their own direction. If that would leave the envelope, the lines that an interlock joins with them go
+ * first, no matter which session set them.
  */
 function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: readonly number[]): void {
   const begun = new Set<number>()
@@ -110,7 +110,7 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
     if (begun.has(line)) return
     begun.add(line)
     if (!lines.isHeld(line)) toSafe(line)
-    // Only now: a line that does not answer still belongs to its session, and is tried again.
+    // Delete only now: a line that does not answer still belongs to its session, and is tried again.
     setBy.delete(line)
   }
   const toSafe = (line: number): void => {
@@ -124,7 +124,7 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
     lines.mode(line, 'out')
     lines.set(line, safe)
   }
-  // One line that does not answer keeps none of the others from it.
+  // A line that does not answer must not keep the others from becoming safe.
   const failures: unknown[] = []
   for (const line of own) {
     try {
@@ -136,5 +136,5 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
   if (failures.length > 0) throw failures[0]
 }
 
-/** A reading is as safe as the tool says, whatever it reads. */
+/** Reading tools have risk level 0, no matter what they read. */
 const isActing = ({ risk_level }: Tool): boolean => risk_level >= 1

@@ -16,15 +16,15 @@ type Effect = {
 }
 const NONE: Effect = { lines: new Map(), chip: null, bus: 0, registers: new Map() }
 
-/** Whether a chip is in the hands of a step: then no other step speaks to it, and its value is looked at when the turn has come. */
+/** Whether a running step holds a chip. Then no other step accesses it, and its value is checked when the waiting step's turn comes. */
 export type Busy = (bus: number, addr: number) => boolean
 
 export type Envelope = {
   /** Why the last of these steps would leave the envelope; null: it stays inside. Fails where a value that it needs cannot be read. */
   objectionTo(steps: readonly Aimed[], isBusy?: Busy): Promise<string | null>
-  /** The same for lines alone, at once: nothing comes between the look and the act. */
+  /** The objection to one change of a line. It is synchronous, so nothing can come between the check and the act. */
   lineObjection(line: number, value: number): string | null
-  /** A line will have this value again without being asked, as at the end of a pulse: until the promise is kept, others reckon with it. */
+  /** Announces that a line will return to this value, as at the end of a pulse. Checks assume it until the returned function is called. */
   promise(line: number, value: number): () => void
   /** The lines that an interlock joins with this one. */
   joinedWith(line: number): ReadonlySet<number>

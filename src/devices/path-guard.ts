@@ -46,10 +46,10 @@ export type Allowed = { readonly read: readonly string[]; readonly write: readon
 
 export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathGuard {
   const readable = [...read, ...write]
-  // The operator may list a folder by a link. Where it leads is looked at once: whoever turns it round later gains nothing.
+  // The operator may list a folder by a link. It is resolved a single time, so redirecting the link later gains nothing.
   const roots = new Map(readable.map((folder) => [folder, createRoot(realOf(folder))]))
 
-  /** The listed folder that it lies under, and the components below. */
+  /** The listed folder that contains the path, and the components below. */
   function split(path: string, folders: readonly string[]): { root: Root; below: string[] } {
     if (!isUnder(path, folders)) throw deniedError('the path is not on the list')
     let folder = ''
@@ -94,7 +94,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
       withPlace(path, readable, (place, stats) => {
         if (!stats.isFile()) throw deniedError('it is no plain file')
         const { size } = stats
-        // The same file that was looked at: its descriptor leads to it, whatever its name leads to by now.
+        // Opens the file that was checked, by its descriptor: its name might lead to another file by now.
         const file = openSync(`${OWN}/${place}`, O_RDONLY)
         try {
           const data = Buffer.allocUnsafe(Math.max(0, Math.min(length, file_bytes_max, size - offset)))
@@ -230,7 +230,7 @@ function replace(folder: number, name: string, data: Uint8Array): void {
   const file = openSync(young, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o640)
   try {
     for (let done = 0; done < data.length;) done += writeSync(file, data, done)
-    // For the group of the clients, whatever the umask of the service.
+    // Readable for the clients' group, regardless of the umask of the service.
     fchmodSync(file, 0o640)
     fsyncSync(file)
     renameSync(young, within(folder, name))
@@ -245,7 +245,7 @@ function replace(folder: number, name: string, data: Uint8Array): void {
 const typeOf = (entry: Pick<Dirent, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): string =>
   entry.isFile() ? 'file' : entry.isDirectory() ? 'directory' : entry.isSymbolicLink() ? 'link' : 'other'
 
-/** Of what the link itself is, never of what it leads to. */
+/** The size of a link itself, never of its target. */
 function sizeOf(folder: number, name: string): number {
   try {
     const place = openSync(within(folder, name), PLACE)

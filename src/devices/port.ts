@@ -4,7 +4,7 @@ import type { Profile } from './profile.ts'
 /** Words for a step that failed. */
 export type DeviceCode = 'timeout' | 'absent' | 'busy' | 'denied' | 'envelope' | 'io' | 'approval_stale'
 
-/** Something that a board or a guard says no to. Its code stands beside the sentence in the step. */
+/** A refusal or failure of a board or a guard. The step reports its code along with the message. */
 export class DeviceError extends Error {
   override name = 'DeviceError'
   readonly code: DeviceCode
@@ -26,14 +26,14 @@ export type Edge = 'rising' | 'falling'
 
 export type Lines = {
   get(line: number): Level
-  /** Synchronous: nothing comes between a look at the envelope and the act. */
+  /** Synchronous, so that nothing can come between the envelope check and the act. */
   set(line: number, value: Level): void
   direction(line: number): Direction
   /** An output begins with the level of `firstLevel`. */
   mode(line: number, direction: Direction): void
   /** Something else holds it. */
   isHeld(line: number): boolean
-  /** Calls back at each edge until what is returned is called. */
+  /** Calls back at each edge until the returned function is called. */
   watch(line: number, edge: (edge: Edge) => void): () => void
 }
 export type Buses = {
@@ -45,7 +45,7 @@ export type Buses = {
 export type Framing = { readonly baud?: number | undefined; readonly parity?: 'none' | 'even' | 'odd' | undefined }
 export type Ports = {
   write(port: string, bytes: Uint8Array, framing: Framing): Promise<void>
-  /** Bytes that have arrived, at most so many bytes; empty: nothing has. Taken away by reading. */
+  /** Removes and returns at most `count` received bytes; empty: none have arrived. */
   take(port: string, count: number): Uint8Array
 }
 

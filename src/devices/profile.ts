@@ -198,7 +198,7 @@ export function readProfile(value: unknown): Profile {
     model,
     gpio: lines,
     interlocks,
-    // A wire may lead to what is no line of this board: nothing reads it there.
+    // A wire might lead to a line that this board does not have; nothing reads it there.
     wires: wires.filter((ends) => ends.every((line) => lines.has(line))),
     i2c: mapBy(Object.values(i2c), ({ bus }) => bus),
     uart: mapBy(Object.values(uart), ({ port }) => port),

@@ -13,7 +13,7 @@ import type { Leases } from './leases.ts'
 import { runLoop } from './loop.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
-/** Acts within its own bounds and says what came of it, also when it is told to stop. */
+/** Acts within its own bounds and returns the outcome, also when the signal aborts. */
 export type Port = (request: unknown, signal: AbortSignal) => Promise<Value>
 
 export type EffectRunner = Worker & { readonly perform: Perform }
@@ -52,7 +52,7 @@ export function createEffectRunner(ports: Readonly<Record<string, Port>>, clock:
       } catch (error) {
         if (!mayPass(error)) {
           if (known === null || isRecorded(error)) throw error
-          // The outcome itself is what cannot be written down, such as a value that is no JSON.
+          // The outcome itself cannot be recorded, such as a value that is not JSON.
           log.error({ err: error, port }, 'the outcome of an effect could not be recorded: it is recorded as unknown')
           known = null
           continue
@@ -106,7 +106,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Ot
         await kernel.call(conclude, { id }, as)
         concluded++
       } catch (error) {
-        // Its server was held up, and is there again: it will say itself what came of it.
+        // Its server was held up and is back: that server records the outcome itself.
         if (node !== undefined && error instanceof Refusal && error.code === 'CONFLICT') continue
         if (mayPass(error)) throw error
         // An effect that can never be concluded must not keep everything else from starting.
@@ -120,7 +120,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Ot
 
 const EVERY_MS = 2_000
 
-/** Concludes what other servers left open when they ended. One process alone has done so at its start. */
+/** Concludes the effects that other servers left open when they ended. A single process does so when it starts. */
 export const runConcluder = (kernel: Kernel, clock: Clock, log: WorkerLog, leases: Leases): Worker =>
   runLoop({
     name: 'effects',

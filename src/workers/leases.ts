@@ -1,5 +1,5 @@
-// The leases of this server: the worker that takes and keeps them, and says at any moment which ones it holds. A store that one process alone
-// has open gives all of them at once and for good; nothing is written down and nothing is waited for.
+// The leases of this server: the worker that takes and keeps them, and knows at any moment which ones it holds. A store that only one
+// process has open grants all of them immediately and for good, without a write or a wait.
 import { timekeeperAlone } from '#kernel/call/due-on-read.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -15,11 +15,11 @@ import type { Worker, WorkerLog } from './worker.ts'
 /** The right to do something that one server at a time may do; a worker asks it first. */
 export type Duty = {
   holds(): boolean
-  /** The system, for as long as it holds the lease: what it writes is refused as soon as another server has taken it. */
+  /** The system, while it holds the lease: its writes are refused as soon as another server has taken the lease. */
   as(more?: Partial<Actor>): Caller
   /** The holder's clock as it was last seen, carried on by the monotonic clock; null: this server's own clock decides. */
   time(): number | null
-  /** Told when it may have been won or lost. */
+  /** Calls the listener when the lease might have been won or lost. */
   onChange(listener: () => void): () => void
 }
 
@@ -31,11 +31,11 @@ export type Leases = Worker & {
   readonly epoch: number
   readonly names: readonly string[]
   duty(name: string): Duty
-  /** Why this server takes part no more; null: it does. */
+  /** Why this server no longer takes part; null: it does. */
   amiss(): string | null
-  /** Whether a process is known to be over: it ended its lease, another one has its name, or it did not move for long enough. */
+  /** Whether a process is known to have ended: it ended its lease, another one has its name, or it did not move for long enough. */
   isEnded(node: string, epoch: number): boolean
-  /** The system, for as long as that process stays over: what is written is refused where it has moved again meanwhile. */
+  /** The system, while that process stays ended: writes are refused if it has renewed its lease since. */
   asEnded(node: string, epoch: number, more?: Partial<Actor>): Caller
 }
 
@@ -46,12 +46,12 @@ export type LeaseOptions = {
   monotonic(): number
 }
 
-/** A server that did not move for so long has ended. */
+/** A server that did not renew its lease for this long has ended. */
 export const LEASE_MS = 3_000
 const BEAT_MS = LEASE_MS / 6
 /** A server that could not renew stops before another may begin. */
 const SURE_MS = (LEASE_MS * 2) / 3
-/** Servers that ended so long ago are forgotten: by then nothing speaks of them any more. */
+/** Servers that ended this long ago are forgotten: by then nothing refers to them. */
 const FORGET_MS = 600_000
 const AT_ONCE = 64
 
@@ -271,7 +271,7 @@ async function keepLeases(self: Membership): Promise<void> {
     notify(self)
   }
   while (!stopping.signal.aborted) {
-    // Before the turn as well: a worker that looked while the lease had lapsed rests, and must hear that it goes on.
+    // Also notify before the turn: a worker that checked while the lease had lapsed rests, and must be notified to continue.
     notifyOfChange()
     const error = await renew(self).then(
       () => '',

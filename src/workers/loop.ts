@@ -12,18 +12,18 @@ export type LoopOptions = {
   readonly name: string
   readonly clock: Clock
   readonly log: WorkerLog
-  /** Does what there is to do, and answers in how many milliseconds there may be more. The signal aborts when it is to stop. */
+  /** Does the pending work, and returns in how many milliseconds to look again. The signal aborts when the loop stops. */
   turn(signal: AbortSignal): Promise<number>
-  /** One server at a time does it. */
+  /** Only the server that holds the duty runs turns. */
   readonly duty?: Duty
-  /** A commit wakes it, where `wants` says so. */
+  /** A commit wakes the loop if `wants` returns true. */
   readonly tail?: Tail
   wants?(hint: Hint): boolean
-  /** Sleeps so long before its first turn. */
+  /** Milliseconds to sleep before the first turn. */
   readonly firstMs?: number
-  /** Rests so long after each turn, however often it is woken. */
+  /** Milliseconds to rest after each turn, even if it is woken. */
   readonly restMs?: number
-  /** After a failure: what is said, and how long it waits for the next attempt. */
+  /** After a failure: the message to log, and the wait before the next attempt. */
   readonly failed: string
   readonly failedMs?: number
 }
@@ -64,7 +64,7 @@ export function runLoop(options: LoopOptions): Loop {
     }
   }
 
-  /** In portions: a clock may step, and a long timeout of the runtime fires at once. */
+  /** Sleeps in portions: the clock might step, and the runtime fires very long timeouts immediately. */
   async function sleep(ms: number): Promise<void> {
     for (let left = ms; left > 0 && !woken && !signal.aborted; left -= SLEEP_MS_MAX) {
       waker = new AbortController()

@@ -17,7 +17,7 @@ export type Channel = {
   readonly name: string
   /**
    * true: a lane is sent in the order of its ids, and one that fails holds those behind it.
-   * false: each goes by itself when it is due; a lane only bounds how many go at once.
+   * false: each is sent by itself when it is due; a lane only bounds how many are sent concurrently.
    */
   readonly ordered: boolean
   /** Sent in one lane before the first is confirmed: 1 where only the answer keeps the order. */
@@ -40,7 +40,7 @@ const REST_MS = 10
 /** How long a lane rests whose next delivery differs from the record. */
 const DAMAGED_MS = 60_000
 const PAGE = 256
-/** One look goes through at most this many pages and goes on from there in the next: lanes that are held cannot hide others. */
+/** One look scans at most this many pages, and the next continues from there: held lanes cannot hide others. */
 const PAGES_MAX = 16
 const OUTCOMES_MAX = 256
 const ERROR_CHARS_MAX = 500
@@ -72,7 +72,7 @@ type Outbox = {
   /** Sent, and about to be removed: a commit about them is no news. */
   readonly leaving: Set<string>
   readonly settle: (outcome: Outcome) => Promise<void>
-  /** Where the round over the index goes on. */
+  /** Where the round over the index continues. */
   place: string
   /** A lane became free or a delivery was added since the round over the index began. */
   isStale: boolean
@@ -118,7 +118,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
     place: prefix,
     isStale: false,
   }
-  // Another server sent meanwhile: the places of an earlier term say nothing.
+  // Another server might have sent since, so the places of an earlier term are stale.
   const leave = duty.onChange(() => (self.isStale = true))
   return {
     ...self.loop,
@@ -326,12 +326,12 @@ const sharesOf = async ({ channel }: Outbox, lanes: readonly string[]): Promise<
 
 // --- The index -------------------------------------------------------------------------------------------------------------
 
-/** Starts what is due and answers how long there is nothing more to do. */
+/** Starts due deliveries and returns the milliseconds until the next look. */
 async function turn(self: Outbox): Promise<number> {
   const { kernel, clock, prefix } = self
   const now = clock.now()
   const [first] = await kernel.store.scan(prefix, prefix + END, 1)
-  // Mostly nothing is due, and then this one look was enough.
+  // Usually nothing is due, and this one scan is enough.
   if (first === undefined || dueIn(self, first) > now) return untilMs(self, first, now)
   const text = timestampOf(now)
   if (await look(self, text)) return REST_MS
@@ -343,8 +343,8 @@ const untilMs = (self: Outbox, entry: string | undefined, now: number): number =
   entry === undefined ? SLEEP_MS_MAX : Math.min(SLEEP_MS_MAX, Math.max(REST_MS, dueIn(self, entry) - now))
 
 /**
- * Starts what is due, as far as there are lanes. Answers whether to look again soon: the round is not at its end, or something changed since
- * it began. A round without a change waits for a lane to end, a commit or the next due time.
+ * Starts due deliveries, as far as there are free lanes. Returns whether to look again soon: the round is incomplete, or something changed
+ * since it began. A round without a change waits for a lane to end, a commit or the next due time.
  */
 async function look(self: Outbox, now: string): Promise<boolean> {
   const { kernel, channel, prefix, lanes, shares } = self

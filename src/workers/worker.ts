@@ -4,7 +4,7 @@
 export type WorkerState = 'idle' | 'busy' | 'standby' | 'failing' | 'stopped'
 
 export type Worker = {
-  /** Resolves when the worker has put down what it was doing. */
+  /** Resolves when the worker has stopped its work. */
   stop(): Promise<void>
   /** The state of each of its loops by name. */
   states?(): Readonly<Record<string, WorkerState>>
@@ -17,13 +17,13 @@ export type WorkerLog = {
   error(fields: object, message: string): void
 }
 
-/** No sleep is longer: a clock may step, and a long timeout of the runtime fires at once. */
+/** The longest single sleep: the clock might step, and the runtime fires very long timeouts immediately. */
 export const SLEEP_MS_MAX = 60_000
 
 export const statesOf = (workers: readonly Worker[]): Readonly<Record<string, WorkerState>> =>
   Object.assign({}, ...workers.map((worker) => worker.states?.() ?? {})) as Record<string, WorkerState>
 
-/** Several as one. */
+/** Combines several workers into one. */
 export const workersAsOne = (...workers: readonly Worker[]): Worker => ({
   states: () => statesOf(workers),
   async stop() {

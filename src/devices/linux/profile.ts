@@ -21,7 +21,7 @@ function model(): string {
   }
 }
 
-/** Nothing is driven until somebody has said what is connected to it: a profile makes outputs. */
+/** Makes every line an input: the operator must say in a profile what is connected before anything is driven. */
 export function foundProfile(): object {
   const [chip] = devices(/^gpiochip\d+$/)
   const lines =

@@ -8,7 +8,7 @@ export type Lock = { release(): void }
 export type Locks = {
   /** The session whose step holds it, or something that it belongs to; null: it is free. */
   holderOf(resource: string): string | null
-  /** Null: it stayed in the hands of another session for longer than `waitMs`, or the wait was given up. Tasks of one session wait for each other without end. */
+  /** Null: another session held it for longer than `waitMs`, or the signal aborted. Tasks of one session wait without a limit. */
   acquire(resource: string | null, session_id: string, waitMs: number, signal: AbortSignal): Promise<Lock | null>
 }
 

@@ -77,7 +77,7 @@ export async function finishTask(
   })
 }
 
-/** The first of these steps whose value is not what the people who approved it were shown; what an earlier step changes is its own doing. */
+/** The first step whose value differs from the one shown to its approvers. Changes by earlier steps of the task do not count. */
 async function staleStep({ steps: { device } }: TaskRuns, { task, plan }: Entry, indexes: Iterable<number>): Promise<number | null> {
   if (task.approval === null) return null
   for (const index of indexes) {
@@ -110,7 +110,7 @@ async function runLocked(runs: TaskRuns, entry: Entry, index: number): Promise<'
   }
   let stopTicking = (): void => undefined
   try {
-    // Before the first step all of them were looked at; since then others may have come between.
+    // All steps were checked before the first one, but other tasks might have changed values since.
     if ((await staleStep(runs, entry, [index])) !== null) return 'stale'
     stopTicking = startInterval(runs.clock, PROGRESS_MS, () => runs.progress(task.id, index))
     const { step, task: after } = await record<{ step: Step; task: Task }>(runs, 'step.start', { task_id: task.id, index })

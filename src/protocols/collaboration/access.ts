@@ -10,7 +10,7 @@ import { taskMoves } from './states.ts'
 type OfTask = { readonly task: Task }
 type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
 
-/** The human who answers for the task (HACP 0.1.0, Roles), or their substitute; who works on it does not stand in for its judge. */
+/** The human who answers for the task (HACP 0.1.0, Roles), or their substitute, unless that substitute is its executor. */
 export const principal = heldBy(
   "the task's principal",
   role<OfTask>(
@@ -20,7 +20,7 @@ export const principal = heldBy(
     (actor, { task }) => inPlaceOf(actor, task.ownership.principal),
   ),
 )
-/** A human named on the task, or their substitute; nobody reviews their own work. */
+/** A human named as reviewer on the task, or their substitute, but never its executor. */
 export const reviewer = heldBy(
   'a reviewer',
   role<OfTask>(
@@ -32,7 +32,7 @@ export const reviewer = heldBy(
 )
 const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal
 const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
-/** The one who works on it, also while a person holds it: so that a call in the wrong state is told about the state. */
+/** The task's executor, even while a person holds the task, so that a call in the wrong state is refused because of the state. */
 export const executor = heldBy(
   "the task's executor",
   role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
@@ -68,7 +68,7 @@ export const isInTime = rule<OfTask>(
   },
   OUT_OF_TIME,
 )
-/** The same for what the system does in an agent's place. */
+/** Time limits for calls that the system makes in an agent's place. */
 export const isWithinTime = rule<OfTask>(
   'DEADLINE_EXCEEDED',
   'the task is within its deadline and max_duration',
@@ -76,11 +76,11 @@ export const isWithinTime = rule<OfTask>(
   OUT_OF_TIME,
 )
 
-/** The system asks by itself; a question that it only puts to the next person is still the agent's. */
+/** Whether the system raised the question itself. A question that it only escalates to the next person is still the agent's. */
 export const isOfSystem = ({ raised_by, escalates }: Pick<Checkpoint, 'raised_by' | 'escalates'>): boolean =>
   raised_by === SYSTEM_ID && escalates === undefined
 
-/** Another try without time would only bring the same question back. */
+/** A retry without time left would only raise the same question again. */
 export const hasTimeToTryAgain = rule<OfCheckpoint, { readonly action: string }>(
   'DEADLINE_EXCEEDED',
   'the task has time left for another try',
@@ -109,18 +109,18 @@ export const isPending = rule<OfCheckpoint>(
   'the checkpoint is not pending any more',
 )
 
-/** Autonomy has teeth: what the spec does not allow is refused to every agent. */
+/** A read-only task refuses changes from every agent. */
 export const isNotReadOnly = rule<OfTask>(
   'PRECONDITION_FAILED',
   'the task may be written to (its autonomy is read_only)',
   ({ task }) => task.spec.constraints.autonomy !== 'read_only',
   'the task may not be written to: its autonomy is read_only',
 )
-/** The kind of a version that does not say it: the next one of a plan is a plan, until a plan was approved. */
+/** The default kind of a version: the successor of a plan is a plan until a plan is approved. */
 export const kindAfter = (task: Task, parent: { readonly kind: 'plan' | 'deliverable' } | null): 'plan' | 'deliverable' =>
   task.plan_approved ? 'deliverable' : (parent?.kind ?? 'deliverable')
 
-/** An agent that waits, or may only read, changes nothing; people do. */
+/** A waiting or read-only agent must not change anything; people may. */
 export const isFreeToChange = rule<OfTask>(
   'PRECONDITION_FAILED',
   'an agent changes something only while its task is not blocked and its autonomy is not read_only',
@@ -135,7 +135,7 @@ export const hasPlanFirst = rule<OfTask & { readonly parent: ArtifactVersion | n
   'no plan was approved yet, and nothing else may be delivered before (autonomy plan_then_implement)',
 )
 
-/** The spec, versions, reviews and entries never change; a body that tries is told so. */
+/** Specs, versions, reviews and entries are immutable; a request that tries to change the spec is refused. */
 export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   'IMMUTABLE_VIOLATION',
   'a spec never changes after task.create: make a new task',
@@ -143,12 +143,12 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   'the spec never changes after task.create: make a new task',
 )
 
-/** Words that somebody decides or works by; those of blanks alone would leave them guessing. */
+/** Refuses a blank text where a person or an agent has to decide or work by it. */
 export function refuseBlank(message: string, field: string): void {
   if (message.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
 }
 
-/** There to be asked: not switched off, and still in the project. */
+/** Whether a subject can be asked: enabled, and still in the project. */
 export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
   subject !== null && !subject.disabled && subject.projects.has(project_id)
 

@@ -1,5 +1,5 @@
 // The draft's error codes (HACP 0.1.0, Errors) and what class of refusal each is. The codes that the kernel shares with the draft
-// (PRECONDITION_FAILED, UNAUTHORIZED, NOT_FOUND, CONFLICT) stand in the kernel's own table.
+// (PRECONDITION_FAILED, UNAUTHORIZED, NOT_FOUND, CONFLICT) are in the kernel's own table.
 import type { Fault } from '#kernel/declare/errors.ts'
 
 export const codes = {

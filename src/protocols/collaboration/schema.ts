@@ -12,7 +12,7 @@ const text = (maxLength: number, description?: string) => t.String({ maxLength, 
 const someText = (maxLength: number) => t.String({ minLength: 1, maxLength })
 export const Id = text(limits.idCharsMax)
 export const Timestamp = text(40, 'an RFC 3339 time')
-/** Of the item in the inbox: closing the item compares it with that. */
+/** The digest of the item in the inbox, checked when the item is closed. */
 export const Digest = t.Optional(text(100, 'answer only if the item in the inbox still has this digest'))
 export const Duration = text(40, 'an ISO 8601 duration such as PT30M')
 const ActorId = Id
@@ -32,7 +32,7 @@ const Constraints = t.Object({
   must_use_capabilities: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
   /** Continuous control: how far the agent may go by itself. */
   autonomy: t.Optional(either('autonomous', 'plan_then_implement', 'confirm_each_action', 'read_only')),
-  /** Ours: what a checkpoint may do when nobody answers in time, beyond waiting and asking the next person. */
+  /** Ours: policies for checkpoints without an answer in time, in addition to waiting and asking the next person. */
   on_expiry: t.Optional(t.Array(ExpiryPolicy, { maxItems: 4 })),
 })
 export const TaskSpec = t.Object({
@@ -89,10 +89,10 @@ const TaskSchema = t.Object({
   delegators: t.Array(ActorId), // the agents that passed it down as a part of their own task: they may read it
   reviewers: t.Array(ActorId),
   children: t.Array(Id),
-  new_attempt: t.Optional(t.Boolean()), // its parent had been rejected before: it begins anew what was tried there
+  new_attempt: t.Optional(t.Boolean()), // a new attempt at its parent, which was rejected
   depth: t.Integer(), // delegations between this task's executor and the person who handed it over
   pending_checkpoint: nullable(Id),
-  taken_over: t.Optional(Id), // the checkpoint by which a person took the work over: they have it as long as that one is pending
+  taken_over: t.Optional(Id), // the checkpoint of a person's takeover, which lasts while it is pending
   outcome: nullable(either('accepted', 'cancelled', 'rejected_at_checkpoint', 'rejected_in_review')),
   outcome_reason: nullable(t.String()),
   overdue: t.Boolean(),
@@ -100,7 +100,7 @@ const TaskSchema = t.Object({
   active_ms: t.Integer(), // time in in_progress before `active_since`
   active_since: nullable(Timestamp),
   plan_approved: t.Boolean(),
-  delivered: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // the version that came to review last: verdicts are about it
+  delivered: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // the version delivered last: verdicts are about it
   amendments: t.Integer(), // entries of the steering log
 })
 export type Task = Static<typeof TaskSchema>
@@ -114,7 +114,7 @@ export const Task = doc('collaboration.task', TaskSchema, {
     state: index((task) => [[task.project_id, task.state]]),
     party: index((task) => partiesOf(task).map((who) => [who, task.project_id, task.state])),
     root: index((task) => (task.root_task_id === task.id ? [] : [[task.root_task_id]]), 1),
-    // Here and not on the checkpoint: who may answer changes with the task's reviewers and its executor.
+    // Indexed on the task and not on the checkpoint, because the people who can answer change with its reviewers and executor.
     waiting: index((task) => {
       const { pending_checkpoint } = task
       return pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint])
@@ -122,7 +122,7 @@ export const Task = doc('collaboration.task', TaskSchema, {
     // Versions of other tasks that its executor may read.
     input: index(({ executor, spec }) => (executor === null ? [] : versionsIn(spec).map((version) => [executor, version]))),
   },
-  // Once it is late, a person was asked.
+  // An overdue task needs no timer: a person was asked already.
   due: (task) =>
     isTerminal(task.state) || task.overdue
       ? []
@@ -197,7 +197,7 @@ export const Checkpoint = doc(
     expires_at: nullable(Timestamp),
     resolution: nullable(CheckpointResolution),
     proposed_actions: t.Array(ProposedAction),
-    state_shown: t.Unknown(), // what the agent would go on from; null: it showed none
+    state_shown: t.Unknown(), // the state that the agent would resume from
     state_schema: t.Unknown(), // what a patched state must match; null: anything
     // Ours, from here on.
     raised_by: ActorId,
@@ -205,14 +205,14 @@ export const Checkpoint = doc(
     default: nullable(CheckpointAnswer),
     routed_to: ActorId, // whose turn it is; authority does not depend on it
     succeeds: nullable(Id), // the checkpoint whose place this one takes
-    // The kind of the question that was put to the next person: it is answered as before.
+    // The kind of an escalated question, which is answered as before.
     escalates: t.Optional(either('approval', 'choice', 'input', 'escalation', 'interrupt')),
-    // The question that ended without an answer because the system had to ask one of its own.
+    // The question that ended without an answer because the system asked its own question.
     supersedes: t.Optional(t.Object({ checkpoint_id: Id, prompt: text(limits.promptCharsMax) })),
     reason: t.Optional(either('superseded', 'declined')), // why it expired before its time
-    declined: t.Optional(t.Array(t.Object({ by: ActorId, reason: text(limits.textCharsMax), at: Timestamp }))), // by whom, here or before it was passed on
+    declined: t.Optional(t.Array(t.Object({ by: ActorId, reason: text(limits.textCharsMax), at: Timestamp }))), // also before escalation
     overdue: t.Boolean(),
-    brings: t.Optional(t.Array(Id)), // interrupts of tasks below that came with this one: they are answered with it
+    brings: t.Optional(t.Array(Id)), // interrupts of tasks below that were raised with this one and are answered with it
     takeover: t.Boolean(), // an interrupt under which a person works on the task themself
     request_id: t.Optional(Id), // the request that the task waits for: it is answered there, or here
   }),
@@ -248,7 +248,7 @@ const ArtifactPayload = t.Object({
   uri: text(limits.uriCharsMax),
   checksum: Checksum,
   size: t.Integer({ minimum: 0 }),
-  verified: t.Boolean(), // ours: the server itself has hashed the bytes
+  verified: t.Boolean(), // ours: the server has hashed the bytes
   // As they were uploaded.
   name: t.Optional(FileName),
   media_type: t.Optional(MediaType),
@@ -257,7 +257,7 @@ const references = either('input', 'output')
 export const ReferenceAs = refusedAs('INVALID_SPEC', either('input', 'output'))
 const ArtifactRef = t.Object({ task_id: Id, as: references })
 
-/** One version. It never changes; who refers to it stands beside it and is shown with it. */
+/** One version. It never changes; references to it are separate documents, shown with it. */
 export const ArtifactVersion = doc(
   'collaboration.artifact',
   t.Object({
@@ -282,7 +282,7 @@ export const ArtifactVersion = doc(
 export type ArtifactVersion = Static<typeof ArtifactVersion.schema>
 export const versionId = (artifact_id: string, version: string): string => `${artifact_id}@${version}`
 
-/** Which version of an artifact is the newest. */
+/** The newest version of an artifact. */
 export const ArtifactHead = doc(
   'collaboration.artifact_head',
   t.Object({ id: Id, task_id: Id, project_id: Id, root_task_id: Id, version: text(40), versions: t.Integer() }),
@@ -360,7 +360,7 @@ export const Review = doc(
 )
 export type Review = Static<typeof Review.schema>
 
-/** Ours: a remark beside the reviews. It never carries a verdict and changes no review. */
+/** Ours: a comment in addition to the reviews. It carries no verdict and changes no review. */
 export const Comment = doc(
   'collaboration.comment',
   t.Object({
@@ -417,7 +417,10 @@ export const GrantScope = refusedAs(
   }),
 )
 export const GrantUntil = t.String({ minLength: 4, maxLength: 40, description: '`session` (this run), `task`, or an RFC 3339 time' })
-/** Append-only: a deny wins over every allow, and the last allow for a scope over those before it. Only how often it was used, and that it was revoked, is added to it. */
+/**
+ * Append-only: a deny overrides every allow, and the latest allow of a scope overrides earlier ones. Only the number of uses and the
+ * revocation change later.
+ */
 export const Grant = doc(
   'collaboration.grant',
   t.Object({
@@ -444,16 +447,16 @@ export const Grant = doc(
     within: (grant) => ({ doc: Task, id: grant.task_id }),
     indexes: {
       task: index((grant) => [[grant.task_id]], 1),
-      // Those that were not taken back and are not used up come first.
+      // Live grants sort before spent ones.
       giver: index((grant) => [[grant.granted_by, isSpent(grant) ? 'over' : 'live', grant.granted_at]]),
     },
   },
 )
 export type Grant = Static<typeof Grant.schema>
-/** It says nothing any more, whatever the time is. */
+/** A grant that is revoked or used up. */
 type Spending = { readonly revoked_at: string | null; readonly uses: number | null; readonly used: number }
 export const isSpent = ({ revoked_at, uses, used }: Spending): boolean => revoked_at !== null || (uses !== null && used >= uses)
-/** Which grants speak for a scope: the last allow, and every deny. */
+/** The grants that speak for a scope: the last allow, and every deny. */
 export const GrantHead = doc(
   'collaboration.grant_head',
   t.Object({
@@ -483,7 +486,7 @@ export const LedgerKey = t.String({ minLength: 1, maxLength: limits.ledgerKeyCha
 
 const ledgerScopeOf = (scope: string): string => (scope === 'org' ? ORG_SCOPE : scope.slice('project:'.length))
 
-/** Found by its scope, made at the first write. */
+/** A ledger, keyed by its scope and created at the first write. */
 export const Ledger = doc('collaboration.ledger', t.Object({ id: text(90), ledger_id: Id, scope: text(90) }), {
   scopeOf: (ledger) => ledgerScopeOf(ledger.scope),
 })

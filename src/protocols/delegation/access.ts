@@ -22,13 +22,13 @@ export const Attempt = t.Optional(
 
 /** The agent whose run it is. */
 export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id)
-/** The one who delegated a run that no task stands behind; a task's people and its executor are asked through the task. */
+/** The agent that delegated a run without a task. A run of a task is controlled through the task, by its people and executor. */
 export const delegator = role<OfRun>(
   'the delegating agent',
   (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id,
 )
 
-/** The run with what is kept for it. For an agent another agent's run does not exist, unless it delegated it. */
+/** The run with its related documents. An agent gets RUN_NOT_FOUND for another agent's run, unless it delegated that run. */
 export async function runOf(read: Read, run_id: string, actor: Actor): Promise<OfRun> {
   const run = await read.maybe(Run, run_id)
   const isForeign = actor.kind === 'agent' && run !== null && actor.id !== run.agent_id && delegatorOf(run) !== actor.id
@@ -57,7 +57,7 @@ export const isRunning = rule<OfRun>(
 )
 export const isNotEnded = rule<OfRun>('INVALID_TRANSITION', 'the run has not ended', ({ run }) => isActive(run.state), 'the run has ended')
 
-/** Once a process has taken the run, an agent's word counts only from the one that holds it: what a process says after another took over is stale. */
+/** Once a process has taken the run, only calls with its attempt count. Calls from a process that lost the run are stale. */
 export const isPresentAttempt = rule<OfRun, OfAttempt>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
@@ -67,7 +67,7 @@ export const isPresentAttempt = rule<OfRun, OfAttempt>(
 
 type OfFence = { readonly run: Run | null; readonly mailbox: Mailbox | null; readonly last_run: string | null }
 
-/** The run that an agent speaks for: the one that it names, or the one that the task's work is with. */
+/** The run that an agent acts for: the run that it names, or the current run of the task. */
 export async function fencedBy(read: Read, task_id: string, agent_id: string, run_id: string | undefined): Promise<OfFence> {
   const work = await read.raw(Work, task_id)
   const id = run_id ?? work?.current_run ?? null
@@ -82,7 +82,7 @@ export const isItsRun = rule<OfFence, { run_id?: string }>(
   ({ run }, { run_id }) => run_id === undefined || run !== null,
   'run_id names no run of this agent on this task',
 )
-/** The same for what it does to the task. A run that has ended may still speak, until another one has followed it. */
+/** Fences an agent's calls on the task. An ended run may still act until another run follows it. */
 export const isPresentFor = rule<OfFence, OfAttempt>(
   'CONFLICT',
   isPresentAttempt.message,
@@ -105,11 +105,11 @@ export const hasNoDelegate = rule<OfRun>(
 export type Target = { readonly card: Card | null }
 export type Wanted = { readonly project_id: string; readonly capability: CapabilityRef | null }
 
-/** An agent that can be given work; what is known before a run exists is said at once (AAP 0.1.0, Errors). */
+/** An agent that can be given work. Reasons known before a run exists are refused immediately (AAP 0.1.0, Errors). */
 export async function targetOf(read: Read, agent_id: string, { project_id, capability }: Wanted, isDirect: boolean): Promise<Target> {
   const found = await availableFor(read, agent_id, project_id)
   const { card } = found
-  // An agent without a card declares nothing. A person's choice of it is theirs; another agent has to find one that declares.
+  // An agent without a card declares nothing. People may still choose it; agents may delegate only to one that declares the capability.
   const isJudged = card !== null || isDirect
   if (capability && isJudged && !serves(card?.capabilities ?? [], capability))
     throw new Refusal('CAPABILITY_NOT_SUPPORTED', `${agent_id} does not declare ${capability.capability_id} ${capability.version}`)
@@ -118,7 +118,7 @@ export async function targetOf(read: Read, agent_id: string, { project_id, capab
   return found
 }
 
-/** The same for work that it had before, or that a person hands to it: it must be there and take new work, no more. */
+/** An agent for work that it had before, or that a person hands to it. Its capabilities and concurrency are not checked. */
 export async function availableFor(read: Read, agent_id: string, project_id: string): Promise<Target> {
   const subject = await read.subject(agent_id)
   if (!subject || subject.kind !== 'agent' || subject.disabled || !subject.projects.has(project_id))

@@ -30,7 +30,7 @@ const ended: Step[] = [
   { as: 'robin', call: 'delegation/run.complete', input: ({ run }) => ({ run_id: run.id }) },
   { advanceMs: 2 * DAY_MS },
 ]
-/** Robin is told by webhook; devin asked it for something. */
+/** Robin gets its messages by webhook. In `posted`, devin has delegated a run to it. */
 const hooked: Step[] = [
   {
     as: 'robin',
@@ -39,7 +39,7 @@ const hooked: Step[] = [
   },
 ]
 const posted: Step[] = [...hooked, { as: 'devin', call: 'delegation/agent.delegate', input: { to_agent: 'agent_robin', input: {} } }]
-/** The same, with nothing behind it but the runtime. */
+/** A run that the runtime started, without a task or a delegating agent. */
 const running: Step[] = [{ as: 'system', call: 'delegation/agent.delegate', input: { to_agent: 'agent_devin', input: {} } }]
 const waiting: Step[] = [
   ...running,

@@ -28,15 +28,15 @@ const CardSchema = t.Object({
   description: Text,
   capabilities: t.Array(CapabilityRef),
   protocol: someText(limits.labelCharsMax),
-  // Ours, from here on; the draft's endpoint stands apart, because nothing that people read may show it.
+  // Ours, from here on. The draft's endpoint is a separate document, because people must not see it.
   tags: t.Array(Tag),
   manifest: Open,
-  concurrency: nullable(t.Integer()), // runs that it works on at a time; null: as many as come
+  concurrency: nullable(t.Integer()), // maximum of concurrent runs; null: no limit
   reach: Reach, // how messages get to it
   available: t.Boolean(),
-  declared: t.Optional(t.Array(Open)), // what it does for other harnesses, as the operator has declared it
+  declared: t.Optional(t.Array(Open)), // capabilities for other harnesses, declared by the operator
   owner: nullable(Id),
-  projects: t.Array(Id), // as its registration says: where it can be found
+  projects: t.Array(Id), // from its registration: where it can be found
   disabled: t.Boolean(),
   updated_at: Timestamp,
 })
@@ -60,8 +60,8 @@ export const Card = doc('delegation.card', CardSchema, {
 export const Endpoint = doc('delegation.endpoint', t.Object({ id: Id, endpoint: text(2_000) }), { scopeOf: () => SYSTEM_SCOPE })
 
 /**
- * The secret that messages to a webhook are signed with. The server must be able to sign, so it is kept as it is; no fact holds it, and no
- * answer but the one that it was made for. The one before counts for a while, so that a receiver can change over.
+ * The secret that signs messages to a webhook. The server needs it to sign, so it is stored as is. No fact holds it, and only the response
+ * that creates it shows it. The previous secret stays valid for a while, so that a receiver can switch over.
  */
 export const Signing = doc(
   'delegation.signing',
@@ -70,7 +70,7 @@ export const Signing = doc(
 )
 export type Signing = Static<typeof Signing.schema>
 
-/** The draft's AgentCard: with the endpoint for those who are of its own layer. */
+/** The draft's AgentCard. Only agents and the runtime get the endpoint. */
 export const AgentCard = t.Object({ ...Card.schema.properties, endpoint: t.Optional(text(2_000)) })
 export type AgentCard = Static<typeof AgentCard>
 
@@ -93,11 +93,11 @@ const RunSchema = t.Object({
   created_at: Timestamp,
   // Ours, from here on.
   project_id: Id,
-  task_id: nullable(Id), // null: no task stands behind it
+  task_id: nullable(Id), // null: a run without a task
   root_task_id: Id,
   parent_run: nullable(Id),
   chain: t.Array(Ancestor), // from the outermost run down to the parent
-  owners: t.Optional(t.Array(Id)), // without a task: the people who answer for its agents, who may read it
+  owners: t.Optional(t.Array(Id)), // without a task: the people who answer for its agents and may read it
   delegated_by: t.Optional(Id), // the agent that delegated it without a run of its own
   continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
@@ -113,7 +113,7 @@ const RunSchema = t.Object({
 })
 export type Run = Static<typeof RunSchema>
 
-/** A run as it is read. Taking it adds no fact, so `queued` stands with its messages and not in the run itself. */
+/** A run as readers see it. Taking a run adds no fact, so `queued` comes from its mailbox and not from the run document. */
 export const SeenRun = t.Object({
   ...RunSchema.properties,
   queued: t.Boolean({ description: 'the run was not taken yet, or it waits to go on: its agent is not connected, or busy' }),
@@ -132,11 +132,11 @@ export const Run = doc('delegation.run', RunSchema, {
     root: index((run) => [[run.root_task_id, run.correlation_id]]),
     agent: index((run) => [[run.agent_id, run.state]], 2),
     project: index((run) => [[run.project_id, run.state]]),
-    // Those that work for a run that no task stands behind; under a task the work is with one run at a time.
+    // Active runs below a run without a task. Under a task only one run is current at a time.
     below: index((run) => (run.task_id === null && run.parent_run !== null && isActive(run.state) ? [[run.parent_run]] : []), 1),
   },
 })
-/** The agent whose word the run began with; null: the runtime's. */
+/** The agent that delegated the run; null if the runtime did. */
 export const delegatorOf = ({ chain, delegated_by }: Pick<Run, 'chain' | 'delegated_by'>): string | null =>
   chain.at(-1)?.agent_id ?? delegated_by ?? null
 
@@ -165,8 +165,8 @@ export const Request = doc(
     capability: nullable(CapabilityRef),
     input: Open,
     parent_run: nullable(Id),
-    context: nullable(Open), // ours: what came along when it was handed off
-    sealed: t.Optional(t.Record(t.String(), t.String())), // what is confidential of the input: opened when it is handed out
+    context: nullable(Open), // ours: the context that a handoff passed along
+    sealed: t.Optional(t.Record(t.String(), t.String())), // confidential input fields, opened when the run is handed out
   }),
   {
     scopeOf: (request) => request.project_id,
@@ -177,7 +177,7 @@ export const Request = doc(
 )
 export type Request = Static<typeof Request.schema>
 
-/** Which runs a correlation id has now: at most one active root, and the one that the work is with. */
+/** The runs of a correlation id: at most one active root, and the current run. */
 export const Work = doc(
   'delegation.work',
   t.Object({
@@ -198,7 +198,7 @@ export const Work = doc(
 )
 export type Work = Static<typeof Work.schema>
 
-/** Reports of a harness upward: a question or a thing that it made. */
+/** Reports of a harness to its task: a question or an artifact. */
 export const ReportType = either('needs_approval', 'needs_choice', 'needs_input', 'artifact')
 export const Report = doc(
   'delegation.report',
@@ -231,8 +231,8 @@ export const Message = t.Object({
 export type Message = Static<typeof Message>
 
 /**
- * Messages that a run's agent has not settled yet, in order, and who holds them. No fact describes it: that something was taken changes
- * nothing in the world, and what a message says stands in the record already.
+ * Unsettled messages to a run's agent, in order, and the process that holds them. No fact describes the mailbox: taking a message has no
+ * effect to record, and its content is in the record already.
  */
 export const Mailbox = doc(
   'delegation.mailbox',
@@ -241,14 +241,14 @@ export const Mailbox = doc(
     agent_id: Id,
     project_id: Id,
     reach: Reach,
-    due: Timestamp, // when there is something to take
+    due: Timestamp, // when there is a message to take
     worker: nullable(text(limits.workerCharsMax)), // which process of the agent holds it
     until: nullable(Timestamp), // the end of its lease
-    lease_ms: t.Optional(t.Integer()), // how long it is taken for at a time
-    queued: t.Optional(t.Boolean()), // it was not taken yet, or no receiver has accepted it
-    // The agent works on as many runs as it takes: messages from this number on are not handed over yet.
+    lease_ms: t.Optional(t.Integer()), // length of the lease
+    queued: t.Optional(t.Boolean()), // not taken yet, or not accepted by a receiver
+    // The agent has no free place: messages from this number on are held back.
     waits: t.Optional(t.Object({ since: Timestamp, from: t.Integer() })),
-    at_work: t.Optional(t.Boolean()), // it is one of the runs that its agent works on at present
+    at_work: t.Optional(t.Boolean()), // the run has one of its agent's places
     attempt: t.Integer(), // 0: it was not taken yet
     handed: t.Integer(), // the last number that was handed over in this attempt
     last: t.Integer(), // the last number that was given
@@ -271,10 +271,10 @@ const Tried = t.Object({
   at: Timestamp,
   status: nullable(t.Integer()), // null: no answer came
   duration_ms: t.Integer(),
-  error: nullable(text(limits.deliveryErrorCharsMax)), // never says where the agent is: people read this
+  error: nullable(text(limits.deliveryErrorCharsMax)), // never contains the endpoint: people read this
 })
 
-/** The fate of one message to a webhook, with its last attempts. No fact describes it, as none describes a mailbox. */
+/** The delivery log of one message to a webhook, with its last attempts. Like a mailbox, it is not described by facts. */
 export const Posting = doc(
   'delegation.posting',
   t.Object({
@@ -304,7 +304,7 @@ export const Posting = doc(
 export type Posting = Static<typeof Posting.schema>
 export const postingId = (run_id: string, number: number): string => `${run_id}/${String(number).padStart(9, '0')}`
 
-/** A step that a handler has finished: one that is started anew does not do it again. */
+/** A step that a handler has finished, so that a restarted handler does not repeat it. */
 export const Memo = doc(
   'delegation.memo',
   t.Object({ id: text(400), run_id: Id, project_id: Id, key: text(200), value: t.Unknown(), at: Timestamp }),

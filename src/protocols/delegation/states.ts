@@ -1,4 +1,4 @@
-// The life of a run. The draft names four states and what leads from one to another in sentences; ours are marked.
+// The states of a run. The draft names four states and describes their transitions in prose; our transitions are marked.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { canMove, type Transitions } from '#kernel/declare/transitions.ts'
 

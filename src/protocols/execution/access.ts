@@ -20,7 +20,7 @@ export async function requestOf(read: Read, request_id: string): Promise<OfReque
   return { request, task: await taskBehind(read, request.task_id) }
 }
 
-/** For the people of a pool: that somebody was faster is no secret among them, but what became of it is. */
+/** Reads a request for a member of its pool. A member may learn that another member was faster, but not the result. */
 export async function poolItemOf(read: Read, request_id: string, actor: Actor): Promise<OfRequest> {
   const there = await read.raw(Request, request_id)
   const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
@@ -45,7 +45,7 @@ export const itsAsker = role<OfRequest>(
   (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
 )
 
-/** In whose place somebody answers, their own first; null: nobody's, they may not. */
+/** The person for whom the actor answers, preferably the actor; null: the actor is not allowed to answer. */
 export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
   if (actor.kind !== 'human') return null
   if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
@@ -56,13 +56,13 @@ export function answersAs(actor: Actor, { request, task }: OfRequest): string | 
 }
 const inPlaceOf = (actor: Actor, whose: string | null): string | null => (whose === null || whose === actor.id ? null : whose)
 
-/** The routed person, the agent's owner, or their substitute; for what is bound to a task those who decide on the task, and nobody else. */
+/** The routed person, the agent's owner, or their substitute. A request with a task: only those who decide on the task. */
 export const answerer = role<OfRequest>(
   'the person it is routed to',
   (actor, state) => answersAs(actor, state) !== null,
   (actor, state) => inPlaceOf(actor, answersAs(actor, state)),
 )
-/** Anybody of the project, as long as nobody has claimed it. */
+/** Any person of the project, while the request is unclaimed. */
 export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
 /** An owner of the installation answers for all of it, apart from what a task's own people decide. */
 export const chief = heldBy(
@@ -90,7 +90,7 @@ export const hasProof = freshProof<OfRequest>(({ request }) => isProvenFor(reque
 
 /** A request whose default another protocol takes is late there too. */
 const endsLate = ({ kind, fallback }: Request): boolean => fallback === 'fail' || (fallback === 'default' && kind !== 'request')
-/** The timer may be a moment late: nobody is faster than a deadline that has passed. */
+/** The timer might fire a moment late, so a passed deadline always wins over an answer. */
 export const isOver = ({ expires_at }: Request, { hasPassed }: Pick<Context, 'hasPassed'>): boolean =>
   expires_at !== null && hasPassed(expires_at)
 const takesDefault = ({ kind, fallback }: Request): boolean => fallback === 'default' && kind === 'request'
@@ -109,7 +109,7 @@ export const isQuestion = rule<OfRequest>(
   ({ request }) => request.kind !== 'review',
   'a review cannot be declined: approve it, request changes or reject it',
 )
-/** How it ended, for everybody who may read it: a pool's people are named as the receipt names them, and what was provided is not told. */
+/** How the request ended, for its readers: a pool's people are named as in the receipt, and provided values are left out. */
 function endOf({ action, receipt, status: stands }: Request, now: string): string {
   if (receipt === undefined) return 'the time of the request is up, and it takes its default'
   const { status, result, reason, completed_by, completed_at } = receipt
@@ -128,7 +128,7 @@ function endOf({ action, receipt, status: stands }: Request, now: string): strin
 }
 const RESULT_CHARS_MAX = 100
 const textOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result)).slice(0, RESULT_CHARS_MAX)
-/** For what the system does by timer: that somebody was faster is no failure. */
+/** For operations that the system runs by timer: a person who was faster is no failure. */
 export const isStillOpen = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'the request is open',
@@ -136,7 +136,7 @@ export const isStillOpen = rule<OfRequest>(
   'the request is not open',
 )
 
-/** Nobody answers what they have not seen. */
+/** Refuses an answer to a version of the request that the person was not shown. */
 export function refuseChanged(digest: string | undefined, request: Request, surface?: Surface, changed: readonly string[] = []): void {
   if (digest === undefined) return
   const present = shownDigest(request, surface)
@@ -145,14 +145,14 @@ export function refuseChanged(digest: string | undefined, request: Request, surf
   throw new Refusal('CHANGED', `the request has changed since you were shown it${what}: fetch it again`, { digest: present, changed })
 }
 
-/** The request with fewer remarks: they are only ever added, so somebody may have been shown each of these. */
+/** The request with fewer remarks. Remarks are only ever added, so a person might have been shown any of these versions. */
 function* withFewerRemarks(request: Request): Iterable<Request> {
   const { thread = [], ...rest } = request
   for (let count = thread.length - 1; count > 0; count--) yield { ...request, thread: thread.slice(0, count) }
   if (thread.length > 0) yield rest
 }
 
-/** The differences between the request as it was shown with this digest and as it is; none: it is the same, or that was longer ago. */
+/** The fields that changed since the request was shown with this digest; empty: no change, or the digest is of an older version. */
 export async function changedSince(read: Read, request: Request, digest: string | undefined, surface?: Surface): Promise<string[]> {
   if (digest === undefined || digest === shownDigest(request, surface)) return []
   const place = await read.place(Request, request.id)

@@ -5,15 +5,15 @@ import type { Request } from './schema.ts'
 
 export const secondsAfter = (at: string, seconds: number): string => timestampOf(Date.parse(at) + seconds * 1_000)
 
-/** When somebody is reminded next: counted from the last time, so that a server that was down does not catch up. */
+/** The time of the next reminder. It counts from the last one, so that a server that was down does not catch up. */
 export const remindedNext = ({ remind_seconds, reminders = 0, reminded_at, created_at }: Request): string | null =>
   remind_seconds === undefined || reminders >= limits.remindersMax ? null : secondsAfter(reminded_at ?? created_at, remind_seconds)
 
-/** When the escalation that was asked for comes; null: none is to come. */
+/** The time of the requested escalation; null: none is pending. */
 export const escalatedNext = ({ escalation, created_at }: Request): string | null =>
   escalation === undefined || escalation.at !== undefined ? null : secondsAfter(created_at, escalation.after_seconds)
 
-/** When the next of those who snoozed it is to see it again. */
+/** The earliest end of its snoozes. */
 const wakesNext = ({ snoozed }: Request): string | null =>
   snoozed === undefined ? null : snoozed.reduce((first, { until }) => (until < first ? until : first), snoozed[0]!.until)
 

@@ -67,7 +67,7 @@ const given_secret: Step[] = [
 ]
 const secret_forgotten: Step[] = [...given_secret, { advanceMs: 3_600_000 }]
 
-/** Alice has a channel; what devin asks stands in her inbox. */
+/** Alice has a channel, and devin's request is in her inbox. */
 const told: Step[] = [
   { as: 'alice', call: 'execution/channel.add', input: { endpoint: 'https://example.com/inbox-hook', label: 'phone' } },
   ...asked,
@@ -80,7 +80,7 @@ const task_in_progress: Step[] = [
   { as: 'alice', call: 'collaboration/task.assign', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
   { as: 'devin', call: 'collaboration/task.start', input: ({ task }) => ({ task_id: task.id }) },
 ]
-/** It waits for an approval, which stands in the inbox. */
+/** The task waits for an approval, which is in the inbox. */
 const waiting: Step[] = [
   ...task_in_progress,
   { as: 'devin', call: 'collaboration/checkpoint.raise', input: ({ task }) => ({ task_id: task.id, kind: 'approval', prompt: 'Deploy?' }) },

@@ -24,7 +24,7 @@ export const Status = either('pending', 'assigned', 'completed', 'failed', 'canc
 export type Status = Static<typeof Status>
 export const Risk = either('R1', 'R2', 'R3', 'R4', 'R5')
 export type Risk = Static<typeof Risk>
-/** Ours: what stands in the inbox. `request`: an agent asked through HXP itself; the others come from other protocols. */
+/** Ours: the kind of an inbox item. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
 export type Kind = Static<typeof Kind>
 
@@ -118,14 +118,14 @@ const RequestSchema = t.Object({
   expires_at: nullable(Timestamp),
   status: Status,
   owner: Id, // who answers for the agent; with a task its principal
-  people: t.Array(Id), // in whose inbox it stands
+  people: t.Array(Id), // the people whose inbox lists it
   assigned_to: nullable(Id),
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
   // Fields that only some have.
   details_order: t.Optional(t.Array(t.String())), // names of the details as the agent wrote them, where that is not sorted
   gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
-  no_decider: t.Optional(t.Boolean()), // nobody can answer it at present: the project's owners see it
+  no_decider: t.Optional(t.Boolean()), // no person can answer it at present: the project's owners see it
   asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
   risk: t.Optional(Risk), // by what the agent said, or by a floor where that is greater
   // X34: the floor that applied when it was asked; `said`: what the agent had said.
@@ -133,7 +133,7 @@ const RequestSchema = t.Object({
   floor: t.Optional(t.Object({ said: nullable(Risk), risk: Risk, rule: text(limits.promptCharsMax) })),
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
-  claimed_until: t.Optional(Timestamp), // a pool's item is somebody's until then
+  claimed_until: t.Optional(Timestamp), // the end of the claim on a pool's item
   escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
   escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
@@ -208,7 +208,7 @@ export function forAgents(request: Request): AgentRequest {
   const { votes, role, thread } = request
   const view: AgentRequest = { ...agentView.of(request), ...(votes ? { voted: votes.length } : {}) }
   if (role !== 'pool') return view
-  // In a pool nobody is known by name (X21).
+  // Agents never learn the names of people in a pool (X21).
   const remarks = thread?.map((remark) => (remark.kind === 'question' ? { ...remark, by: 'pool' } : remark))
   return { ...view, assigned_to: null, ...(remarks ? { thread: remarks } : {}) }
 }
@@ -220,7 +220,7 @@ export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status =
 export const TIMEOUT = 'timeout'
 export const isTimedOut = ({ status, receipt }: Pick<Request, 'status' | 'receipt'>): boolean =>
   status === 'failed' && receipt?.reason === TIMEOUT
-/** Its status, where that which failed because nobody answered in time is told apart. */
+/** Its status, with timeouts told apart from other failures. */
 export const outcomeOf = (request: Request): Outcome => (isTimedOut(request) ? 'expired' : request.status)
 export type Outcome = Status | 'expired'
 export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
@@ -231,12 +231,12 @@ export const allTiers = Object.values(tiersOf).flat().toSorted()
 export const SNOOZED = '9'
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
-/** Where it is listed: with those who are to answer, or in the pool of the project until somebody claims it. */
+/** The inboxes that list it: of the people who are to answer, or the pool of the project until a person claims it. */
 export function inboxesOf(request: Request): readonly string[] {
   if (request.no_decider === true) return [...request.people, undecidedOf(request.project_id), UNDECIDED]
   return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
 }
-/** A request that nobody can answer: it stands with the owners of the project, and of the installation, who can name a substitute. */
+/** A request that no person can answer is listed for the owners of the project and the installation, who can name a substitute. */
 export const UNDECIDED = 'undecided'
 export const undecidedOf = (project_id: string): string => `${UNDECIDED}/${project_id}`
 export function undecidedFor({ kind, owner, projects }: Actor): string[] {
@@ -251,7 +251,7 @@ export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'stat
 /** A request that is late or was escalated is not for later: nothing hides it. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
   overdue || escalated_at !== undefined
-/** Until when somebody wants to be left alone about it; null: they do not. */
+/** The end of the person's snooze; null: not snoozed, or the request is pressing. */
 export const snoozedUntil = (request: Request, who: string): string | null =>
   (isPressing(request) ? undefined : request.snoozed?.find(({ by }) => by === who)?.until) ?? null
 
@@ -263,7 +263,7 @@ function openRows(request: Request): Part[][] {
   })
 }
 
-/** The turn as seen from one inbox: its reader's, nobody's, or another person's. */
+/** The turn as seen from one inbox: its reader's, not assigned, or another person's. */
 const turnIn = ({ assigned_to }: Request, who: string): Turn => (assigned_to === null ? 'none' : assigned_to === who ? 'mine' : 'other')
 export const turns = ['mine', 'none', 'other'] as const
 export type Turn = (typeof turns)[number]
@@ -286,7 +286,7 @@ function urgentRows(request: Request): Part[][] {
   const listed = inboxesOf(request).filter((who) => snoozedUntil(request, who) === null)
   return listed.map((who) => [who, turnIn(request, who), ...urgencyOf(request)])
 }
-/** With whom it stands because their group was called in. */
+/** The people who have the request because their group was called in. */
 function calledRows(request: Request): Part[][] {
   const { called } = request
   if (called === undefined) return []
@@ -308,7 +308,7 @@ function caseRows(request: Request): Part[][] {
   return [[project_id, requester, caseOf(request), receipt.completed_at]]
 }
 
-/** In the pool, and with those who were called in besides. */
+/** Rows of people who were called in while the request is still in the pool: they see it twice. */
 function twiceRows(request: Request): Part[][] {
   const { people } = request
   return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
@@ -349,25 +349,25 @@ export const Request = doc('execution.request', RequestSchema, {
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,
   visibleTo: mayRead,
-  // A request that nobody of the project can answer is put before the owners of the installation; they find again what they answered.
+  // A request that no person of the project can answer goes to the owners of the installation. They can also find those they answered.
   reaches: (request, actor) =>
     actor.kind === 'human' &&
     actor.owner === true &&
     (request.people.includes(actor.id) || request.no_decider === true || request.receipt?.by === actor.id),
-  // With a task behind it, whoever may read the task, and nobody else.
+  // A request with a task is visible only to readers of the task.
   within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskKind(), id: request.task_id }),
   // The ids of those who wait for the answer, and of those who wait for something to answer.
   wakes: (request) => request.id,
   due: timesOf,
-  // Only what waits is searched so: what has ended is looked for from the newest on.
+  // Only open requests are indexed for search. Ended ones are scanned from the newest on.
   text: { of: (request) => (isOpen(request) ? textOf(request) : null), group: ({ requester }) => requester, index: 'open' },
   indexes: {
     open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
     closed: index(closedRows, 2),
-    // Those of `open` that stand there twice for somebody, so that they can be counted; and those that somebody has claimed.
+    // Rows of `open` that list a request twice for one person, so that each can be counted once; and the claimed requests.
     twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
     claimed: index(claimedRows, 2),
-    // Only to be counted, by project: who has left one is told nothing of it, not even how much there is.
+    // For counting only, by project: a person who has left a project learns nothing of it, not even the count.
     settled: index(settledRows, 4),
     outcomes: index((request) => [[request.requester, request.project_id, outcomeOf(request)]], 3),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
@@ -389,6 +389,6 @@ function mayRead(request: Request, actor: Actor): boolean {
   // The person who answered finds it again, also out of a pool.
   const isTheirs =
     [request.owner, ...request.people].some((who) => speaksFor(actor, who, request.project_id)) || request.receipt?.by === actor.id
-  // A pool is everybody of the project; what somebody has claimed is theirs.
+  // The whole project sees a pool's request until a person claims it.
   return isTheirs || actor.owner === true || isInPool(request)
 }

@@ -4,7 +4,7 @@ import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { limits } from '#kernel/limits.ts'
 import type { ShownTask } from './daemon/schema.ts'
 
-/** An error that the daemon answered with, as it stands on the wire. */
+/** An error response of the daemon, as sent on the wire. */
 export class HacpError extends Error {
   override name = 'HacpError'
   readonly code: number
@@ -29,7 +29,7 @@ export type ListedTool = Readonly<Record<string, unknown>> & {
 
 export type HacpClient = {
   receive(bytes: Uint8Array): void
-  /** The stream has ended: calls that wait are told so. */
+  /** The stream has ended: pending calls are rejected. */
   ended(message: string): void
   call(method: string, params: object): Promise<unknown>
   open(): Promise<{ readonly session_id: string; readonly capabilities: readonly string[]; readonly protocol_version: string }>

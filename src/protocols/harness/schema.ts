@@ -317,8 +317,8 @@ const Held = t.Object({
 export type Held = Static<typeof Held>
 
 /**
- * How far a session is: numbers of what was said, of what was processed, and what waits for an earlier one. No fact describes it; what it
- * counts stands in the record.
+ * The progress of a session: numbers of the messages sent and processed, and the messages that wait for an earlier one. No fact describes
+ * it; the messages that it counts are in the record.
  */
 export const Cursor = doc(
   'harness.cursor',

@@ -7,8 +7,8 @@ import { ADMIN_SERVICE, Agent, Project, User } from './schema.ts'
 export const administrators = [system, administrator, installationOwner]
 
 /**
- * The projects to look through for those whom the actor may see; null: all there are. A list that went through everybody and left
- * some out would name them in its cursors.
+ * The projects whose members the actor can see; null means all. A list that read all members and filtered them afterwards would reveal
+ * the hidden ones in its cursors.
  */
 export const seenProjects = (actor: Actor): string[] | null =>
   actor.projects === 'all' || (actor.kind === 'human' && actor.owner === true) ? null : [...actor.projects.keys()]
@@ -25,7 +25,7 @@ export const keeper = heldBy(
   }),
 )
 
-/** A credential that ends, or is for one project only, must not be traded for a credential that is neither. */
+/** A credential that expires or is limited to one project must not issue one without these limits. */
 export const mayPassOn = rule<unknown>(
   'UNAUTHORIZED',
   'your key is not a narrowed one: such a key issues no credentials',
@@ -60,11 +60,11 @@ export async function subjectOf(read: Read, id: string): Promise<Subject> {
   return { kind: 'agent', id, owner, disabled }
 }
 
-/** A person or an agent as the actor may see them: of their projects only those that exist for the actor. */
+/** A person or an agent as the actor sees them, with only the projects that the actor can see. */
 export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
   if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
   const { projects } = actor
   const shown = { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
-  // A substitution concerns those two people alone.
+  // Only the two people involved see a substitution.
   return 'acts_for' in shown ? { ...shown, acts_for: shown.acts_for.filter(({ user_id }) => user_id === actor.id) } : shown
 }

@@ -1,4 +1,4 @@
-// Authentication: from a credential to an actor. It is read anew with every call, so that what was revoked stops working with the next one.
+// Authentication: resolves a credential to an actor. Every call reads the credential again, so a revocation takes effect on the next call.
 import { timingSafeEqual } from 'node:crypto'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -12,7 +12,7 @@ import { ADMIN_SERVICE, Agent, Key, Login, Project, Session, SubjectLink, User }
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
 
 const CREDENTIAL_CHARS_MAX = 200
-/** One sentence for every credential that is refused: it must not help to find out which ids exist. */
+/** Every refused credential gets the same message, so that callers cannot find out which ids exist. */
 export const noValidCredential = (): Refusal => new Refusal('UNAUTHENTICATED', 'a valid API key or session is required')
 
 /** `cs_<id without its prefix>_<secret>`: the id finds the document, so no index over secrets is needed. */
@@ -44,12 +44,12 @@ export type Claims = { readonly issuer: string; readonly sub: string; readonly u
 
 export const linkIdOf = (issuer: string, sub: string): string => `subj_${sha256(JSON.stringify([issuer, sub]))}`
 
-/** The person whom an administrator linked to these claims. Nobody else, and never an agent. */
+/** Authenticates the person whom an administrator linked to these claims. Claims never authenticate an agent. */
 export function authenticateClaims(store: Store, { issuer, sub, until }: Claims, nowMs: number): Promise<Actor> {
   return byLink(store, linkIdOf(issuer, sub), until, timestampOf(nowMs), new Map())
 }
 
-/** Somebody who needs no credential of their own: where everybody is trusted, or the server itself has started them. */
+/** Authenticates a subject without a credential: the server trusts every caller, or has started the subject itself. */
 export const authenticateSubject = (store: Store, subject: string, nowMs: number, via?: Via): Promise<Actor> =>
   actorOf(store, subject, timestampOf(nowMs), new Map(), via)
 
@@ -58,11 +58,11 @@ export type Bearer = {
   readonly subject: string
   readonly credential: StoreKey | null
   readonly until: string | null
-  /** It was for less than the whole of them, and no document says so. */
+  /** The credential carried only some of the subject's rights, and no document says so. */
   readonly narrowed?: boolean
 }
 
-/** The same actor for the present. A credential that was revoked, closed or switched off since is refused, as it would be by itself. */
+/** Authenticates the bearer again. A credential revoked, closed or switched off since then is refused, as in a direct call. */
 export async function authenticateAgain(store: Store, { subject, credential, until, narrowed }: Bearer, nowMs: number): Promise<Actor> {
   const now = timestampOf(nowMs)
   const proof: Proof = new Map()
@@ -84,11 +84,11 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
   return found.value as Static<S>
 }
 
-/** Not revoked, and its time is not over. */
+/** Not revoked and not expired. */
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 
-/** Not closed, its time is not over, and it was used lately, unless its device is remembered. */
+/** Not closed, not expired, and used recently unless its device is remembered. */
 export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered }: Session, nowMs: number): boolean =>
   closed_at === null && nowMs < Date.parse(expires_at) && (remembered === true || nowMs < Date.parse(seen_at) + limits.sessionIdleMs)
 
@@ -101,7 +101,7 @@ export async function isOpenerGood(read: Documents, { by_key }: Pick<Session, 'b
   return !key.subject.startsWith('user_') || (await read.raw(User, key.subject))?.disabled === false
 }
 
-/** The login that a link stands for, as long as it works; null: it does not. */
+/** The login of a link; null if the link does not work any more. */
 export async function loginOf(store: Pick<Store, 'read'>, token: string, now: string): Promise<Login | null> {
   const { id, secret } = partsOf(token)
   const [found] = await store.read([keyOf(Login, `login_${id}`)])
@@ -114,14 +114,14 @@ export async function loginOf(store: Pick<Store, 'read'>, token: string, now: st
 export const isGoodLogin = ({ digest, used_at, expires_at }: Login, secret: string, now: string): boolean =>
   matches(secret, digest) && used_at === null && expires_at > now
 
-/** null: it was proven before, and the secret was not kept. */
+/** A null secret was proven before and not stored. */
 const isHeld = (secret: string | null, digest: string): boolean => secret === null || matches(secret, digest)
 
 async function byKey(store: Store, id: string, secret: string | null, now: string, proof: Proof): Promise<Actor> {
   const key = await proven(store, Key, id, proof)
   if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw noValidCredential()
   const actor = await actorOf(store, key.subject, now, proof, 'key')
-  // A key that ends, like one for a single project, cannot issue one that does not.
+  // A key with an expiry cannot issue a credential without one; likewise for a key of a single project.
   if (key.project_id === null || actor.projects === 'all')
     return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
   const role = actor.projects.get(key.project_id)
@@ -132,7 +132,7 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
 async function bySession(store: Store, id: string, secret: string | null, nowMs: number, proof: Proof): Promise<Actor> {
   const session = await proven(store, Session, id, proof)
   if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw noValidCredential()
-  // It is worth no more than the key that opened it: a revoked key, or a subject that is switched off, ends both.
+  // A session is valid only as long as the key that opened it. A revoked key or a disabled subject ends both.
   if (session.by_key !== undefined) await byKey(store, session.by_key, null, timestampOf(nowMs), proof)
   const isStale = session.remembered === true && nowMs >= Date.parse(session.created_at) + limits.proofMs
   return actorOf(store, session.user_id, timestampOf(nowMs), proof, isStale ? 'remembered' : 'session')
@@ -142,7 +142,7 @@ async function byLink(store: Store, id: string, until: string | null, now: strin
   const link = await proven(store, SubjectLink, id, proof)
   if (link.unlinked_at !== null || until === null || until <= now) throw noValidCredential()
   const actor = await actorOf(store, link.user_id, now, proof, 'token')
-  // Like a key that ends: it cannot issue one that does not.
+  // A token expires, so it cannot issue a credential that does not.
   return { ...actor, until, narrowed: true, fleeting: true }
 }
 

@@ -37,18 +37,18 @@ type Row = readonly [
   after?: string | undefined,
   limit?: number,
 ]
-/** Enough to know that a project has people, also where one of them leaves with the same call. */
+/** Enough rows to know that a project has people, even if one of them leaves in the same call. */
 const SOME = 10
 function rowsOf(sought: PeopleSought): Row {
   if ('someOf' in sought) return ['active', [[sought.someOf]], undefined, SOME]
   if ('ownersOf' in sought) return ['owner', [[sought.ownersOf]]]
   if ('chiefs' in sought) return ['owner', [[EVERYWHERE]]]
   const { substitutesOf, in: project_id, at } = sought
-  // Those come last whose time ends last: what is over by now is passed over.
+  // The index is sorted by end time, so reading from now on skips substitutions that have ended.
   return ['substitute', [project_id, EVERYWHERE].map((where) => [substitutesOf, where]), at]
 }
 
-/** The index is that of before the call: a person who changes with it is judged by the document. */
+/** The index shows the state before the call, so a person who changes in the same call is checked by the document. */
 export const people: People = async (read, sought) => {
   const [name, prefixes, after, limit = limits.peopleSoughtMax] = rowsOf(sought)
   const listed = await read.list(User, name, prefixes, { after, limit })

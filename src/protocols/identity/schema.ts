@@ -1,4 +1,4 @@
-// People, agents, projects and their credentials. "Human" is the kind of document that stands here, never how an id is spelled.
+// People, agents, projects and their credentials. The kind of document decides who is human, never the spelling of an id.
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
@@ -25,7 +25,7 @@ const sharesProject = (value: Member, actor: Actor): boolean =>
   actor.projects === 'all' || value.projects.some(({ project_id }) => (actor.projects as ReadonlyMap<string, unknown>).has(project_id))
 const isOwner = (actor: Actor): boolean => actor.kind === 'human' && actor.owner === true
 
-/** Dated: from when until when this person decides in somebody's place. */
+/** The period in which this person decides in another person's place. */
 const Substitution = t.Object({
   user_id: UserId,
   from: Timestamp,
@@ -34,7 +34,7 @@ const Substitution = t.Object({
   project_id: t.Optional(ProjectId), // in this project alone
 })
 
-/** In the place of a project, where all of them are meant. */
+/** Stands for all projects in place of a project id. */
 export const EVERYWHERE = '*'
 type Owning = { readonly role: string; readonly projects: readonly Static<typeof Membership>[] }
 const ownedBy = ({ role, projects }: Owning): string[][] => [
@@ -75,7 +75,7 @@ export type User = Static<typeof User.schema>
 export const SealKey = t.Object({
   kty: t.Literal('OKP', { description: 'the kind of key: OKP' }),
   crv: t.Literal('X25519', { description: 'its curve: X25519' }),
-  // 32 bytes in base64url, in the one way to write them.
+  // 32 bytes in canonical base64url.
   x: t.String({ pattern: '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$', description: 'the 32 bytes of a public key, in base64url' }),
   kid: t.Optional(t.String({ minLength: 1, maxLength: limits.keyNameCharsMax, description: 'the name that the agent gives it' })),
 })
@@ -91,7 +91,7 @@ export const Agent = doc(
     owner: UserId,
     projects: Memberships,
     disabled: t.Boolean(),
-    /** Not there in agents that never had one. */
+    /** Absent in agents that never had one. */
     seal_key: t.Optional(nullable(SealKey)),
     created_at: Timestamp,
   }),
@@ -130,7 +130,7 @@ export const KeyNames = doc(
 )
 export type KeyNames = Static<typeof KeyNames.schema>
 
-/** A record that was put back on purpose. */
+/** A record that the operator restored on purpose. */
 export const AcceptedRecord = doc(
   'identity.record',
   t.Object({
@@ -159,7 +159,7 @@ export const Key = doc(
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,
-    // A call that waits with a key that is revoked ends with it.
+    // Revoking a key ends the long polls that use it.
     wakes: (key) => key.subject,
     indexes: { subject: index((key) => (key.revoked_at === null ? [[key.subject]] : []), 1) },
   },
@@ -242,7 +242,7 @@ export const Sub = t.String({
   description: 'the claim sub of the tokens, which names the person at the issuer',
 })
 
-/** Somebody of an issuer, and the person that they are here. Nobody is found by anything else in a token. */
+/** Links a subject of an issuer to a person of this installation. No other claim of a token identifies a person. */
 export const SubjectLink = doc(
   'identity.subject',
   t.Object({
@@ -257,7 +257,7 @@ export const SubjectLink = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (link, actor) => link.user_id === actor.id || isOwner(actor),
-    // A call that waits with a token ends with the link.
+    // Unlinking ends the long polls that use a token of this link.
     wakes: (link) => link.user_id,
     indexes: {
       all: index((link) => (link.unlinked_at === null ? [[]] : [])),

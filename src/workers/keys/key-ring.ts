@@ -10,7 +10,7 @@ type SigningKey = { readonly kid: string; readonly created_at: string; readonly 
 type RetiredKey = { readonly kid: string; readonly created_at: string; readonly retired_at: string; readonly jwk: PublicJwk }
 export type KeyRing = { readonly v: 1; readonly current: SigningKey; readonly retired: readonly RetiredKey[] }
 
-/** RFC 7638: whoever has the key can name it. */
+/** RFC 7638: the name of a key is derived from the key itself. */
 export const thumbprintOf = ({ kty, crv, x }: { readonly kty: string; readonly crv: string; readonly x: string }): string =>
   sha256(canonical({ crv, kty, x }))
 
@@ -22,7 +22,7 @@ function newKey(at: string): SigningKey {
 
 export const newRing = (at: string): KeyRing => ({ v: 1, current: newKey(at), retired: [] })
 
-/** A new key signs from now on. Of the one before only the public half stays: nobody can sign with it again. */
+/** A new key signs from now on. Only the public half of the previous key stays, so it can never sign again. */
 export function rotateRing({ current, retired }: KeyRing, now: string): KeyRing {
   if (retired.length + 2 > limits.signingKeysMax)
     throw new RangeError(`there are ${limits.signingKeysMax} keys already, and all of them must stay published`)
@@ -33,7 +33,7 @@ export function rotateRing({ current, retired }: KeyRing, now: string): KeyRing 
   return { v: 1, current: newKey(at), retired: [{ kid, created_at, retired_at: at, jwk: { kty, crv, x } }, ...retired] }
 }
 
-/** The public keys, for everybody: the newest first. */
+/** The published public keys, newest first. */
 export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly object[] } {
   const publicKeyView = (kid: string, { kty, crv, x }: PublicJwk, dates: object) => ({
     kty,
@@ -70,7 +70,7 @@ export function ringFrom(text: string): KeyRing {
 
 const isDate = (value: unknown): boolean => typeof value === 'string' && !Number.isNaN(Date.parse(value))
 
-/** A verifier has only `x`: a `d` that does not belong to it would sign what nobody can verify. */
+/** A verifier has only `x`: a `d` that does not belong to it would make signatures that fail verification. */
 function isPair(jwk: SigningKey['jwk']): boolean {
   try {
     return createPublicKey(createPrivateKey({ key: jwk, format: 'jwk' })).export({ format: 'jwk' }).x === jwk.x

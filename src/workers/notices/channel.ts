@@ -58,7 +58,7 @@ const removed: Posted = { status: null, error: 'it was removed', durationMs: 0 }
 export function notices(kernel: Kernel, options: NoticeOptions): Channel & { close(): void } {
   const { origin = () => '', mail, pushKeys } = options
   const mailer = options.mailer ?? (mail ? createMailer(mail) : null)
-  /** Of one channel, one message at a time: it takes along what else waits. */
+  /** Each channel sends one message at a time, which includes the other waiting items. */
   const turns = new Map<string, Promise<void | typeof UNANSWERED>>()
 
   /** Made when it is sent, so that it works for as long as it says. A mail program may open it: it asks before it signs anybody in. */
@@ -76,9 +76,9 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     },
     async push({ endpoint, push }: Hook, { target }: Body, items: readonly NoticeItem[]): Promise<Posted> {
       const key = pushKeys && push ? pushKeyNamed(pushKeys(), push.key) : null
-      // No key of this server would be taken for it any more: the browser has to subscribe anew.
+      // The server no longer has the key of this subscription: the browser has to subscribe again.
       if (key === null) return { status: 410, error: 'it was made with a key that this server does not have any more', durationMs: 0 }
-      // A button of the notice answers for this person alone, whoever is signed in with the browser by then.
+      // A button of the notice answers for this person alone, even if another one is signed in with the browser by then.
       const [channel] = await kernel.store.read([keyOf(Told, target)])
       const person = channel?.value['person']
       const whole = JSON.stringify({ ...digestOf(items), person })

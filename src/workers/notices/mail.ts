@@ -1,4 +1,4 @@
-// E-mail: plain text that says that something waits and where, with a way to stop it. The question itself stands behind the link.
+// E-mail: plain text that says that something waits and where, with a way to stop it. The question itself is only behind the link.
 import type { Transporter } from 'nodemailer'
 import { limits } from '#kernel/limits.ts'
 import type { Posted } from '../webhooks/post.ts'

@@ -22,7 +22,7 @@ type Planned = {
   readonly callback?: string
 }
 
-/** After which facts whoever has the item before them is told. */
+/** Facts after which the people who have the item in their inbox are notified. */
 const events: Readonly<Record<string, Event>> = {
   'execution/request.created': 'created',
   'execution/request.assigned': 'assigned',
@@ -43,11 +43,11 @@ const PAUSE_MS = 1_000
 
 export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const { store, tail } = kernel
-  /** People who have a channel: nobody else costs anything. */
+  /** People who have a channel. Other people cost nothing. */
   const watched = new Set<string>()
-  /** Those of them who stand in for somebody, or once did, by whom: whether they do now is asked when it is put down. */
+  /** Present and past substitutes among them, by the absent person. Whether they still substitute is checked when a notice is written. */
   const standIns = new Map<string, Set<string>>()
-  /** Of whom that is not known yet. They are asked about everything. */
+  /** People whose substitutions are not read yet. They are planned for every request. */
   const unread = new Set<string>()
   let waiting: Planned[] = []
   let seen = 0
@@ -94,7 +94,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     const inboxes = inboxesOf(request)
     const noticesFor = (people: Iterable<string>): Planned[] =>
       [...people].filter((who) => watched.has(who)).map((person) => ({ position, event, request_id: id, person }))
-    // A person who gives it to another one tells that one; the others have it before them already.
+    // An assignment notifies only the new assignee; the others already have the request in their inbox.
     const given = event === 'assigned' ? assigned_to : null
     if (given === null && inboxes.includes(poolOf(project_id))) return noticesFor(watched)
     const people = given === null ? inboxes : [given]
@@ -114,7 +114,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
 
   function listen(facts: readonly Sealed[]): void {
     if (!isLive) return
-    // Another server looks on from here, and what it has done is found out when it is this one's turn again.
+    // Another server continues from here. This one reads what that server did when it is on duty again.
     if (!duty.holds()) hasBegun = isLive = false
     // A planner that cannot keep up reads later from the store: its queue stays bounded.
     else if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
@@ -130,7 +130,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
   async function flush(): Promise<void> {
     while (waiting.length > 0) {
       const next = waiting.slice(0, limits.noticesPlannedMax)
-      // One fact may concern more people than fit: it counts as looked at when all of them are told.
+      // One fact can concern more people than fit in a batch: it counts as seen when notices for all of them are written.
       const behind = waiting[next.length]
       await note(behind === undefined ? seen : Math.min(seen, behind.position - 1), next)
       waiting = waiting.slice(next.length)
@@ -147,14 +147,14 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
       if (page.length < PAGE) seen = Math.max(seen, position)
       await flush()
       if (page.length > 0) continue
-      // First it listens, then it looks whether something came before: in between nothing is missed.
+      // Listen first, then check for facts that arrived before: otherwise facts in between would be missed.
       isLive = true
       if ((await store.position()) <= seen) return
       isLive = false
     }
   }
 
-  /** Where it was; a server that never looked before has nothing to say about what was before. */
+  /** Resumes at the stored position. A planner without one skips all earlier facts. */
   async function begin(): Promise<void> {
     const prefix = prefixOf(Channel, 'person', [])
     for (let after = prefix; ;) {

@@ -5,7 +5,7 @@ import type { PushKey } from '../keys/push-keys.ts'
 type Subscription = { readonly p256dh: string; readonly auth: string }
 const bytes = (text: string): Buffer => Buffer.from(text, 'base64url')
 const RECORD_BYTES = 4_096
-/** The largest text of one record, besides its header, tag and the mark of its end. */
+/** The largest text of one record, without its header, tag and end mark. */
 export const PUSH_BYTES_MAX = RECORD_BYTES - 16 - 4 - 1 - 65 - 16 - 1
 
 const deriveKey = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buffer =>

@@ -27,12 +27,12 @@ export type Hearing =
   | {
       readonly kind: 'lines'
       hear(line: Uint8Array): Promise<void>
-      /** The process has ended: who waits for something on its behalf need not. */
+      /** The process has ended: waits on its behalf can stop. */
       gone(): void
     }
   | { readonly kind: 'text'; hear(text: string): void }
 
-/** For what a child has said last. */
+/** The time to read the last output of an ended child. */
 const LEFT_MS = 2_000
 
 export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command, hearing: Hearing): Child {
@@ -44,7 +44,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
   let timer: NodeJS.Timeout | undefined
   let isGone = false
 
-  /** The whole group: what it has started goes with it. */
+  /** Signals the whole process group, including the processes that the child started. */
   function signal(name: NodeJS.Signals): void {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, name)
@@ -84,7 +84,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
   child.on('exit', (code, name) => {
     isGone = true
     clearTimeout(timer)
-    // Processes that it left behind would hold the pipes open, and go on without anybody who answers for them.
+    // Processes that it left behind would hold the pipes open and run on without an owner.
     signal('SIGKILL')
     if (hearing.kind === 'lines') hearing.gone()
     if (name !== null) fault ??= `the command was ended by ${name}`

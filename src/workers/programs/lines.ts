@@ -1,5 +1,5 @@
-// JSON lines between a program and the server, both ways. The whole mapping to operations stands here, and it is pure: a child of the
-// server and a command behind `countersign agent run` speak the same.
+// JSON lines between a program and the server, both ways. This file holds the whole mapping to operations, and it is pure: a child of the
+// server and a command behind `countersign agent run` use the same lines.
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Message, Request, Run } from '#protocols/delegation/schema.ts'
 
@@ -23,7 +23,7 @@ export type ParsedLine =
   | { readonly kind: 'wrong'; readonly message: string }
 
 type Rule = {
-  /** Only where a task stands behind the run. */
+  /** Only for a run with a task. */
   readonly needsTask: boolean
   readonly effect: (ParsedLine & { kind: 'call' })['effect']
   readonly operation: string | ((fields: Fields) => string)
@@ -114,7 +114,7 @@ export function parseLine(line: Uint8Array, item: MailboxItem): ParsedLine {
 
 const line = (fields: Fields): string => `${JSON.stringify(fields)}\n`
 
-/** The first line of every child, also of one that is started anew. */
+/** The first line of every child, also after a restart. */
 export const runLine = ({ run, request, attempt }: MailboxItem): string =>
   line({
     type: 'run',

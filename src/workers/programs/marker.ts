@@ -9,7 +9,7 @@ type Env = Readonly<Record<string, string | undefined>>
 /** The agent that this process works for; null: a person, or a program of theirs. */
 export const markedAgent = (env: Env): string | null => env[AGENT_VARIABLE] || null
 
-/** Commands that start another one as somebody else, or in a place of its own. */
+/** Commands that start another command as another user, or in another environment. */
 const launchers = new Set(
   'sudo doas su runuser setpriv chroot unshare bwrap firejail systemd-run docker podman nerdctl kubectl nsenter lxc-attach ssh'.split(' '),
 )

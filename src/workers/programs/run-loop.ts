@@ -1,6 +1,5 @@
-// The run loop of a program agent: it takes runs for the time of a lease, gives each to a child, passes on its messages, keeps the leases
-// while it works, and starts a child that failed again. The same for children of the server and for a command behind `countersign agent
-// run`.
+// The run loop of a program agent: it leases runs, gives each to a child, forwards the child's messages, renews the leases while the child
+// works, and restarts a failed child. Children of the server and commands behind `countersign agent run` both use it.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
@@ -21,14 +20,14 @@ export type RunLoopOptions = {
   /** How long to leave a server alone that could not be asked, or that lets no call wait. */
   readonly againMs: number
   readonly backoffMs?: (tries: number) => number
-  /** Told of what happens, for people who watch. */
+  /** Reports progress for people who watch. */
   note(run_id: string, message: string): void
   trouble(message: string): void
 }
 export type RunLoop = Worker & {
-  /** There may be something to take. */
+  /** Wakes the loop: there might be a run to take. */
   ring(): void
-  /** Takes nothing more and resolves when what is at work has come to its end. */
+  /** Takes no more runs and resolves when the current ones have ended. */
   finish(): Promise<void>
   readonly ended: Promise<void>
 }
@@ -38,7 +37,7 @@ const LEASE = 'PT30S'
 /** How long one call waits for messages, and how much longer its answer may take. */
 const WAIT = 'PT50S'
 const ANSWER_MS = 65_000
-/** An answer with nothing that comes sooner than this was not waited for. */
+/** An empty answer that arrives sooner than this means that the server did not long-poll. */
 const SOON_MS = 500
 export const programBackoffMs = (tries: number): number => backoffMs(500, 60_000, tries)
 
@@ -51,9 +50,9 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
   const { signal } = stopping
   let isFinishing = false
   let waker = new AbortController()
-  /** Calls that wait: for anything, while there is room for another run; and for those at hand, while there is none. */
+  /** Long polls in flight: for any run while there is room for another one, and for the held runs while there is not. */
   const asking: { anything: Promise<void> | null; held: Promise<void> | null } = { anything: null, held: null }
-  /** Nothing new is wanted any more. */
+  /** Aborted when no new runs are to be taken. */
   const enough = new AbortController()
   const over = Promise.withResolvers<void>()
 
@@ -125,7 +124,7 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
   async function receive(item: MailboxItem, isLate: boolean): Promise<void> {
     const { id } = item.run
     const held = runs.get(id)
-    // Where no program works on it, there is none to be told.
+    // If no child works on the run, there is none to notify.
     if (hasCancel(item.messages) && (held?.done ?? null) === null) {
       runs.delete(id)
       return settle(item)
@@ -195,6 +194,6 @@ export function startRunLoop(options: RunLoopOptions): RunLoop {
 }
 
 const hasCancel = (messages: readonly Message[]): boolean => messages.some(({ kind }) => kind === 'cancel')
-/** Nothing to do until a person answers: what came in between is kept for the attempt that goes on then. */
+/** Nothing to do until a person answers: messages that arrive before are kept for the attempt that continues then. */
 const isParked = ({ run, messages }: MailboxItem): boolean =>
   run.state === 'blocked' && messages.every(({ kind }) => kind === 'steer' || kind === 'block')

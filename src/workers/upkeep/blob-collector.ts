@@ -1,4 +1,4 @@
-// Removes bytes that nothing refers to: what was sent and then refused, forgotten, or left by a call that never came.
+// The blob collector: it removes unreferenced bytes, such as uploads that were refused, forgotten, or never followed by their call.
 import type { Blobs, Stored } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
@@ -13,7 +13,7 @@ import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
 /** Six hours, counted in sleeps and not by the clock: one that steps back must not stop the collecting. */
 const EVERY_MS = 360 * SLEEP_MS_MAX
 const SLICE = 100
-/** Between two slices: collecting must never be what others wait for. */
+/** The rest between two slices: collecting must not delay other work. */
 const REST_MS = 20
 
 export function runBlobCollector(store: Store, blobs: Blobs, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
@@ -32,12 +32,12 @@ export function runBlobCollector(store: Store, blobs: Blobs, clock: Clock, log: 
   })
 }
 
-/** One round over all bytes; answers how many blobs went. */
+/** One round over all bytes; returns the number of removed blobs. */
 export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: AbortSignal): Promise<number> {
   const isHeldBy = async (holder: AnyDoc, checksum: string): Promise<boolean> =>
     (await store.count(prefixOf(holder, 'held', [checksum]))) > 0
   const isUnused = async (checksum: string): Promise<boolean> => {
-    // Another server may have come to refer to them since.
+    // Another server might have added a reference since.
     await store.fresh()
     return !(await isHeldBy(Upload, checksum)) && !(await isHeldBy(File, checksum))
   }
@@ -45,7 +45,7 @@ export async function collect(store: Store, blobs: Blobs, clock: Clock, signal: 
   let slice: Stored[] = []
   do {
     slice = await blobs.list(slice.at(-1)?.checksum ?? null, SLICE)
-    // The age spares looking at what just came; that nothing refers to it is asked again while nothing can come to.
+    // The age skips new uploads. References are checked again while none can be added.
     const old = slice.filter(({ at }) => at < clock.now() - limits.uploadMs)
     for (const { checksum } of old) {
       if (signal.aborted) return removed

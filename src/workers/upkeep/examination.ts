@@ -10,12 +10,12 @@ import { createVerification, NOTHING_VERIFIED, type Chains } from './record-veri
 import { readSound } from './sound-documents.ts'
 
 export type Examination = {
-  /** Goes on for about so long; true: that was all. */
+  /** Continues for about this long; true: the examination is complete. */
   next(ms: number, clock: Pick<Clock, 'now'>): Promise<boolean>
   found(): readonly Found[]
   /** The last fact of each chain. */
   chains(): Chains
-  /** Its present subject, and how far it came, for people who wait. */
+  /** Its present subject and its progress, for people who wait. */
   message(): string
 }
 

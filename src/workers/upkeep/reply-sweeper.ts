@@ -7,7 +7,7 @@ import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
 
 /** An hour, counted in sleeps and not by the clock: one that steps back must not stop the sweeping. */
 const EVERY_MS = 60 * SLEEP_MS_MAX
-/** Between two batches: sweeping must never be what others wait for. */
+/** The rest between two batches: sweeping must not delay other work. */
 const REST_MS = 20
 
 export function runReplySweeper(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {

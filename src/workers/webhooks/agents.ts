@@ -18,9 +18,9 @@ import { ALONE, type Duty } from '../leases.ts'
 import type { Worker, WorkerLog } from '../worker.ts'
 
 export type WebhookOptions = PostOptions & {
-  /** Of one message, before its run fails. */
+  /** Attempts for one message before its run fails. */
   readonly attemptsMax: number
-  /** From 0 up to 1, so that what failed together does not come again together. */
+  /** From 0 up to 1: jitter, so that messages that failed together are not retried together. */
   random(): number
   /** Counts a failed attempt, by the kind of address. */
   failed?(kind: string): void
@@ -83,7 +83,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     const { agent_id } = item.run
     const keys = [keyOf(Endpoint, agent_id), keyOf(Signing, agent_id), keyOf(Card, agent_id)]
     const [endpoint, signing, card] = await kernel.store.read(keys)
-    // An agent that was switched off or sent away is told nothing more, whatever waits for it.
+    // An agent that was switched off or removed gets no more messages, even queued ones.
     const { disabled, projects } = (card?.value ?? { disabled: true, projects: [] }) as Pick<Card, 'disabled' | 'projects'>
     if (disabled || !projects.includes(item.run.project_id))
       return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
@@ -132,7 +132,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       if (error !== null) options.failed?.('agent')
       const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
       const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
-      // First the run, then the log that settles the message: who stops in between begins here again.
+      // Fail the run first, then settle the message in the log: after a crash in between, this step is repeated.
       if (isLast) await giveUp(item.run, `${item.run.agent_id} was not reached in ${tries + 1} attempts: ${error}`, as)
       const outcome = { run_id, number, attempt: item.attempt, state, status, duration_ms: durationMs, error }
       await kernel.call('delegation/delivery.record', outcome, as)
@@ -148,7 +148,7 @@ export function runWebhookAgents(kernel: Kernel, options: WebhookOptions, clock:
   return {
     ...worker,
     stop() {
-      // A stop does not wait ten seconds for a receiver: what it does not confirm is delivered after the next start.
+      // A stop does not wait ten seconds for a receiver: unconfirmed messages are delivered after the next start.
       stopping.abort()
       return worker.stop()
     },

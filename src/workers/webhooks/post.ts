@@ -1,5 +1,5 @@
 // One post to an address that comes from outside: bounded in time and in what is read of the answer, never redirected, and to the very
-// address that was checked. A failure is told without saying where: people read it, and endpoints are not for them.
+// address that was checked. Failure messages omit the endpoint, because people who must not see it read them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'
@@ -85,7 +85,7 @@ export function post(endpoint: string, headers: Record<string, string>, body: st
 type End = (status: number | null, error: string | null, isLate?: boolean) => void
 
 function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | undefined, end: End): void {
-  // The whole exchange, not the silence in it: who answers a byte a second is slow all the same.
+  // The timeout covers the whole exchange, not idle time: a receiver that sends one byte a second is also too slow.
   const timer = setTimeout(() => finish(null, `there was no whole answer within ${timeoutMs / 1_000} s`, true), timeoutMs)
   const finish: End = (status, error, isLate): void => {
     clearTimeout(timer)

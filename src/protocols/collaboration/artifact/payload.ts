@@ -8,7 +8,7 @@ import { withAdded } from '#kernel/declare/unknown-fields.ts'
 import { Checksum, PayloadKind, type ArtifactVersion } from '../schema.ts'
 import type { Upload } from './uploads.ts'
 
-/** `verified` and how the bytes are called come from the server itself. */
+/** `verified`, the name and the media type are set by the server. */
 export const PayloadInput = withAdded(
   t.Object({
     kind: PayloadKind,

@@ -1,4 +1,4 @@
-// Bytes that were sent for a task. An artifact that names them keeps them; what no artifact names is forgotten after a while.
+// Bytes uploaded for a task. They are kept if an artifact names them, and expire after a while otherwise.
 import { checksumIn, isCasUri } from '#kernel/ports/blobs.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
@@ -27,7 +27,7 @@ export const Upload = doc(
     rootOf: (upload) => upload.root_task_id,
     within: (upload) => ({ doc: Task, id: upload.task_id }),
     indexes: {
-      /** As long as there is one for a checksum, its bytes stay. */
+      /** The bytes of a checksum are kept while this index has an entry for it. */
       held: index((upload) => (upload.state === 'expired' ? [] : [[upload.checksum]]), 1),
       task: index((upload) => (upload.state === 'expired' ? [] : [[upload.task_id]]), 1),
       open: index((upload) => (upload.state === 'open' ? [[upload.by]] : []), 1),

@@ -8,12 +8,12 @@ import { ArtifactHead, ArtifactVersion, Task, versionId } from '../schema.ts'
 /** A version that the actor may read; null: there is none. */
 export async function readableVersion(read: Read, artifact_id: string, version: string, actor: Actor): Promise<ArtifactVersion | null> {
   const id = versionId(artifact_id, version)
-  // Asked first: to look for what is the executor's to read must not be written down as reaching for what is not.
+  // Check the inputs first: otherwise a permitted read by the executor would be recorded as a refused access.
   return (await isInputOf(read, id, actor)) ? read.raw(ArtifactVersion, id) : read.maybe(ArtifactVersion, id)
 }
 
 type Asked = { readonly artifact_id: string; readonly version?: string | undefined }
-/** The version that is asked for; without one the newest, which only the readers of its task are told. */
+/** The requested version, or the newest one. Only readers of its task learn which version is the newest. */
 export async function versionFor(read: Read, asked: Asked, actor: Actor): Promise<ArtifactVersion> {
   const { artifact_id, version = (await read(ArtifactHead, artifact_id)).version } = asked
   const found = await readableVersion(read, artifact_id, version, actor)
@@ -22,7 +22,7 @@ export async function versionFor(read: Read, asked: Asked, actor: Actor): Promis
   throw new Refusal('NOT_FOUND', `there is no version ${version} of ${artifact_id}`)
 }
 
-/** A task and its inputs are in one project, so one task that names the version tells for all of them. */
+/** A task and its inputs are in one project, so checking one task that names the version is enough. */
 async function isInputOf(read: Read, version_id: string, actor: Actor): Promise<boolean> {
   const [listed] = await read.list(Task, 'input', [[actor.id, version_id]], { limit: 1 })
   const task = listed ? await read.maybe(Task, listed.id) : null

@@ -152,7 +152,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
 type Editing = Committing & { readonly pending: Checkpoint | null; readonly brought: readonly Resolving[] }
 type EditInput = { readonly final?: boolean }
 
-/** The interrupt under which somebody took the work over, as their delivery leaves it: nothing was asked, so nothing is approved. */
+/** The takeover interrupt after the person has delivered. It asked nothing, so its resolution approves nothing. */
 function endedBy(interrupt: Checkpoint, { artifact_id, version }: ArtifactVersion, by: string, now: string): Checkpoint {
   return {
     ...interrupt,
@@ -269,10 +269,10 @@ const get = query({
   callers: [anyone],
   async load(read, { artifact_id, version, limit = limits.pageMax, cursor }, { actor }) {
     const found = await versionFor(read, { artifact_id, version }, actor)
-    // With the version that it meant: the next page is of the same one, whatever came since.
+    // The cursor pins the version, so the next page is of the same one even if a newer version exists.
     const question = { artifact_id, version: found.version, limit, cursor }
     const listed = await read.list(Reference, 'artifact', [[found.id]], pageIn('artifact.get', question))
-    // References from tasks that the reader may not see do not exist for them.
+    // Omit references from tasks that the actor cannot read.
     const references = (await Promise.all(listed.map(({ id }) => read.maybe(Reference, id)))).filter((reference) => reference !== null)
     const page = references.map(({ task_id, as }) => ({ task_id, as }))
     return { found, ...pageOf('artifact.get', question, listed, page) }

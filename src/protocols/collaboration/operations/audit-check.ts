@@ -1,4 +1,4 @@
-// Audit: the record checked. A task is rebuilt from its events and held against the store, and the chain of a project is verified.
+// Audit: checking the record. A task is rebuilt from its events and compared with the store, and the chain of a project is verified.
 import { differenceIn, type Difference } from '#kernel/log/hash-chain.ts'
 import { Damaged } from '#kernel/declare/errors.ts'
 import { administrator, anyone, installationOwner, system, type Actor } from '#kernel/declare/access.ts'
@@ -38,7 +38,7 @@ const replay = query({
     try {
       await read(Task, task_id)
     } catch (error) {
-      // An actor who sees everything may also see how a task differs from the record; for others it cannot be told whether it is theirs.
+      // Only an actor who sees every project may see the difference: a damaged task does not reliably say whose it is.
       if (!(error instanceof Damaged) || actor.projects !== 'all') throw error
     }
     return null
@@ -79,7 +79,7 @@ const replay = query({
 
 const FINDINGS_MAX = 100
 
-/** They name things of every project, so only those who administer every project see them. */
+/** Findings name documents of every project, so only actors who administer every project see them. */
 function findingsFor(actor: Actor, read: Read): { findings: Found[]; findings_total: number | null } {
   const seesAll = actor.projects === 'all' || (installationOwner.is(actor, null) && !actor.narrowed)
   const all = seesAll ? read.findings() : []
@@ -110,7 +110,7 @@ const verify = query({
   load: chainOf,
   async view({ project_id, head }, input, { actor }, read) {
     const start = numberIn(placeOf('audit.verify', input) ?? '0')
-    // The fact before the stretch is the one that its first fact must follow.
+    // The first fact of the range must follow the fact before it.
     const anchor =
       start === 0 ? undefined : (await read.facts({ by: 'scope', scope: project_id }, { after: start - 1, limit: 1, asStored: true }))[0]
     let previous = anchor?.hash ?? ''

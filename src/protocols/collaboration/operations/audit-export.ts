@@ -1,4 +1,4 @@
-// Audit: the record handed out as it is sealed, line by line, so that anybody can check it without this server.
+// Audit: exporting the record as it is sealed, line by line, so that it can be checked without this server.
 import { administrator, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query } from '#kernel/declare/operation.ts'
@@ -8,7 +8,7 @@ import type { StoredFact } from '#kernel/log/store.ts'
 import { chainOf, numberIn, recordKeeper } from '../record/readers.ts'
 import { Id } from '../schema.ts'
 
-/** Facts that are read at a time. */
+/** Facts per read. */
 const PORTION = 200
 
 /** One line of the export: the sealed line and its hash as they are, and what its digests cover. */
@@ -38,7 +38,7 @@ const exported = query({
     let [seq, chars] = [start, 0]
     while (seq < head.seq && chars < limits.pageBytesMax) {
       const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION, asStored: true })
-      // Facts that come meanwhile are for the next export: this one ends with the head that it names.
+      // The export ends with the head that it names; facts added during the export are left for the next one.
       for (const stored of page.filter((one) => one.seq <= head.seq)) {
         const line = lineOf(stored)
         lines.push(line)

@@ -48,7 +48,7 @@ const auditQuery = query({
     const given = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
     const tasks = await Promise.all(given.map((id) => read(Task, id)))
     const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
-    // A reader of a task knows its project, also without being in it.
+    // A reader of a task may know its project without being a member.
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
     return { project_id: tasks.length === 0 ? project_id : null }
   },
@@ -70,7 +70,7 @@ const auditQuery = query({
         if (reverse ? from !== null && line.at < from : to !== null && line.at > to) return { items, next_cursor: null }
         if (fits(stored, line, input, from, to) && (project_id !== null || (await mayRead(line.task))))
           items.push(await withNames(eventOf(stored, audienceOf(actor)), nameOf))
-        // Images may be large: a page also ends when it has enough of them.
+        // Images can be large, so a page is also limited by bytes.
         if (items.at(-1)?.seq === stored.seq) bytes += bytesOf(stored)
         if (items.length === pageSize(input) || bytes > limits.pageBytesMax)
           return { items, next_cursor: cursorOf('audit.query', input, String(after)) }
@@ -98,7 +98,7 @@ function timeIn(input: QueryInput, field: 'from' | 'to'): string | null {
   return timestampOf(ms)
 }
 
-/** Times never decrease along a chain, so a time is a place in it. */
+/** Times never decrease along a chain, so a time maps to a position in it. */
 async function startOf(read: Read, of: FactsOf, from: string | null, to: string | null): Promise<number | null> {
   if (of.by !== 'scope' && of.by !== 'actor') return null
   if (from !== null) return (await read.seek(of.scope, from)) - 1
@@ -106,7 +106,7 @@ async function startOf(read: Read, of: FactsOf, from: string | null, to: string 
 }
 
 type Line = ReturnType<typeof lineIn>
-/** Of the task itself or of what descends from it; without a root everything is. */
+/** Whether a fact is of the root task or its descendants; without a root, every fact is. */
 const isBelow = (line: Line, root: string | undefined): boolean => root === undefined || line.task === root || line.root === root
 
 function fits(
@@ -130,7 +130,7 @@ function fits(
   )
 }
 
-/** A reader of the root need not be a reader of every descendant. */
+/** A reader of the root might not be a reader of every descendant. */
 function taskGate(read: Read): (task: string | null) => Promise<boolean> {
   const known = new Map<string, boolean>()
   return async (task) => {

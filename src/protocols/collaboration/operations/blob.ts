@@ -19,7 +19,7 @@ type Uploading = {
   readonly open: number
   readonly ofTask: number
   readonly sums: Sums
-  /** As they are stored already, and on whose account they will be. */
+  /** The holding of these bytes if they are stored already, and the account that they will count against. */
   readonly stored: Holding | null
   readonly holder: Omit<Holding, 'size'>
 }
@@ -49,7 +49,7 @@ const upload = command({
       (_, { name = 'file' }) => isPlainName(name),
       'name has a slash, a control character or an invisible one: leave these out',
     ),
-    // The bound itself is checked at the commit; here it saves sending bytes that could not be kept.
+    // The commit enforces the bound. Checking here avoids an upload that could not be stored.
     rule<Uploading>(
       'QUOTA_EXCEEDED',
       `a task keeps at most ${limits.uploadsPerTaskMax} uploads, and an actor has at most ${limits.uploadsOpenMax} that no artifact names`,
@@ -119,7 +119,7 @@ const download = query({
   load: async (read, asked, { actor }) => ({ found: await versionFor(read, asked, actor) }),
   view({ found: { artifact_id, version, payload } }) {
     const { uri, checksum, size, verified, name = `${artifact_id}-${version}`, media_type } = payload
-    // Bytes that lie elsewhere are named, never fetched.
+    // The server never fetches bytes from other places.
     if (!verified) throw new Refusal('PRECONDITION_FAILED', 'the bytes of this ref were never uploaded here', { uri })
     return { uri, checksum, size, media_type: media_type ?? (isDataUri(uri) ? mediaTypeIn(uri) : null), name, verified }
   },

@@ -95,7 +95,7 @@ function askedBy(raised_by: string, task: Task, input: Static<typeof RaiseInput>
   if (kind === 'choice' && options.length === 0) wrong('options are required for a choice', 'options')
   if (new Set(options.map((option) => option.id)).size < options.length) wrong('two options have the same id', 'options')
   const expires_at = expiryOf(input, now)
-  // Waiting, and asking the next person, do no harm. Ending or answering without a person is for the principal to allow.
+  // Waiting and escalating are always safe. Ending or answering without a person needs the principal's permission.
   const allowed = ['hold', 'escalate', ...(task.spec.constraints.on_expiry ?? [])]
   if (!allowed.includes(on_expiry)) wrong(`the task's spec does not allow on_expiry ${on_expiry} (constraints.on_expiry)`, 'on_expiry')
   if (on_expiry !== 'hold' && expires_at === null) wrong(`on_expiry ${on_expiry} needs expires_at or expires_in`, 'expires_at')

@@ -1,4 +1,4 @@
-// Checkpoints behind requests: what an agent asks through another protocol within its task waits here, and is answered there.
+// Checkpoints of requests: an agent's question from another protocol blocks its task here and is answered there.
 // Only contracts raise them, so that no agent can name a request that is not its own.
 import { image } from '#kernel/declare/facts.ts'
 import { system, SYSTEM_ID } from '#kernel/declare/access.ts'
@@ -41,7 +41,7 @@ export const ask = command({
     ),
     isWithinTime,
     allows('checkpoint.raise'),
-    // Where the principal has said what may happen without a person, it holds for every way of asking.
+    // The principal's limits on answers without a person apply to every way of asking.
     rule<Asking, { takes_default?: boolean }>(
       'INVALID_SPEC',
       "the task's spec allows on_expiry default (constraints.on_expiry)",
@@ -55,7 +55,7 @@ export const ask = command({
     const raised = raisedOn(
       task,
       checkpoint_id,
-      // The request has a time of its own.
+      // The checkpoint needs no deadline: the request has its own.
       { ...plainQuestion(kind, prompt, raised_by), options, request_id },
       now,
     )
@@ -134,7 +134,7 @@ export const answer = command({
       output: done,
     }
   },
-  // It follows from the answer to a request: by itself there is nothing to answer.
+  // This call follows from the answer to a request; on its own it has nothing to answer.
   example: {
     given: 'blocked',
     as: 'alice',

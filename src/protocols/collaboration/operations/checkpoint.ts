@@ -1,4 +1,4 @@
-// Checkpoints: the agent asks, a person answers, and nobody waits for ever without somebody being told.
+// Checkpoints: the agent asks, a person answers, and people are notified when a question stays unanswered.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { administrator, anyone, idsActedFor, system, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
@@ -44,7 +44,7 @@ const resolve = command({
           head: head.version,
         })
     }
-    // A reject ends the task, and with it what hangs on it.
+    // A reject also ends the descendants of the task.
     const isEnd = action === 'reject'
     return {
       ...loaded,
@@ -70,7 +70,7 @@ const resolve = command({
   },
 })
 
-/** Nothing expires early. Without a time of its own it may be ended by the administrator at any time: nothing waits for it then. */
+/** A checkpoint never expires early. The administrator can expire one without a deadline at any time. */
 const isDue = rule<Resolving>(
   'PRECONDITION_FAILED',
   'the checkpoint is due',
@@ -103,11 +103,11 @@ const expire = command({
   },
   decide({ people, ...state }, _, { actor, now, newId }) {
     const { checkpoint, task } = state
-    // A policy speaks for its time alone: ended by hand, a question is answered by nobody and ends no task.
+    // The policy applies only at the deadline. A checkpoint that the administrator expires gets no answer and ends no task.
     const policy = actor.kind === 'system' ? checkpoint.on_expiry : null
     const right = policy === null ? {} : { basis: { kind: 'policy', id: `on_expiry/${policy}` } as const }
     if (policy === 'default' && checkpoint.default) {
-      // The principal allowed it in the spec: it is their policy that answers.
+      // The principal allowed the default in the spec, so it counts as their answer.
       const done = applyAnswer(state, checkpoint.default, task.ownership.principal, now)
       const facts = [
         fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], {
@@ -155,7 +155,7 @@ const decline = command({
       ({ checkpoint }) => checkpoint.request_id === undefined,
       'a request is behind the checkpoint: decline it with request.decline',
     ),
-    // Nobody would be left to say what becomes of the task.
+    // Otherwise no person would be left to decide about the task.
     rule<Declining>(
       'PRECONDITION_FAILED',
       'it is a question of the agent, or somebody else can answer it',
@@ -279,7 +279,7 @@ async function ofTask(read: Read, task_id: string, page: ListPage) {
   return readListed(read, Checkpoint, await read.list(Checkpoint, 'task', [[task_id]], page))
 }
 
-/** Questions that somebody may answer, whoever's turn it is; a substitute finds those of the people they stand in for, too. */
+/** Checkpoints that the actor can answer, even if routed to another person. Substitutes also get those of the people they replace. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
   const whose = idsActedFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)

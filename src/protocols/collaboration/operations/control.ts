@@ -1,4 +1,4 @@
-// Continuous control: the person interrupts, redirects and takes over without starting anew.
+// Continuous control: a person interrupts, redirects or takes over a task without restarting it.
 import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -17,13 +17,13 @@ const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptChars
 
 const WITH_ANOTHER = 'Interrupted together with a task above it.'
 
-/** Every task below that is worked on, at any depth. */
+/** Descendants in progress, at any depth. */
 const atWorkBelow = ({ children }: Family): Task[] =>
   children.flatMap((child) => [...(child.task.state === 'in_progress' ? [child.task] : []), ...atWorkBelow(child)])
 
 /**
- * The agent stops where it is, and a checkpoint of kind interrupt says so; only people raise that kind. Those who work on a part of it
- * stop as well, in the same batch: a tree is bounded.
+ * Stops the agent with a checkpoint of kind interrupt, which only people raise. Agents on tasks below stop in the same batch, which is
+ * possible because the size of a tree is bounded.
  */
 function interruptTree(family: Family, action: Stop, message: string, takeover: boolean, { actor, now, newId }: Context) {
   const raise = (task: Task, asked: Asked, isBounded: boolean) => raisedOn(task, newId('ckpt'), asked, now, 'task.interrupt', isBounded)

@@ -1,5 +1,5 @@
-// Grants: what the principal allows or forbids beforehand, so that nobody has to be asked. An append-only log; a deny wins over every
-// allow, the last allow for a scope over those before it; every use is recorded with the grant as its basis.
+// Grants: the principal allows or forbids scopes in advance, so that no person has to be asked. The log is append-only. A deny overrides
+// every allow, and the latest allow of a scope overrides earlier ones. Every use is recorded with the grant as its basis.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, idsActedFor } from '#kernel/declare/access.ts'
@@ -41,7 +41,7 @@ const add = command({
   decide({ task, head: before, last, session }, { scope, decision, until, uses = null }, { actor, now, newId }) {
     if (decision === 'deny' && uses !== null)
       throw new Refusal('INVALID_SPEC', 'a deny has no uses: it holds until it is revoked or its time is over', { field: 'uses' })
-    // A substitute speaks only as long as they are one, so what they allow must end with a time.
+    // A substitution ends, so an allow from a substitute must end too.
     const isOwn = actor.id === task.ownership.principal
     if (!isOwn && decision === 'allow' && until === 'task')
       throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
@@ -62,7 +62,7 @@ const add = command({
       executor: until === 'session' ? task.executor : null,
       ...(until === 'session' ? { run: session.run, after_run: session.run === null ? session.after_run : null } : {}),
     }
-    // In older heads a deny stands where now only an allow does.
+    // In older heads `grant_id` may name a deny; now it names only allows.
     const earlier = before?.denies ?? (last?.decision === 'deny' ? [last.id] : [])
     const denies = decision === 'deny' ? [...earlier, grant.id] : earlier
     const grant_id = decision === 'allow' ? grant.id : (before?.grant_id ?? null)
@@ -138,7 +138,7 @@ const use = command({
     const detail = { scope, decision, ...(isOwn ? {} : { below: task.id }) }
     return {
       facts: [fact('grant.used', [image(Grant, next)], { detail, basis, behalf: grant.granted_by })],
-      // The executor of a part need not be a reader of the task above.
+      // The executor of a child task might not be a reader of the task above.
       output: { decision, grant: isOwn ? next : null },
     }
   },
@@ -152,7 +152,7 @@ const GrantView = t.Object({
   is_live: t.Boolean({ description: 'it speaks now: not taken back, not used up, its time not over, its task not ended' }),
 })
 
-/** null: no person or agent is registered so, as a pseudonym is not. */
+/** null if no person or agent has this id, for example a pseudonym. */
 const personName = async (read: Read, id: string): Promise<string | null> => (await read.ports.names.named(read, id))?.name ?? null
 
 async function grantView(read: Read, grant: Grant, now: string): Promise<Static<typeof GrantView>> {
@@ -161,7 +161,7 @@ async function grantView(read: Read, grant: Grant, now: string): Promise<Static<
   return { ...grant, granted_by_name: await personName(read, grant.granted_by), task_goal: task?.spec.goal ?? '', is_live }
 }
 
-/** Two stretches of one index, one after the other: those that may still speak, then the others, each from the newest on. */
+/** Reads two ranges of one index: first live grants, then spent ones, each newest first. */
 async function givenBy(read: Read, people: readonly string[], { after, limit }: { after: string | undefined; limit: number }) {
   const [first, row] = after === undefined ? ['live', undefined] : [after.slice(0, 4), after.slice(4) || undefined]
   const found: { id: string; at: string }[] = []
@@ -208,7 +208,7 @@ const list = query({
   example: { given: 'granted', as: 'devin', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-/** As many questions as one preview looks at. */
+/** Questions that one preview examines. */
 const LOOKS_MAX = 1_000
 const SHOWN_MAX = 20
 const DAY_MS = 86_400_000

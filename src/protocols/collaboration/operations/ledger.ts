@@ -75,7 +75,7 @@ const write = command({
     }
     const newest = { id: ledgerHeadId(where, key), scope: where, entry_id: entry.id, version }
     const images = [image(LedgerEntry, entry), image(LedgerHead, newest), ...(ledger ? [] : [image(Ledger, made)])] as const
-    // The chain is the task's project, also where the ledger is the organisation's.
+    // The fact goes into the chain of the task's project, even for the `org` ledger.
     return { scope: task.project_id, facts: [fact('ledger.written', [...images], byRun(by))], output: { entry } }
   },
   example: { given: 'completed', as: 'devin', input: ({ task }) => ({ task_id: task.id, key: 'release', value: { version: '1.2.0' } }) },
@@ -95,7 +95,7 @@ async function newest(read: Read, scope: string, key: string): Promise<LedgerEnt
   return read(LedgerEntry, head.entry_id)
 }
 
-/** An entry as it is read: everybody here reads the ledger `org`, but the ids of a task are for its readers. */
+/** An entry as readers see it. Every actor can read the `org` ledger, but only readers of a task see its ids there. */
 const ShownEntry = t.Object({
   ...LedgerEntry.schema.properties,
   by: nullable(Id),

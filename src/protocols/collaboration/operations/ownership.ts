@@ -1,4 +1,4 @@
-// Ownership: passing a task on. The principal never changes; who works on it may.
+// Ownership: passing a task on. The executor can change; the principal never does.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { administrator, system } from '#kernel/declare/access.ts'
@@ -37,7 +37,7 @@ const transfer = command({
     return { task }
   },
   decide({ task }, { to, via = 'handoff' }, { actor, now }) {
-    // An agent's own handoff comes through the system; a person who hands the task on is the one that delegations are counted from.
+    // The system calls this for an agent's handoff. When a person hands the task on, the delegation depth restarts at 0.
     const given = actor.kind === 'system' ? task : { ...task, depth: 0 }
     const next = withExecutor(given, to, { via, reason: 'ownership.transfer', now })
     return {
@@ -107,7 +107,7 @@ const delegate = command({
   example: { given: 'delegable', as: 'devin', input: ({ task }) => ({ task_id: task.id, to: 'agent_robin' }) },
 })
 
-/** A part of the work under its own id, with the same principal and never more time than the whole. */
+/** A child task with the same principal and never more time than its parent. */
 function childOf(
   parent: Task,
   input: Static<typeof DelegateInput> & { spec: Static<typeof TaskSpecInput> },

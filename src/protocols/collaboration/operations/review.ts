@@ -1,4 +1,4 @@
-// Reviews: a person's verdict on one version. Immutable; remarks stand beside them.
+// Reviews: a person's verdict on one version. Reviews are immutable; comments are separate documents.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
@@ -33,7 +33,7 @@ const isReviewable = rule<{ task: Task }>(
   'the task has nothing to review now: it is neither review_ready nor under_review',
 )
 
-/** A verdict on anything else would complete the task, or send it back, without a look at the delivery. */
+/** A verdict on another version would complete the task or send it back without a review of the delivery. */
 const isAboutDelivery = rule<Reviewing, { artifact_id: string }>(
   'CONFLICT',
   'the version is the one that was delivered for review',
@@ -82,7 +82,7 @@ const submit = command({
     const version = await reviewedVersion(read, task, artifact_id, artifact_version)
     const taken = review_id !== undefined && (await read.maybe(Review, review_id)) !== null
     const isUnderEnded = await hasEndedAbove(read, task)
-    // A rejection ends the task, and with it all that hangs on it.
+    // A rejection also ends the descendants of the task.
     return { task, ...version, taken, isUnderEnded, family: verdict === 'rejected' ? await familyOf(read, task) : null }
   },
   decide(
@@ -92,7 +92,7 @@ const submit = command({
   ) {
     if (input.kind !== undefined && input.kind !== kind)
       throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
-    // Under a task that has ended a rejection is the only way out.
+    // Below an ended task, a plan can only be rejected.
     if (kind === 'plan' && verdict === 'rejected' && !isUnderEnded)
       throw new Refusal('INVALID_SPEC', 'a plan is approved or sent back, not rejected', { field: 'verdict' })
     for (const [i, change] of requested_changes.entries()) refuseBlank(change, `requested_changes.${i}`)
@@ -113,7 +113,7 @@ const submit = command({
       requested_changes,
       at: now,
     }
-    // Both edges in one batch: the review that begins is the review that ends.
+    // The same call begins and ends the review, so one batch takes both transitions.
     const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
     const begun = task.state === 'review_ready' ? moveTask(task, 'review.submit', hand) : task
     const moving = moveTask(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : verdict}`, hand)
@@ -215,7 +215,7 @@ const list = query({
   callers: [anyone],
   async load(read, input) {
     await read(Task, input.task_id)
-    // A page goes on in both lists, so its cursor names a place in each.
+    // A page continues in both lists, so its cursor holds a position in each.
     const [review = '', remark = ''] = placeOf('review.list', input)?.split('\n') ?? []
     const pageOf = (doc: typeof Review | typeof Comment, after: string) =>
       read.list(doc, 'task', [[input.task_id]], { after, limit: pageSize(input) })

@@ -127,7 +127,7 @@ const extend = command({
       throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the current one', { field: 'max_duration' })
     }
     const extended: Task = { ...task, deadline, max_duration }
-    // Never set here: that it is late is noted by its timer, together with the question to the person.
+    // Only the timer sets `overdue`, together with the question to the person.
     const next = { ...extended, overdue: task.overdue && !hasTime(extended, now) }
     const inherited = input.deadline === undefined ? [] : heirsOf(family, deadline, now)
     return {
@@ -141,7 +141,7 @@ const extend = command({
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, deadline: '2029-06-01T00:00:00Z' }) },
 })
 
-/** Parts that an agent passed on with the deadline of the whole: they have it for as long as the whole has it. */
+/** Child tasks that inherited the parent's deadline from an agent's delegation follow its changes. */
 function heirsOf({ task, children }: Family, deadline: string | null, now: string): Task[] {
   return children.flatMap((child) => {
     const { task: before } = child
@@ -246,7 +246,7 @@ const removeReviewer = command({
   },
   decide({ task, pending }, { user }) {
     const next: Task = { ...task, reviewers: task.reviewers.filter((id) => id !== user) }
-    // A question that was their turn to answer falls back to the principal.
+    // A question routed to the removed reviewer goes back to the principal.
     const rerouted = pending?.routed_to === user ? [image(Checkpoint, { ...pending, routed_to: task.ownership.principal })] : []
     return { facts: [fact('task.reviewer_removed', [image(Task, next), ...rerouted], { detail: { user } })], output: { task: next } }
   },

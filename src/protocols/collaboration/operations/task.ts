@@ -18,12 +18,12 @@ import { refuseUnknownInputs, specOf } from '../task/spec.ts'
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
 type Creating = { readonly project_id: string; readonly parent: Task | null; readonly isUnderEnded: boolean }
-/** The parent as long as its people and agents may still need room for children of their own. */
+/** The parent while it is active: its people and agents might still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
   actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id)
 const personOfProject = role<Creating>('a person of the project', (actor, state) => activeIn(state) === null && isOfProject(actor, state))
-/** Children are bounded: an actor that merely reads a task must not use up what its principal and its executor delegate with. */
+/** The number of children is bounded, so a mere reader of a task must not use up the room of its principal and executor. */
 const parentsPrincipal = heldBy(
   "the parent task's principal",
   role<Creating>(
@@ -40,7 +40,7 @@ const parentsPrincipal = heldBy(
 )
 const inProject = (actor: Actor, project_id: string): boolean => actor.projects === 'all' || actor.projects.has(project_id)
 
-/** Cancelling a root takes its tree along in one batch, so a tree is bounded. */
+/** Cancelling a root cancels its whole tree in one batch, so the size of a tree is bounded. */
 export const treeBound = (root: string): Bound => ({
   doc: Task,
   index: 'root',
@@ -240,21 +240,21 @@ const reassign = command({
       const given = moveTask(workedOnBy(task, assignee), 'task.assign', { via: 'assign', reason: 'task.reassign', now })
       return { facts: [fact('task.assigned', [image(Task, given)], more)], output: { task: given, connected } }
     }
-    // As an answer to the question that it waits for.
+    // Reassigning a blocked task answers its pending checkpoint.
     if (checkpoint !== null) {
       const answer = fitAnswer(checkpoint, { action: 'reassign', reassign_to: assignee })
       const done = applyAnswer({ checkpoint, task }, answer, actor.id, now)
       const resolved = fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)], more)
       return { facts: answeredAlong(brought, [resolved], actor.id, now), output: { task: done.task, connected } }
     }
-    // A person hands it on, so delegations are counted from here.
+    // A person hands the task on, so the delegation depth restarts at 0.
     const next = withExecutor({ ...task, depth: 0 }, assignee, { via: 'handoff', reason: 'task.reassign', now })
     return { facts: [fact('ownership.transferred', [image(Task, next)], more)], output: { task: next, connected } }
   },
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_robin' }) },
 })
 
-/** An agent without one comes for its messages. */
+/** Only agents that pull their messages have a connection to report. An agent without a card pulls. */
 async function isConnected(read: Read, { id, kind }: Subject): Promise<boolean | null> {
   if (kind !== 'agent') return null
   const card = await read.ports.runs.card(read, id)
@@ -317,7 +317,7 @@ const complete = command({
     const completed = fact('task.completed', [image(Task, next)], { detail: { outcome: 'accepted' } })
     return { facts: withoutChildren(family, [completed], now), output: { task: next } }
   },
-  // `accepted` never stands by itself: the same batch that reaches it leaves it.
+  // No scene is in `accepted`: the batch that reaches this state also leaves it.
   example: { given: 'in_progress', as: 'system', input: ({ task }) => ({ task_id: task.id }), refused: 'PRECONDITION_FAILED' },
 })
 

@@ -37,7 +37,7 @@ export type AuditEvent = Static<typeof AuditEvent>
 export const lineIn = (stored: StoredFact): Line => JSON.parse(stored.line) as Line
 export const actionIn = (line: Line): string => line.action.slice(line.action.indexOf('/') + 1)
 
-/** From a key to the object that the draft knows: a version is its artifact, an entry its ledger. */
+/** Maps a key to an object of the draft: a version to its artifact, an entry to its ledger. */
 export function subjectIn(key: string): Static<typeof Subject> {
   const kind = key.slice(key.indexOf('.') + 1, key.indexOf('/'))
   const id = key.slice(key.indexOf('/') + 1)
@@ -86,7 +86,7 @@ export function eventOf(stored: StoredFact, audience: Audience): AuditEvent {
   }
 }
 
-/** Names as they are now, beside the ids that the record keeps; of services and the system there are none. */
+/** Current names for the ids in the record. Services and the system have none. */
 export function namesBy(read: Read): (id: string) => Promise<string | null> {
   const known = new Map<string, Promise<string | null>>()
   return (id) => {
@@ -100,6 +100,6 @@ export async function withNames(event: AuditEvent, nameOf: ReturnType<typeof nam
   return { ...event, actor_name: await nameOf(actor), behalf_name: behalf === null ? null : await nameOf(behalf) }
 }
 
-/** How much text the documents of an event have. */
+/** Size of the documents of an event. */
 export const bytesOf = ({ images }: StoredFact): number =>
   images.reduce((sum, { text, before }) => sum + (text?.length ?? 0) + (before?.length ?? 0), 0)

@@ -12,13 +12,13 @@ export const recordKeeper = heldBy(
     return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
   }),
 )
-/** The record of one task is for those who may read the task: only they come so far. */
+/** The record of one task is for its readers. Loading the task has already refused all others. */
 export const taskReader = heldBy(
   'a reader of the named task',
   role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
 )
 
-/** A project that is not yours does not exist; identity facts are everybody's scope and guarded by role. */
+/** A foreign project is reported as not found. Identity facts are in a scope that all actors share; a role guards them. */
 export function refuseForeignProject(project_id: string, actor: Actor): void {
   if (project_id !== SYSTEM_SCOPE && actor.projects !== 'all' && !actor.projects.has(project_id)) {
     throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
@@ -36,10 +36,10 @@ export async function chainOf(
   return { project_id, head: { seq, hash } }
 }
 
-/** Facts that are read at a time: few, because each brings its images along. */
+/** Facts per read. The number is small because each fact includes its images. */
 export const PORTION = 25
 
-/** A place in the record, out of a cursor. */
+/** The position in the record that a cursor names. */
 export function numberIn(place: string): number {
   const found = Number(place)
   if (!Number.isSafeInteger(found) || found < 0) throw new Refusal('INVALID_REQUEST', 'the cursor is damaged', { field: 'cursor' })

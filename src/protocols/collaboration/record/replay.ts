@@ -1,4 +1,4 @@
-// Rebuilding a task from its events alone, and holding the result against what is stored.
+// Rebuilding a task from its events alone, and comparing the result with the stored documents.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { differenceIn, sha256, type Difference } from '#kernel/log/hash-chain.ts'
 import type { Read } from '#kernel/declare/operation.ts'
@@ -11,8 +11,8 @@ import { Task } from '../schema.ts'
 type Folded = { readonly version: number; readonly digest: string | null; readonly scope: string; readonly seq: number }
 
 /**
- * Fact by fact: the latest image of each document of the task, and the first event that is not what was sealed or does not follow.
- * Of the images only digests are kept: a task's artifacts may be large.
+ * Folds facts into the latest image of each document of the task, and finds the first event that differs from its seal or does not follow.
+ * Only digests of the images are kept, because a task's artifacts can be large.
  */
 export function createFolding(task_id: string) {
   const images = new Map<string, Folded>()
@@ -25,7 +25,7 @@ export function createFolding(task_id: string) {
     difference ??= differenceIn(stored, null)
     if (fault !== null) difference ??= { scope: stored.scope, seq: stored.seq, what: fault }
     for (const { key, version, text } of stored.images) {
-      // A document that is shared with other tasks (the newest version of a ledger key) is not this task's to rebuild.
+      // Skip documents shared with other tasks, such as the newest version of a ledger key.
       if (text !== null && kindOf(key).taskOf(JSON.parse(text)) !== task_id) continue
       const expected = (images.get(key)?.version ?? 0) + 1
       if (version !== expected) {
@@ -54,7 +54,7 @@ export async function againstStored(read: Read, images: ReadonlyMap<string, Fold
   return null
 }
 
-/** Events with their documents, from a position on, until there are enough bytes of them: the task is rebuilt from all of them anyway. */
+/** A page of events with their documents, from a position on, limited by bytes. The task is still rebuilt from all events. */
 export function createPage(after: number, audience: Audience) {
   const events: AuditEvent[] = []
   let bytes = 0

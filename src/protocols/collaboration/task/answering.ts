@@ -27,12 +27,12 @@ export function applyAnswer({ checkpoint, task }: Resolving, answer: CheckpointA
   }
   const via = answer.action === 'reassign' ? 'handoff' : 'approve'
   const hand = { via, reason: event, now } as const
-  // A person hands it on, so delegations are counted from here.
+  // A person hands the task on, so the delegation depth restarts at 0.
   const next = answer.action === 'reassign' ? withExecutor({ ...free, depth: 0 }, answer.reassign_to!, hand) : free
   return { checkpoint: resolved, task: moveTask(next, event, hand) }
 }
 
-/** The agent resumes from the state that the person edited; it must still be a state that the agent understands. */
+/** The agent resumes from the state that the person edited, which must still match the agent's schema. */
 function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }: CheckpointAnswer): unknown {
   if (state_patch === undefined) return undefined
   if (state_shown === null) throw new Refusal('INVALID_SPEC', 'the checkpoint shows no state to patch', { field: 'state_patch' })
@@ -43,7 +43,7 @@ function patchedState({ state_shown, state_schema }: Checkpoint, { state_patch }
   return patched
 }
 
-/** The interrupts below that came with this one and that nobody has answered yet, whoever may read their tasks. */
+/** Pending interrupts of tasks below that were raised with this one, even if the actor cannot read those tasks. */
 export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Promise<Resolving[]> {
   const found = await Promise.all(
     (checkpoint?.brings ?? []).map(async (id) => {
@@ -56,8 +56,8 @@ export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Prom
 }
 
 /**
- * They end with it, in the same batch: each goes on where it stopped. One that has changed hands as often as it may waits for its own
- * people, so that it does not hold up the rest. `before` are the facts of the answer.
+ * Resolves the interrupts below in the same batch, and each task continues where it stopped. A task that has used up its transfers keeps
+ * its interrupt for its own people, so that it does not block the others. `before` are the facts of the answer.
  */
 export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string): Made[] {
   const free = brought.filter(({ task }) => task.ownership.chain.length < limits.transfersPerTaskMax)

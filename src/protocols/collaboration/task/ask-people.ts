@@ -12,7 +12,7 @@ import { Checkpoint, Task } from '../schema.ts'
 
 export type Escalated = { readonly facts: Made[]; readonly task: Task; readonly checkpoint: Checkpoint | null }
 
-/** `cause` is the fact of the same decision that led to it; null: there is none. */
+/** `cause` is the fact of the same decision that led to the question. */
 export function askAbout(
   task: Task,
   pending: Checkpoint | null,
@@ -34,7 +34,7 @@ export function askAbout(
       ...next,
     }
   }
-  // It is not worked on, or it is with a person already: there is nothing to decide now.
+  // The task is idle or already with a person: there is nothing to decide now.
   if (task.state !== 'assigned' && task.state !== 'in_progress') return { facts: [], task, checkpoint: null }
   const started = task.state === 'assigned' ? moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now }) : task
   const raised = raisedOn(started, id, question, now)

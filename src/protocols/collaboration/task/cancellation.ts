@@ -1,5 +1,5 @@
-// Ending a task with everything that hangs on it: its pending question expires, its active descendants end with it, and nothing is
-// begun or taken up again below it.
+// Ending a task and its dependents: its pending question expires, its active descendants end with it, and no work is started or resumed
+// below it.
 import { image } from '#kernel/declare/facts.ts'
 import { rule, type Made, type Read } from '#kernel/declare/operation.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
@@ -11,7 +11,7 @@ import { taskMoves } from '../states.ts'
 /** A task, the checkpoint it waits for, and its descendants. */
 export type Family = { readonly task: Task; readonly pending: Checkpoint | null; readonly children: readonly Family[] }
 
-/** A person who may end a task need not be a reader of every task below it: those end all the same. */
+/** Reads without access checks: ending a task also ends descendants that the person cannot read. */
 export async function familyOf(read: Read, task: Task): Promise<Family> {
   const pending = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
   const children = (await Promise.all(task.children.map((id) => read.raw(Task, id)))).filter((child) => child !== null)
@@ -22,14 +22,14 @@ export function expireCheckpoint(checkpoint: Checkpoint): Checkpoint {
   return { ...checkpoint, state: 'expired' }
 }
 
-/** Facts in the order in which one led to the other. */
+/** Facts in causal order. */
 export function cancelFamily(family: Family, reason: string | null, now: string): { facts: Made[]; ended: Task } {
   const ending = createEnding([], 'parent_cancelled', now)
   const ended = ending.end(family, reason, null)
   return { facts: ending.facts, ended }
 }
 
-/** The rest of a task that ended otherwise: its active descendants end as well. `before` are the facts that ended it. */
+/** Ends the active descendants of a task that ended in another way. `before` are the facts that ended it. */
 export function withoutChildren(family: Family, before: readonly Made[], now: string): Made[] {
   const ending = createEnding(before, 'parent_ended', now)
   ending.endChildren(family.children, before.length - 1)
@@ -73,7 +73,7 @@ export async function hasEndedAbove(read: Read, task: Pick<Task, 'parent_task' |
 }
 
 type Below = { readonly isUnderEnded: boolean }
-/** A verdict is taken as long as it ends the task: work that is not needed any more is not begun again. */
+/** Below an ended task only a verdict that ends the task is accepted: work that is no longer needed is not resumed. */
 export const isNotTakenUpAgain = rule<Below & { readonly kind: string }, { readonly verdict: string }>(
   'CONFLICT',
   'a task above this one has not ended, or the verdict ends this one',

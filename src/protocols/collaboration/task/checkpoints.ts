@@ -8,7 +8,7 @@ import { moveTask } from './ownership.ts'
 import { isActiveIn, isOfSystem } from '../access.ts'
 import type { CheckpointAnswer, Checkpoint, Task } from '../schema.ts'
 
-/** Which action answers which kind of question. */
+/** Actions that can answer each kind of question. */
 const actionsFor: Record<Checkpoint['kind'], readonly CheckpointAnswer['action'][]> = {
   approval: ['approve', 'reject', 'reassign'],
   choice: ['choose', 'reject', 'reassign'],
@@ -17,7 +17,7 @@ const actionsFor: Record<Checkpoint['kind'], readonly CheckpointAnswer['action']
   interrupt: ['approve', 'reject', 'provide', 'reassign'],
 }
 
-/** The system asks what shall become of the task, never what the agent had asked. */
+/** The system asks how the task should continue; it never repeats the agent's question. */
 const systemActions = ['approve', 'reject', 'reassign'] as const
 
 type Question = Pick<Checkpoint, 'kind' | 'options' | 'proposed_actions' | 'raised_by' | 'escalates'>
@@ -58,7 +58,7 @@ export function fitAnswer(question: Question, answer: CheckpointAnswer): Checkpo
   return { action, ...said }
 }
 
-/** One checkpoint may ask about many things: with lists, what is not named is denied; a plain approve approves them all. */
+/** A checkpoint can ask about many actions. If the answer lists actions, unlisted ones are denied; a plain approve approves all. */
 function decidedActions(
   question: Question,
   { action, approved_actions, denied_actions }: CheckpointAnswer,
@@ -107,7 +107,7 @@ type AskedFields =
   | 'request_id'
 export type Asked = Pick<Checkpoint, AskedFields>
 
-/** A question with nothing beside it and all the time in the world. */
+/** A question without options, context or deadline. */
 export const plainQuestion = (kind: Checkpoint['kind'], prompt: string, raised_by: string): Asked => ({
   kind,
   prompt,
@@ -160,8 +160,8 @@ function newCheckpoint(task: Task, id: string, asked: Asked, now: string): Check
 }
 
 /**
- * Another question in the place of a pending one, which ends without an answer. Nothing of that one is taken over but that a person
- * has the work in their own hands, and which tasks below wait with it: an answer counts for the question that was shown, and for no other.
+ * Replaces a pending question, which ends without an answer. The new question inherits only the takeover and the interrupts of tasks
+ * below: an answer counts only for the question that the person saw.
  */
 export function supersededBy(
   { id: checkpoint_id, prompt, takeover, brings }: Checkpoint,
@@ -182,9 +182,9 @@ export function supersededBy(
   }
 }
 
-/** The people after the one whose turn it was: active, able to answer, and not among those who declined, in the order in which they were named. */
+/** The people after the current recipient who are active, can answer and have not declined, in the order in which they were named. */
 export async function peopleAfter(read: Read, { routed_to, declined }: Checkpoint, task: Task): Promise<string[]> {
-  // Each of them once: somebody named twice would be asked for ever and the others never.
+  // Without duplicates: a person named twice would be asked forever, and the people after them never.
   const people = [...new Set([task.ownership.principal, ...task.reviewers])]
   const later = people.slice(people.indexOf(routed_to) + 1).filter((id) => id !== task.executor && !hasDeclined(declined, id))
   const found = await Promise.all(later.map((id) => read.subject(id)))

@@ -2,13 +2,13 @@
 import type { Granted, Read } from '#kernel/declare/operation.ts'
 import { Grant, GrantHead, grantHeadId, isSpent, Task } from '../schema.ts'
 
-/** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds for the task alone that it was given on. */
+/** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds only for its own task. */
 export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
   const own = await speakingIn(read, task, scope, now)
   return own?.decision === 'deny' ? own : ((await deniedAbove(read, task, scope, now)) ?? own)
 }
 
-/** A part of the work must not do what the whole must not. A new attempt begins after the rejected task that it names, not under it. */
+/** A deny on a task also binds the tasks below it. A new attempt follows the rejected task that it names; it is not below it. */
 async function deniedAbove(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
   for (let below = task; below.parent_task !== null;) {
     const above = await read.raw(Task, below.parent_task)
@@ -55,7 +55,7 @@ export async function sessionOf(read: Read, { id, executor }: Task): Promise<Wor
   const run = work?.current_run ?? null
   if (run === null) return { executor, run, after_run: work?.last_run ?? null }
   const continues = (await runs.run(read, run))?.continues ?? null
-  // A run that another one delegated to is not the next one: that one waits for it.
+  // A delegate's run does not follow the run above it, which waits for the delegate.
   return { executor, run, after_run: continues ?? (work?.root_run === run ? null : run) }
 }
 
@@ -65,14 +65,14 @@ export function isInForce(grant: Grant, session: WorkSession, now: string): bool
   return grant.until === 'task' || grant.until > now
 }
 
-/** It belongs to the run that was active when it was given, or to the first one that began afterwards, and ends with it. */
+/** A session grant belongs to the run that was active when it was given, or to the first run after that, and ends with that run. */
 function isOfSession({ executor, run = null, after_run = null }: Grant, session: WorkSession): boolean {
   if (run !== null) return run === session.run
   if (after_run !== session.after_run) return false
   return session.run !== null || (executor !== null && executor === session.executor)
 }
 
-/** The same for other protocols, which know grants only by what they decide. */
+/** The grant that speaks for a scope, reduced to the fields that other protocols use. */
 export async function grants(read: Read, task_id: string, scope: string, now: string): Promise<Granted | null> {
   const task = await read.raw(Task, task_id)
   const grant = task && (await speakingFor(read, task, scope, now))

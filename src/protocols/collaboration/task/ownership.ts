@@ -12,7 +12,7 @@ export function moveTask(task: Task, event: string, hand: Hand): Task {
   return inState(task, move(taskMoves, task.state, event), hand)
 }
 
-/** The table says who holds a task in a state; one that was transferred before it was assigned is with the person or agent it went to. */
+/** The state table names the holder. A task transferred before it was assigned is held by its new executor. */
 function holderOf({ executor, ownership: { principal } }: Task, state: TaskState): string {
   return executor !== null && (holderIn[state] === 'executor' || state === 'created') ? executor : principal
 }
@@ -28,12 +28,12 @@ export function inState(task: Task, state: TaskState, hand: Hand): Task {
   return { ...task, state, ownership, overdue: task.overdue && !isHandedOut, ...activeTime(task, state, hand.now) }
 }
 
-/** The task with another executor, who takes it at once if an executor holds it now, or it was not given to anybody yet. */
+/** The task with another executor, who becomes the holder immediately if an executor holds it now or it is still unassigned. */
 export function withExecutor(task: Task, executor: string, hand: Hand): Task {
   return inState(workedOnBy(task, executor), task.state, hand)
 }
 
-/** Everybody who ever had it stays one of its readers. */
+/** Former executors stay in `executors`, which keeps their read access. */
 export function workedOnBy(task: Task, executor: string): Task {
   const executors = task.executors.includes(executor) ? task.executors : [...task.executors, executor]
   if (executors.length > limits.executorsPerTaskMax)
@@ -44,7 +44,7 @@ export function workedOnBy(task: Task, executor: string): Task {
 /** Every change of assignee appends to the chain (HACP 0.1.0, Ownership). */
 function handTo(ownership: Task['ownership'], to: string, { via, reason, now }: Hand): Task['ownership'] {
   if (to === ownership.assignee) return ownership
-  // The way back to the person is always open: a task that could not be handed back could not even be ended.
+  // Handing a task back to its principal is always allowed; otherwise it could not even be ended.
   if (to !== ownership.principal && ownership.chain.length >= limits.transfersPerTaskMax) {
     throw new Refusal('QUOTA_EXCEEDED', `a task changes hands at most ${limits.transfersPerTaskMax} times: go on in a new task`)
   }

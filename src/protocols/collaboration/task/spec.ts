@@ -16,7 +16,7 @@ export function specOf({ goal, acceptance_criteria = [], inputs = [], constraint
   return { goal, acceptance_criteria, inputs, constraints }
 }
 
-/** An artifact input locks id and version. It is for those to name who may read it: the executor of the task may read it then. */
+/** An artifact input locks id and version. Only a reader of it may name it: that gives the executor read access. */
 export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_id: string, actor: Actor): Promise<void> {
   for (const [i, input] of (spec.inputs ?? []).entries()) {
     if (input.kind !== 'artifact') continue
@@ -28,7 +28,7 @@ export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_i
   }
 }
 
-/** A part is never given more than the whole has: it has the autonomy and the policies of the whole, or less. */
+/** A child task gets the autonomy and the policies of its parent, or less. */
 export function narrowSpec(parent: Task['spec']['constraints'], spec: SpecInput): SpecInput {
   const { autonomy = parent.autonomy, on_expiry = [] } = spec.constraints ?? {}
   const wrong = (field: string, message: string): never => {

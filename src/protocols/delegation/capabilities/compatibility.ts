@@ -3,10 +3,10 @@ import type { CapabilityRef } from '../schema.ts'
 
 const VERSION = /^(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/
 
-/** The offered version can do what the wanted one can: not older, and no change in between that breaks it. */
+/** Whether the offered version can replace the wanted one: not older, and without a breaking change in between. */
 export function isCompatible(offered: string, wanted: string): boolean {
   const [has, needs] = [VERSION.exec(offered), VERSION.exec(wanted)]
-  // A version that is none in the sense of semantic versioning, and one before its release, promises nothing beyond itself.
+  // A non-semantic version or a prerelease is compatible only with itself.
   if (!has || !needs || has[4] !== undefined || needs[4] !== undefined) return offered === wanted
   const [major, minor, patch] = has.slice(1, 4).map(Number) as [number, number, number]
   const [wantedMajor, wantedMinor, wantedPatch] = needs.slice(1, 4).map(Number) as [number, number, number]
@@ -19,7 +19,7 @@ export function isCompatible(offered: string, wanted: string): boolean {
 export const serves = (declared: readonly CapabilityRef[], wanted: CapabilityRef): boolean =>
   declared.some(({ capability_id, version }) => capability_id === wanted.capability_id && isCompatible(version, wanted.version))
 
-/** Of several versions the one that serves what is asked for: itself, or else the newest that is compatible. */
+/** The version that serves a request: the exact one, or else the newest compatible one. */
 export function bestOf<T extends { readonly version: string }>(offered: readonly T[], wanted: string | undefined): T | null {
   const exact = offered.find(({ version }) => version === wanted)
   if (exact) return exact
@@ -27,7 +27,7 @@ export function bestOf<T extends { readonly version: string }>(offered: readonly
   return fit.toSorted((a, b) => compare(b.version, a.version))[0] ?? null
 }
 
-/** By their numbers; what has none, and what comes before a release, is older than every release. */
+/** Compares by number. Non-semantic versions and prereleases are older than every release. */
 function compare(a: string, b: string): number {
   const [left, right] = [VERSION.exec(a), VERSION.exec(b)].map((match) =>
     match && match[4] === undefined ? match.slice(1, 4).map(Number) : null,

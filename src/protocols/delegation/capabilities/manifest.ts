@@ -9,7 +9,7 @@ export const CapabilityId = t.String({
   description: '`cap:` and a name, such as cap:web-search; slashes are allowed',
 })
 export const Version = t.String({ pattern: '^[0-9A-Za-z][0-9A-Za-z.+_-]{0,39}$', description: 'a version such as 2.1.0' })
-/** As in a grant, which is what answers it. */
+/** A scope in the form that grants use. */
 export const Permission = t.String({
   pattern: '^[a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9][a-z0-9._-]{0,63}){0,5}$',
   description: 'words joined by colons, such as deploy:staging',
@@ -43,7 +43,7 @@ export const SourceName = t.String({
   description: 'up to 63 small letters, digits, . _ or -',
 })
 
-/** A capability as its source offers it. One that is withdrawn stays as a document, since the record speaks of it. */
+/** A capability as its source offers it. A withdrawn capability stays as a document, because the record refers to it. */
 export const Capability = doc(
   'delegation.capability',
   t.Object({
@@ -69,8 +69,8 @@ export type Capability = Static<typeof Capability.schema>
 export const capabilityKey = ({ capability_id, version }: CapabilityRef): string => `${capability_id}@${version}`
 
 /**
- * The server that has a source, where several share a store, and the epoch of its lease: what a server says counts until another process of
- * its name has begun.
+ * The server that has a source, if several share a store, and the epoch of its lease. Its offers count until another process of the same
+ * name starts.
  */
 export const OfferedBy = t.Object({
   node: t.String({ minLength: 1, maxLength: 200, description: 'the server that offers it, by its name' }),
@@ -125,7 +125,7 @@ export const InvokeResult = t.Object({
 })
 export type InvokeResult = Static<typeof InvokeResult>
 
-/** Why it failed, in a machine word: what a source says about it is told to the caller and stays out of the record. */
+/** Why it failed, as a code. The message of the source goes to the caller and stays out of the record. */
 export const Reason = either('denied', 'failed', 'unreachable', 'stopped', 'timeout', 'output_invalid', 'output_too_large', 'unknown')
 
 /** An action that a person approved at a checkpoint. */

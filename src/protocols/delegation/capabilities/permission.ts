@@ -18,7 +18,7 @@ export async function permissionFor(read: Read, { run, capability, input, autono
   const { task_id } = run
   const { capability_id, required_permissions } = capability
   const isConfirmed = autonomy === 'confirm_each_action'
-  // Without a task nobody could have allowed anything.
+  // A run without a task has no grants.
   const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
   const own = { scope: capability_id, grant: await grantOf(capability_id) }
   const needed = await Promise.all(required_permissions.map(async (scope) => ({ scope, grant: await grantOf(scope), isNeeded: true })))
@@ -69,7 +69,7 @@ async function approvalOf(
   return null
 }
 
-/** A question that the system only put to the next person is still that of the agent which asked it first. */
+/** A question that the system only escalated still belongs to the agent that asked it first. */
 async function askerOf(read: Read, checkpoint: KnownCheckpoint): Promise<string> {
   let first = checkpoint
   while (first.escalates !== undefined && first.succeeds !== null) {

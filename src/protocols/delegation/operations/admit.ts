@@ -7,7 +7,7 @@ import { admitRun } from '../runs/mailbox.ts'
 import { admission, admissionId, inPlace, roomOf } from '../runs/places.ts'
 import { Id, Mailbox } from '../schema.ts'
 
-/** Runs that get a place at once. */
+/** Runs admitted per batch. */
 const PORTION = 50
 
 const admit = command({

@@ -49,7 +49,7 @@ const agentOfProject = role<Delegating>(
   (actor, { parent, correlation_id }) => actor.kind === 'agent' && parent === null && correlation_id === null,
 )
 
-/** The state that a delegation stands on. Only the runtime may speak of a task without a run of its own on it. */
+/** Loads the state for a delegation. Only the runtime may name a task without a parent run under that task. */
 async function loadDelegation(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
   const { to_agent, task_id, capability = null, continues = null } = input
   const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null
@@ -63,7 +63,7 @@ async function loadDelegation(read: Read, input: DelegateInput, { actor, now }: 
   const target = isKnown
     ? await availableFor(read, to_agent, project_id)
     : await targetOf(read, to_agent, { project_id, capability }, actor.kind !== 'system')
-  // Taking up again work that it had is no cycle.
+  // An agent that resumes its own earlier work is not a cycle.
   if (!isKnown) await refuseCycle(read, parent?.run ?? null, to_agent)
   const { isLate } = await restraintOf(read, parent?.run.task_id ?? null, { now })
   const of = (actor.kind === 'system' ? task_id : parent?.run.task_id) ?? null
@@ -103,7 +103,7 @@ const delegate = command({
     rule<Delegating>(
       'PRECONDITION_FAILED',
       `work is delegated at most ${limits.delegationDepthMax} deep`,
-      // Under a task the rules of ownership count: there a person who hands the work on begins anew.
+      // Under a task the ownership rules limit the depth: the count restarts when a person hands the work on.
       ({ parent }) => parent === null || parent.run.task_id !== null || isShallow(parent.run),
       `the work was delegated ${limits.delegationDepthMax} deep, which is the most`,
     ),
@@ -191,7 +191,7 @@ const handoff = command({
       ({ run }, _, { actor }) => actor.kind === 'system' || run.delegable,
       'the run may not be delegated',
     ),
-    // While a person decides about it, the agent that the answer is for stays the one that asked.
+    // While a person decides, the run stays with the agent that asked, because the answer is for that agent.
     rule<OfRun>(
       'PRECONDITION_FAILED',
       'nobody is asked about it',

@@ -53,7 +53,7 @@ const list = query({
 /** Versions of one capability: a source offers one at a time, and few sources share a name. */
 const VERSIONS = 100
 
-/** The capability that serves a reference: that very version, or else the newest that is compatible with it. */
+/** The capability that serves a reference: the exact version, or else the newest compatible one. */
 export async function capabilityFor(
   read: Read,
   { capability_id, version }: { capability_id: string; version?: string },

@@ -21,7 +21,7 @@ export const agentOwner = role<OfAgent>(
   (actor, { agent }) => actor.kind === 'human' && isWhole(actor) && actor.id === agent.owner,
 )
 
-/** An agent of a project of the actor; for others there is none. */
+/** An agent in one of the actor's projects; any other is reported as not found. */
 export async function seenAgent(read: Read, id: string | undefined, actor: Actor) {
   const agent_id = id ?? (actor.kind === 'agent' ? actor.id : undefined)
   if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required', { field: 'agent_id' })
@@ -77,7 +77,7 @@ const publish = command({
   once: ['secret'],
   async load(read, { agent_id }, { actor }) {
     const agent = await seenAgent(read, agent_id, actor)
-    // The card that is replaced is a condition of the commit, as everything that was read.
+    // Reading the old card makes its version a condition of the commit.
     const before = await read.raw(Card, agent.id)
     const [reached, signing] = [await read.raw(Endpoint, agent.id), await read.raw(Signing, agent.id)]
     return { agent, before, reached, signing, queue: await queueOf(read, agent.id) }
@@ -127,7 +127,7 @@ const publish = command({
   },
 })
 
-/** Endpoints are of this layer: agents and the runtime read them, people and services never (AAP 0.1.0, AgentCard). */
+/** Only agents and the runtime read endpoints; people and services never do (AAP 0.1.0, AgentCard). */
 async function shownTo(read: Read, card: Card, actor: Actor): Promise<AgentCard> {
   if (actor.kind !== 'agent' && actor.kind !== 'system') return card
   const found = await read.raw(Endpoint, card.id)
@@ -231,7 +231,7 @@ const Declaration = t.Object(
   { additionalProperties: true, description: 'null: it does this no longer' },
 )
 type DeclaredRef = Static<typeof Declaration>
-/** Other harnesses find what the operator has declared, whatever the agent says of itself. */
+/** Adds the operator's declarations, which other harnesses find regardless of the agent's own card. */
 function withDeclared(own: readonly CapabilityRef[], declared: readonly object[]): CapabilityRef[] {
   const refs = (declared as readonly DeclaredRef[]).map(({ name, version }) => ({ capability_id: name, version }))
   return [...own.filter((one) => !refs.some(({ capability_id }) => capability_id === one.capability_id)), ...refs]

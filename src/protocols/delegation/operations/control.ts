@@ -40,7 +40,7 @@ const block = command({
   decide({ run, mailbox, isBounded }, { reason, checkpoint_id, succeeds }, { actor, now }) {
     const state = after(run.state, succeeds === undefined ? 'agent.block' : 'agent.block/successor')
     const next: Run = { ...run, state, reason, checkpoint_id }
-    // An agent that asked by itself waits for the answer; everybody else is told to stop.
+    // An agent that asked the question itself just waits for the answer; any other agent is told to stop.
     const isOwn = actor.behalf === run.agent_id
     const told = isOwn ? answeredByAsking(mailbox, now) : stopRun(mailbox, { checkpoint_id, reason }, now)
     return {

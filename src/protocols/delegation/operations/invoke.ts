@@ -36,7 +36,7 @@ const mayAct = rule<Invoking>(
   'the task may not be acted on: its autonomy is read_only',
 )
 
-/** The input against its schema: the words of what is wrong, or null. */
+/** Validates a value against its schema; returns the error message, or null. */
 function mismatch(schema: object, value: unknown, field: string): string | null {
   try {
     refuseMismatch(schema, value, 'INVALID_INPUT', field)
@@ -143,7 +143,7 @@ const invoke = command({
   callers: [runAgent],
   requires: [isNotEnded, isInTime, isRunning, isPresentAttempt, hasNoDelegate, mayAct],
   audit: 'capability.invoked',
-  // Another attempt that repeats it gets what came of it: it is not done twice.
+  // A later attempt that repeats the call gets the first result; the capability is not invoked twice.
   besides: ['attempt'],
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
   async load(read, { run_id, ref, input = {} }, { actor, now }): Promise<Invoking> {
@@ -186,7 +186,7 @@ const invoke = command({
         ),
       }
     }
-    // An input that could not be checked is not run.
+    // Without a usable schema the input cannot be checked, so the capability is not invoked.
     const unusable =
       schemaProblem(capability.input_schema, 'input') ?? (capability.output_schema && schemaProblem(capability.output_schema, 'output'))
     if (unusable !== null)

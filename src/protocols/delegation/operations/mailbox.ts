@@ -44,10 +44,10 @@ export const MailboxItem = t.Object({
   messages: t.Array(Message),
 })
 
-/** Looked at for one call: more of them may be held by other processes of the same agent. */
+/** Mailboxes examined per call. Other processes of the same agent may hold some of them. */
 const LANES = 200
 
-/** Runs with something to take, those that waited longest first, and when the next of the others comes up. */
+/** Runs with messages to take, longest waiting first, and the time at which the next of the others is due. */
 async function lanes(read: Read, agent_id: string, now: string): Promise<{ ids: string[]; again: string | null }> {
   const listed = await read.list(Mailbox, 'due', [[agent_id]], { limit: LANES })
   const due = listed.filter(({ at }) => isPast(dueIn(at, now), now))
@@ -98,7 +98,7 @@ const take = command({
     let again = next
     for (const id of ids) {
       const mailbox = await read.raw(Mailbox, id)
-      // A key for one project takes nothing of another, and an agent that left a project takes nothing of it any more.
+      // A key for one project takes no messages of another, and an agent takes no messages of a project that it has left.
       const isOwn = mailbox?.agent_id === agent_id && isIn(actor, mailbox.project_id)
       const at: string | null = isOwn ? takableAt(mailbox, taking, now) : null
       if (at === null) continue
@@ -153,7 +153,7 @@ const ack = command({
   decide({ run, mailbox }, { number }) {
     if (mailbox === null) return { facts: [], output: { settled: 0 } }
     const count = mailbox.messages.length - settleMessages(mailbox, number).messages.length
-    // Another harness waits for the word that the work was put down.
+    // Another harness waits for the confirmation that the agent has stopped.
     const isPutDown = run.session_id !== undefined && mailbox.messages.some((one) => one.kind === 'cancel' && one.number <= number)
     const facts = isPutDown ? [fact('run.put_down', [image(Run, run)])] : []
     return { facts, puts: [ackMailbox(mailbox, number, !isActive(run.state))], output: { settled: count } }
@@ -167,7 +167,7 @@ const anAgent = role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAge
 /** The mailboxes of runs of the caller; null where another process has taken the run since. */
 async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
   const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
-  // By the runs, not by the mailboxes: that of a run which ended long ago is gone, and the run is still its agent's.
+  // Check the runs, not the mailboxes: a run that ended long ago has no mailbox, but still belongs to its agent.
   if (actor.kind === 'agent')
     for (const { run_id } of runs)
       if ((await read.maybe(Run, run_id))?.agent_id !== actor.id) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)

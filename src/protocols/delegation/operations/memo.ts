@@ -1,4 +1,4 @@
-// Notes of a run: what a handler has finished, so that one that is started anew does not do it again.
+// Notes of a run: steps that a handler has finished, so that a restarted handler does not repeat them.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Errand, errandDone } from '#kernel/log/errand.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -56,7 +56,7 @@ const get = query({
   example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, key: 'clone' }) },
 })
 
-/** Notes that go at once. */
+/** Notes deleted per batch. */
 const PORTION = 200
 
 const forget = command({

@@ -11,7 +11,7 @@ import { fact } from '../events.ts'
 import { Capability, CapabilityManifest, capabilityKey, OfferedBy, Offering, SourceName } from '../capabilities/manifest.ts'
 import { Id } from '../schema.ts'
 
-/** Offered at once: their images make one batch. */
+/** Manifests per call: their images form one batch. */
 export const OFFERED_MAX = 100
 
 const offer = command({
@@ -82,14 +82,14 @@ const offer = command({
   },
 })
 
-/** Of an earlier process of this name nothing is left. */
+/** Drops the claims of an earlier process of the same node. */
 function claimedBy({ node, epoch }: OfferedBy, source: string, own: Offering | null, offered: readonly string[]) {
   const id = `${node}/${source}`
   const capabilities = new Set([...(own?.epoch === epoch ? own.capabilities : []), ...offered])
   return [put(Offering, id, { id, node, epoch, source, capabilities: [...capabilities].toSorted() })]
 }
 
-/** So many servers and sources of them are looked at. */
+/** Offerings read at most: one for each source of each server. */
 const OFFERINGS_MAX = 1_000
 
 async function offeringsIn(read: Read): Promise<Offering[]> {

@@ -9,7 +9,7 @@ import { endingsOf, familyOf, boundsAgainstNewRuns } from '../runs/runs.ts'
 import { Id, Run } from '../schema.ts'
 import { isActive } from '../states.ts'
 
-/** Runs that are seen to at once. */
+/** Runs handled per batch. */
 const PORTION = 200
 const RETIRE = 'delegation/agent.retire'
 
@@ -27,7 +27,7 @@ const retire = command({
   requires: [],
   audit: null,
   async load(read, { agent_id, after }) {
-    // Only after the agent is off for good can no other run of it begin; until then a list would miss some.
+    // List the runs in a later batch: before the agent's removal is committed, new runs can begin and a list would miss them.
     if (after === undefined) return { own: null, listed: null }
     const own = await read.raw(Errand, `retire/${agent_id}`)
     const states = ['running', 'blocked'].map((state) => [agent_id, state])

@@ -19,7 +19,7 @@ async function seenRun(read: Read, run_id: string): Promise<Run> {
 }
 
 const runView = async (read: Read, run: Run): Promise<SeenRun> => ({ ...run, queued: isQueued(run, await mailboxOf(read, run)) })
-/** A run that is blocked or has ended is not queued, whatever still waits for it. */
+/** A blocked or ended run is never queued, even if its mailbox has messages. */
 const mailboxOf = async (read: Read, { id, state }: Run): Promise<Mailbox | null> => (state === 'running' ? read.raw(Mailbox, id) : null)
 
 const get = query({
@@ -46,7 +46,7 @@ const ListInput = t.Object({
 })
 type ListInput = Static<typeof ListInput>
 
-/** Which index, and which parts of it. No page leads past what the caller may not see: a cursor would name it. */
+/** The index and its prefixes. They exclude runs that the caller cannot see, because a cursor would reveal them. */
 type Range = { readonly index: string; readonly prefixes: string[][]; readonly more?: Projects['more'] }
 async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<Range> {
   const { task_id, root_task_id } = input

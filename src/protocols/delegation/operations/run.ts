@@ -1,4 +1,4 @@
-// Reports of an agent about its run: that it began, how far it is, that it is done or cannot go on, and the wishes of its harness.
+// Reports of an agent about its run: start, progress, completion or failure, and reports of its harness.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -29,7 +29,7 @@ import { allowsEvent } from '../states.ts'
 
 const output = t.Object({ run: Run.schema })
 
-/** The run with what holds its agent back. */
+/** The run with the limits on its agent. */
 async function atWork(read: Read, { run_id }: { run_id: string }, { actor, now }: Context) {
   const own = await runOf(read, run_id, actor)
   return { ...own, ...(await restraintOf(read, own.run.task_id, { now })) }
@@ -102,7 +102,7 @@ const progress = command({
   },
 })
 
-/** An agent ends a run that goes on; what is delivered ends it as well where it waits. */
+/** An agent completes only a running run; a delivery also completes a blocked one. */
 const completionEvent = ({ kind }: Actor): string => (kind === 'system' ? 'run.complete/delivered' : 'run.complete')
 
 const complete = command({
@@ -125,7 +125,7 @@ const complete = command({
   audit: 'run.completed',
   async load(read, { run_id }, { actor }) {
     const own = await runOf(read, run_id, actor)
-    // A delivery counts for all who waited for it; an agent's mere word counts for its own run.
+    // Under a task, a delivery completes all runs above that waited for it; an agent's report completes only its own run.
     const isFamily = own.run.task_id === null
     const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await runsAbove(read, own) : [own]
     return { ...own, line, isFamily }
@@ -133,11 +133,11 @@ const complete = command({
   decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
       throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
-    // A run above cannot be paused: only the innermost asks.
+    // Only the innermost run can ask, so the runs above it are never blocked.
     const ended = isFamily ? endingsOf : endings
     const begun = begunBy(own!.run, { actor, now })
     const line = [{ ...own!, run: begun.run }, ...rest]
-    // An agent that waits while a person delivers has to be told to stop.
+    // If a person delivers while the agent waits, the agent must be told to stop.
     const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
     const { runs, facts, puts } = ended(line, work, { event: completionEvent(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }

@@ -1,4 +1,4 @@
-// Agents that are told by HTTP: the secret that messages are signed with, the hand-over of one message, and the log of deliveries.
+// Webhooks of agents: the signing secret, the delivery of one message, and the delivery log.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
@@ -57,7 +57,7 @@ const rotate = command({
   example: { given: 'hooked', as: 'robin', input: { agent_id: 'agent_robin' } },
 })
 
-/** Its run ended between two attempts: the log does not say that one more comes. */
+/** Its run ended between two attempts, so the log must not announce another attempt. */
 function withdrawn(logged: Posting | null, now: string): Change[] {
   if (logged?.state !== 'waiting') return []
   const last = { at: now, status: null, duration_ms: 0, error: 'the message was withdrawn before it was delivered' }

@@ -6,7 +6,7 @@ import { Id, Open, Run, Timestamp } from '../schema.ts'
 
 /** AAP 0.1.0, AgentEventType. */
 export const eventTypes = ['run.started', 'run.progress', 'run.blocked', 'run.completed', 'run.failed'] as const
-/** Ours, for who asks for them. */
+/** Ours, included on request. */
 export const moreTypes = ['run.delegated', 'run.resumed', 'run.steered', 'run.reported'] as const
 
 export const AgentEvent = t.Object({
@@ -33,7 +33,7 @@ export function typeIn({ action }: Line): string | null {
 export const isOfDraft = (type: string): boolean => (eventTypes as readonly string[]).includes(type)
 
 const runKey = keyOf(Run, '')
-/** The run that a fact is about: its subject, or what a report came from. */
+/** The run that a fact is about: its subject, or the run that reported it. */
 export const runIn = ({ images }: StoredFact): string => idOf(images.find(({ key }) => key.startsWith(runKey))?.key ?? runKey)
 
 export function eventOf(stored: StoredFact): AgentEvent {

@@ -14,7 +14,7 @@ export async function amendmentsOf(read: Read, task_id: string | null): Promise<
 
 type EndedPart = { readonly task_id: string; readonly outcome: string }
 
-/** The tasks below that have ended, and how: a part may end while no run of the task is there to be told. */
+/** Ended child tasks and their outcomes: a child can end while the task has no run to notify. */
 export async function endedPartsOf(read: Read, task_id: string | null): Promise<EndedPart[]> {
   const { tasks } = read.ports
   const task = task_id === null ? null : await tasks.task(read, task_id)
@@ -31,7 +31,7 @@ export async function ownersOf(read: Read, agents: readonly string[]): Promise<s
   return [...new Set(found.flatMap((subject) => subject?.owner ?? []))]
 }
 
-/** An agent that waits for the work already, here or through a task above, is not given it. */
+/** Refuses to give work to an agent that already waits for it, here or through a task above. */
 export async function refuseCycle(read: Read, parent: Run | null, agent_id: string): Promise<void> {
   if (parent === null) return
   const above = [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id }].filter((one) => one.agent_id === agent_id)

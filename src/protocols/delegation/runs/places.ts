@@ -1,11 +1,11 @@
-// Places of an agent: the runs that it works on at a time. A run that goes on, or begins, while all places are taken waits for one: it is
-// running and queued, and its messages are handed over when it has a place. Those that waited longest come first.
+// Places of an agent: the runs that it works on at a time. A run that begins or resumes while all places are taken waits for one.
+// Its state is running, it is queued, and its messages are handed over when it gets a place. The longest waiting run is first.
 import { errand } from '#kernel/log/errand.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Bound, Change, Read } from '#kernel/declare/operation.ts'
 import { Card, Mailbox, Run } from '../schema.ts'
 
-/** `max`: null where its agent takes as many as come. `left`: places that no run has. */
+/** `max`: null for an agent without a limit. `left`: free places. */
 export type Room = { readonly agent_id: string; readonly max: number | null; readonly left: number }
 
 export async function roomOf(read: Read, agent_id: string): Promise<Room> {
@@ -15,20 +15,20 @@ export async function roomOf(read: Read, agent_id: string): Promise<Room> {
   return { agent_id, max, left: Math.max(0, max - (running - waiting)) }
 }
 
-/** Whether an agent takes a number of runs at a time, so that a run that stops may leave its place to another. */
+/** Whether an agent limits its concurrent runs, so that a run that stops can free a place for another. */
 export const isBoundedAgent = async (read: Read, agent_id: string): Promise<boolean> =>
   ((await read.raw(Card, agent_id))?.concurrency ?? null) !== null
 
 /** Without a place, and not waiting for one either. */
 export const withoutPlace = ({ waits: _, at_work: __, ...mailbox }: Mailbox): Mailbox => mailbox
 
-/** Also where there is no bound: a later card may set one, and then those that run already count. */
+/** Marks the run as working even without a bound: a later card can set one, and running runs count then. */
 export function withPlace(mailbox: Mailbox, { left }: Room, now: string): Mailbox {
   const rest = withoutPlace(mailbox)
   return left > 0 ? { ...rest, at_work: true } : { ...rest, waits: { since: now, from: mailbox.last + 1 } }
 }
 
-/** Of two that want the last place at once, the one that loses decides again, and waits. */
+/** When two calls compete for the last place, the loser decides again and its run waits. */
 export const inPlace = ({ agent_id, max }: Room): Bound[] =>
   max === null
     ? []
@@ -43,13 +43,13 @@ export const inPlace = ({ agent_id, max }: Room): Bound[] =>
         },
       ]
 
-/** The same for one run: it takes a place where there is one. */
+/** Bounds for one run, which takes a place if one is free. */
 export const takePlace = (room: Room): Bound[] => (room.left > 0 ? inPlace(room) : [])
-/** And where there is none: a place may have become free meanwhile, which nothing else would notice. */
+/** Without a free place, schedules an admission: a place freed concurrently would otherwise go unnoticed. */
 export const askForPlace = (room: Room, now: string): Change[] => (room.left > 0 ? [] : [admission(room.agent_id, now)])
 
 type Queue = { puts(now: string): Change[]; readonly atMost: Bound[] }
-/** A card that says another bound may have a place for runs that wait. That none begins to wait meanwhile is checked at the commit. */
+/** A card with a new bound may free places for waiting runs. The commit checks that no run begins to wait in between. */
 export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
   if ((await read.count(Mailbox, 'waits', [agent_id])) > 0) return { puts: (now) => [admission(agent_id, now)], atMost: [] }
   const message = 'a run began to wait for a place just now: try again'
@@ -57,6 +57,6 @@ export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
 }
 
 const ADMIT = 'delegation/run.admit'
-/** The next run for a place is looked for in a batch of its own: only committed documents can be counted. */
+/** Admission runs in its own batch, because only committed documents can be counted. */
 export const admission = (agent_id: string, now: string): Change => errand(admissionId(agent_id), now, ADMIT, { agent_id })
 export const admissionId = (agent_id: string): string => `admit/${agent_id}`

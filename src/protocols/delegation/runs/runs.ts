@@ -27,7 +27,7 @@ export type NewRun = {
   readonly delegated_by: string | null
   /** Without a task: people who answer for its agents. */
   readonly owners: readonly string[]
-  /** All that was said to those who worked on the task before. */
+  /** The steering log of the task so far. */
   readonly amendments: readonly object[]
   /** The tasks below its task that have ended before it. */
   readonly ended_parts: readonly object[]
@@ -69,8 +69,8 @@ export function newRun(given: NewRun, work: Work | null, card: Card | null, room
 }
 
 /**
- * `amendments` are the words of people, with their names, and `ended_parts` those of the server: both come from the record alone, never from
- * an agent that hands the work on.
+ * `amendments` come from people, with their names, and `ended_parts` from the server. Both are read from the record, never taken from an
+ * agent that hands the work on.
  */
 function contextOf({ context, amendments, ended_parts }: NewRun): Request['context'] {
   const { amendments: _, ended_parts: __, ...said } = (context ?? {}) as Record<string, unknown>
@@ -110,7 +110,7 @@ function runFrom(given: NewRun): Run {
   }
 }
 
-/** A task's work is with one run at a time; without a task, only the root is of note, and the runs below it work side by side. */
+/** A task has one current run at a time. Without a task only the root is recorded, and the runs below it work in parallel. */
 function workWith(work: Work | null, run: Run, parent: Run | null): Work | null {
   const isRoot = parent?.correlation_id !== run.correlation_id
   if (run.task_id === null && !isRoot) return null
@@ -129,7 +129,7 @@ function workWith(work: Work | null, run: Run, parent: Run | null): Work | null 
 // --- Beginning ---------------------------------------------------------------------------------------------------------------
 
 type Begun = { readonly run: Run; facts(after: readonly Made[]): Made[] }
-/** A run whose begin was not reported begins with the first act of its agent, right before it. */
+/** A run whose start was not reported starts with the first act of its agent, right before that act. */
 export function begunBy(run: Run, { actor, now }: Pick<Context, 'actor' | 'now'>): Begun {
   if (run.state !== 'running' || run.started_at !== null || actor.id !== run.agent_id) return { run, facts: (after) => [...after] }
   const next: Run = { ...run, started_at: now }
@@ -156,10 +156,10 @@ export async function runsAbove(read: Read, kept: Kept): Promise<Kept[]> {
   return [kept, ...found.filter((one) => one !== null).reverse()]
 }
 
-/** A run that no task stands behind and all that work for it: outermost first. */
+/** A run without a task and all runs that work for it, outermost first. */
 export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
   const family = [own]
-  // It grows while it is gone through.
+  // The loop appends to `family` while it iterates.
   for (const { run } of family) {
     const below = await read.list(Run, 'below', [[run.id]], { limit: limits.cascadeMax })
     for (const { id } of below) {
@@ -187,7 +187,7 @@ export type Ending = {
   readonly reason: string | null
   readonly error?: string | null
   readonly result?: unknown
-  /** The word to the agent; null: it knows. */
+  /** The message to the agent; null if the agent knows already. */
   readonly word: Record<string, unknown> | null
   readonly now: string
 }
@@ -226,7 +226,7 @@ export function endings(line: readonly Kept[], work: Work | null, ending: Ending
   }
 }
 
-/** The end of a run without a task: all that work for it end as well, and are told so. */
+/** Ends a run without a task and all runs that work for it, and notifies their agents. */
 export function endingsOf(family: readonly Kept[], work: Work | null, ending: Ending): ReturnType<typeof endings> {
   const own = endings(family.slice(0, 1), work, ending)
   if (family.length === 1) return own

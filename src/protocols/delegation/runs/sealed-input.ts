@@ -1,8 +1,8 @@
-// The sealed part of a run's input: it is opened when the run is handed to its agent, and stands nowhere else in plain text.
+// The sealed part of a run's input. It is opened when the run is handed to its agent and exists in plain text nowhere else.
 import type { Notary } from '#kernel/ports/notary.ts'
 import type { Request } from '../schema.ts'
 
-/** Each seal stands for a field of the input, or for one below it: `snapshot.state`. */
+/** The keys of `sealed` name a field of the input, or a nested one such as `snapshot.state`. */
 export async function openedRequest(request: Request, notary: Notary): Promise<Request> {
   const { sealed, ...rest } = request
   if (sealed === undefined) return request

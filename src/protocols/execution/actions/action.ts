@@ -38,19 +38,19 @@ export type HumanAction<P extends object = object> = {
   readonly checkpoint: 'approval' | 'choice' | 'input'
   /** A yes or a no: grants, edits, batches and typed targets are for these alone. */
   readonly isVerdict?: true
-  /** The result that a script goes on with: any other is a no. */
+  /** The result with which a script continues: any other is a no. */
   readonly yes?: string
   /** A timeout may take a default. */
   readonly takesDefault?: true
   /** The noun that several people vote for; absent: one person answers. */
   readonly votesFor?: string
-  /** Its result is told to nobody but the agent. */
+  /** Only the agent gets its result. */
   readonly isPrivate?: true
   /** The label of an answer in metrics; absent: the result itself. */
   readonly counted?: string
   /** The artifact versions that it names: the agent must be able to read them. */
   artifacts?(payload: P): readonly ArtifactReference[]
-  /** The same question for pages that know only the draft's actions. */
+  /** The question as one of the draft's actions, for pages that know only those. */
   asKnown?(payload: P): { readonly action: 'DECIDE' | 'APPROVE' | 'PROVIDE'; readonly payload: object }
 }
 

@@ -36,7 +36,7 @@ export const approve = {
       if (bytesIn(details_schema) > limits.detailsBytesMax) refuse(`is larger than ${limits.detailsBytesMax} bytes`, 'details_schema')
       const problem = schemaProblem(details_schema, 'payload.details')
       if (problem !== null) throw new Refusal('INVALID_REQUEST', problem, { field: 'payload.details_schema' })
-      // A schema that its own details do not fit would let nobody edit them.
+      // Details that do not fit their own schema could never be edited.
       refuseMismatch(details_schema, details, 'INVALID_REQUEST', 'payload.details')
     }
     return { ...payload, details }

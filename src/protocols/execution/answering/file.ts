@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
 
-/** Bytes that nobody can change have one version, and it is the first. */
+/** The bytes of a file are immutable, so the first version is the only one. */
 export const FILE_VERSION = 'v1'
 
 export const File = doc(

@@ -102,7 +102,7 @@ const declinedBy = (declines: readonly Vote[]): Ending => ({
   declined: true,
 })
 
-/** X28: people are gone, so that it cannot be decided any more. A no that nobody said is never recorded; null: it is within reach. */
+/** X28: the ending if too few voters are left to reach a decision; null: still possible. A missing vote is never recorded as a no. */
 export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action' | 'quorum' | 'votes'>, reach: Reach): Ending | null {
   const counts = answersIn(votes)
   const most =

@@ -26,7 +26,7 @@ export type Claims = {
   readonly reason?: string | null
   /** The details as the person approved them, where they edited them first. */
   readonly edited?: unknown
-  /** The person, under a name that tells nobody who that is, and how they proved it. */
+  /** The person who decided (`sub` is a pseudonym), and how they proved their identity (`via`). */
   readonly completed_by?: string
   readonly decided_by: { readonly sub: string | null; readonly kind: string; readonly via: string | null }
   readonly created_at: string
@@ -152,7 +152,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string, signature: un
   // A second name for the proof itself.
   jws: (_, __, signature) => signature,
   result: (claims) => (claims.result === undefined ? claims.result_ref : claims.result),
-  // By name where the request was routed to somebody, by pseudonym where a pool or a quorum answered.
+  // A name if the request was routed to a person, a pseudonym if a pool or a quorum answered.
   completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
 /** Without these it is no receipt; those that are signed and missing were taken away. */
@@ -172,7 +172,7 @@ export function judge(receipt: Fields, claims: Claims, kid: string, { audience, 
     if (!isSigned) (once.includes(field) ? unsigned : unknown).push(field)
   }
   if (changed.length > 0) return doubt('changed', `not what was signed: ${changed.join(', ').slice(0, WORDS_MAX)}`, changed)
-  // X31: whoever reads a receipt takes all that stands in it for genuine.
+  // X31: readers take every field of a receipt for genuine, so unsigned fields are refused.
   if (unknown.length > 0)
     return doubt('not_signed', `not signed, and no part of a receipt: ${unknown.join(', ').slice(0, WORDS_MAX)}`, unknown)
   return { ok: true, claims, unsigned }
@@ -190,7 +190,7 @@ function isFrom(iss: string, issuer: string): boolean {
 function agrees(field: string, receipt: Fields, claims: Claims, kid: string): boolean {
   const signed = (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as Fields)[field]) ?? null
   const shown = receipt[field] ?? null
-  // Where nobody but the server decided, the receipt may leave out who that was.
+  // The receipt may omit `completed_by` if the server itself decided.
   if (field === 'completed_by' && claims.decided_by.kind === 'system' && shown === null) return true
   return canonical(signed) === canonical(shown)
 }

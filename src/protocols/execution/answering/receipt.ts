@@ -14,7 +14,7 @@ export type Ending = {
   readonly reason?: string | undefined
   /** A person would not answer: the request is declined, and its receipt says `failed`. */
   readonly declined?: true
-  /** The person who decided; null: nobody did. */
+  /** The person who decided; null: no person did. */
   readonly by: string | null
   readonly via?: string | null | undefined
   readonly basis: Basis
@@ -22,13 +22,13 @@ export type Ending = {
   readonly edited?: Readonly<Record<string, unknown>> | undefined
   /** Where the person saw it. */
   readonly surface?: Surface | undefined
-  /** The name in the receipt where nobody completed it: `system:fallback`. */
+  /** The name in the receipt if no person completed the request: `system:fallback`. */
   readonly as?: string
 }
 
 /**
- * The name of somebody who is not to be known: always the same in a pool, never the same in two votes. Other receipts stand beside a name,
- * so none of these is used there.
+ * The pseudonym of a person: the same throughout a pool, different in every vote. Other receipts show the plain pseudonym beside the name,
+ * so pools and votes never use that one.
  */
 function nameIn({ id, role, project_id, quorum }: Request, who: string, { pseudonym }: Context['notary']): string {
   if (quorum !== undefined) return pseudonym(`${id} ${who}`)
@@ -88,7 +88,7 @@ export type SignedReceipt = Static<typeof SignedReceipt>
 
 export function receiptOf(request: Request): SignedReceipt {
   const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, ...receipt } = request.receipt!
-  // X29: that nobody decided is said before what was decided.
+  // X29: the basis comes before the result, so that readers first learn that a default decided.
   const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
   return { request_id: request.id, ...first, ...receipt, key_id: null, signature: null }
 }
@@ -102,7 +102,7 @@ export async function signReceipt(request: Request, read: Read, { notary }: Pick
   return { ...shown, key_id: keyIn(signature), signature }
 }
 
-/** An answer with the receipt of what it is about, as it stands in the record by now. */
+/** Adds the signed receipt of the request, as it is in the record by now, to an output. */
 export async function withReceipt<O extends { readonly request: { readonly id: string } }>(
   output: O,
   { read, context }: { readonly read: Read; readonly context: Context },
@@ -144,7 +144,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
   }
 }
 
-/** The votes without names: who agreed with whom. */
+/** The votes under pseudonyms. */
 const votesOf = (request: Request, notary: Context['notary']) =>
   request.quorum === undefined
     ? {}

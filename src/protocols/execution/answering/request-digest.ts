@@ -1,4 +1,4 @@
-// The input of a receipt's `request_digest`: the agent's question, as the agent itself has it. It stands alone, for browsers.
+// The input of a receipt's `request_digest`: the agent's question, as the agent itself has it. It has no imports, for browsers.
 
 type Asked = {
   readonly id?: string

@@ -9,12 +9,12 @@ export type Audience = 'agent' | 'person'
 
 export type RequestEvent = { readonly event: string } & Readonly<Record<string, unknown>>
 
-/** The changes between two states. `before` null: it is told for the first time. */
+/** The changes between two states. `before` null: the subscriber has seen no state yet. */
 export function eventsOf(before: Request | null, after: Request, audience: Audience): RequestEvent[] {
   if (after.receipt) return before?.receipt ? [] : [{ event: outcomeOf(after) }]
   const events: RequestEvent[] = []
   if (after.assigned_to !== null && after.assigned_to !== before?.assigned_to)
-    // In a pool nobody is known by name.
+    // Agents never learn the names of people in a pool.
     events.push({ event: 'assigned', assigned_to: audience === 'agent' && after.role === 'pool' ? null : after.assigned_to })
   if (before && after.assigned_to === null && before.assigned_to !== null) events.push({ event: 'released' })
   for (const { kind, text, at } of remarksSince(before, after))
@@ -24,13 +24,13 @@ export function eventsOf(before: Request | null, after: Request, audience: Audie
   return events
 }
 
-/** A reader that comes late needs the question that is still open, not the talk before it. */
+/** A late subscriber needs only the open question, not the earlier remarks. */
 function remarksSince(before: Request | null, { thread = [] }: Request): NonNullable<Request['thread']> {
   if (before) return thread.slice(before.thread?.length ?? 0)
   return thread.at(-1)?.kind === 'question' ? thread.slice(-1) : []
 }
 
-/** X3: a request that failed because nobody answered in time has expired. */
+/** X3: a request that failed by timeout is reported as expired. */
 const outcomeOf = ({ status, receipt }: Request): string => (status === 'failed' && receipt?.reason === TIMEOUT ? 'expired' : status)
 
 /** Two states of a request around a fact. */

@@ -14,7 +14,7 @@ import { resultOf, type Resolution } from './result.ts'
 import { isOpen, type Request } from '../schema.ts'
 import { commitmentTo, Secret, type SecretReference } from './secret.ts'
 
-/** The reference that stands in the receipt, and what is written along with it. */
+/** The reference for the receipt, and the documents written with it. */
 export type OpenedAnswer = { readonly result: Value; readonly images: Made['images']; readonly puts: readonly Change[] }
 type AnswerInput = { readonly result?: unknown; readonly sealed?: string | undefined; readonly reason?: string | null | undefined }
 
@@ -51,7 +51,7 @@ function isSealedFor(sealed: string, key: Value): boolean {
   }
 }
 
-/** null: the answer stands in the receipt as it is, or it is none; deciding says which. */
+/** A file or secret, to be held by reference. null: the receipt holds the answer itself, or the answer is invalid; `decide` tells which. */
 export async function givenFor(read: Read, request: Request, answer: AnswerInput, context: Context): Promise<OpenedAnswer | null> {
   if (!isOpen(request) || context.actor.kind !== 'human') return null
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
@@ -90,7 +90,7 @@ async function secretFor(read: Read, { id, requester, project_id }: Request, val
   return { result, images: [], puts: [put(Secret, secret.id, secret)] }
 }
 
-/** The commitment is to what was sealed: nobody here can look into it. */
+/** The commitment covers the sealed text, because this server cannot decrypt it. */
 async function sealedByPerson(
   read: Read,
   { id, requester, project_id }: Request,
@@ -104,7 +104,7 @@ async function sealedByPerson(
   return { result, images: [], puts: [put(Secret, secret.id, secret)] }
 }
 
-/** An answer that cannot be sealed is not taken; the reason is not told, since it may quote what it failed on. */
+/** Refuses an answer that cannot be sealed. The refusal omits the cause, which might quote the secret. */
 async function sealedWith({ notary }: Context, what: object, key: Value | null): Promise<string> {
   try {
     return await notary.seal(JSON.stringify(what), key)

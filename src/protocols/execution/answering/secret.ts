@@ -10,7 +10,7 @@ import { Id, Request, Timestamp } from '../schema.ts'
 
 export const SealedTo = either('agent', 'server')
 
-/** A sealed answer: to a key of the agent, which this server cannot open, or under a key of the server that stands outside the database. */
+/** An answer sealed to a key of the agent, so that this server cannot open it, or under a server key kept outside the database. */
 export const Secret = doc(
   'execution.secret',
   t.Object({ id: Id, request_id: Id, requester: Id, project_id: Id, sealed: t.String(), to: SealedTo, at: Timestamp }),

@@ -17,7 +17,7 @@ const onPage = (text: string): string => harmless(shownText(text))
 const writerFor = (surface: Surface | undefined): Write => (surface === 'page' ? onPage : shownText)
 type Write = (text: string) => string
 
-/** Every string as every surface shows it: what would hide or turn around is visible. */
+/** Every string as every surface shows it, with hidden and direction-changing characters made visible. */
 export function visible(value: unknown, write: Write = shownText): unknown {
   if (typeof value === 'string') return write(value)
   if (Array.isArray(value)) return value.map((one) => visible(one, write))

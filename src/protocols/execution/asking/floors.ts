@@ -35,7 +35,7 @@ function ruleText({ risk, ...conditions }: Floor, whose: string): string {
 
 type Said = Floored & { readonly project_id: string; readonly said: Risk | undefined }
 type Raised = { readonly risk: Risk | undefined; readonly floor: Request['floor'] }
-/** For agents alone: nobody answers for what a person or the system asks. */
+/** Raises the risk of agents' requests only: people and the system have no owner whose floors would apply. */
 export async function raisedRisk(read: Read, { project_id, said, ...asked }: Said): Promise<Raised> {
   const owner = (await read.subject(asked.requester))?.owner ?? null
   if (owner === null) return { risk: said, floor: undefined }

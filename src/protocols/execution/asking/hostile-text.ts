@@ -49,7 +49,7 @@ const hexOf = (character: string): string => character.codePointAt(0)!.toString(
 const hostileIn = (text: string): string | undefined =>
   isPlain(text) ? undefined : [...text.matchAll(hostile())].find((found) => found[1] === undefined)?.[0]
 
-/** The same text for every surface: what would deceive or cannot be seen stands there as \u{202E}. */
+/** The text as every surface shows it: deceptive and invisible characters are escaped, as in \u{202E}. */
 export const shownText = (text: string): string =>
   isPlain(text)
     ? text
@@ -65,7 +65,7 @@ const markup: Readonly<Record<string, string>> = {
   '`': '\uFF40',
   '\\': '\uFF3C',
 }
-/** For pages of others, which may build HTML of it without care: nothing in it means anything to a parser. */
+/** For third-party pages, which might put it into HTML unescaped: it contains nothing that an HTML parser treats as markup. */
 export const harmless = (text: string): string => text.replace(/[<>&"'`\\]/g, (character) => markup[character]!)
 
 const refuse = (message: string, field: string): never => {
@@ -78,7 +78,7 @@ export function refuseHostile(text: string, field: string): void {
   if (hostile !== undefined) refuse(`${field} holds ${kindOf(hostile)} U+${hexOf(hostile).padStart(4, '0')}`, field)
 }
 
-/** For what stands on a button: besides, one line, and no word of letters that only look alike. */
+/** For button labels: they must also be one line, and no word may mix letters of several scripts. */
 export function refuseHostileLabel(text: string, field: string): void {
   refuseHostile(text, field)
   if (/[\n\t\r]/.test(text)) refuse(`${field} must be one line without tabs`, field)
@@ -90,7 +90,7 @@ export function refuseHostileLabel(text: string, field: string): void {
 
 /**
  * Characters that people take for each of these: letters of Cyrillic, Greek, Armenian, Cherokee, Lisu and rare Latin, and signs. NFKC does
- * not fold them. Written as escapes, because here nobody could tell them apart either.
+ * not fold them. They are written as escapes, because readers of this file could not tell them apart either.
  */
 const lookAlikes: Readonly<Record<string, string>> = {
   A: '\u0410\u0391\u13AA\uA4EE',
@@ -172,7 +172,7 @@ const lettersOf = (text: string): string =>
         .normalize('NFD')
         .replace(/[\p{White_Space}\p{Default_Ignorable_Code_Point}\u2800]/gu, '')
 
-/** Two labels with the same fold are one label for people: whatever the case, the spaces, the forms of the letters. */
+/** People cannot tell apart two labels with the same fold: it ignores case, spaces and letter forms. */
 export function fold(text: string): string {
   // There and back: only so do ẞ, ß and SS, or the two small sigmas, become one.
   const small = lettersOf(text).toLowerCase().toUpperCase().toLowerCase().normalize('NFD')

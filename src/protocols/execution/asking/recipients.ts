@@ -1,14 +1,14 @@
-// The people who can answer at present (X27). A person who is asked may be switched off or may have left the project: then somebody else is
-// asked, and where nobody may decide, those see it who can name a substitute.
+// The people who can answer at present (X27). If the person asked is switched off or has left the project, another person is asked. If no
+// person is allowed to decide, those who can name a substitute see the request.
 import type { Subject } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { isInPool, type Request } from '../schema.ts'
 
-/** `reached`: who answers for each of them, themself or their substitutes; none: they are gone. */
+/** The people who answer for each person: the person, or their substitutes; empty: no one can. */
 export type Reach = ReadonlyMap<string, readonly string[]>
 
-/** Why the system gives a request to somebody else. */
+/** Why the system assigns a request to another person. */
 export const CANNOT_ANSWER = 'cannot_answer'
 
 const isThere = (found: Subject | null, project_id: string): boolean =>
@@ -26,7 +26,7 @@ async function substitutesOf(read: Read, who: string, project_id: string, now: s
   return named.filter((one) => isThere(one, project_id) && standsIn(one, who, project_id, now)).map(({ id }) => id)
 }
 
-/** Each of them, or who stands in for them. `except`: who works on it does not judge it in somebody's place. */
+/** Each person, or the substitutes of one who cannot answer. `except`: the executor, who must not judge the work as a substitute. */
 export async function reachOf(
   read: Read,
   whose: readonly string[],
@@ -52,7 +52,7 @@ export const reachOfTask = (read: Read, task: KnownTask, now: string): Promise<R
   reachOf(read, judgesOf(task), task.project_id, now, task.executor)
 
 type Asked = Pick<Request, 'owner' | 'project_id'>
-/** In the place of somebody who cannot answer: the substitute, the agent's owner, the project's owners, the installation's owners. */
+/** The people who answer for one who cannot: the substitute, the agent's owner, the project's owners, the installation's owners. */
 export async function insteadOf(read: Read, who: string, { owner, project_id }: Asked, now: string): Promise<string[]> {
   for (const one of new Set([who, owner])) {
     const found = peopleIn(await reachOf(read, [one], project_id, now))
@@ -67,11 +67,11 @@ export async function insteadOf(read: Read, who: string, { owner, project_id }: 
 
 type Fields = Pick<Request, 'people' | 'assigned_to'> & { readonly gone?: readonly string[]; readonly no_decider?: boolean }
 
-/** With other people. A person who may not answer any more has put nothing aside. */
+/** Replaces the people of a request. People who can no longer answer lose their snoozes. */
 function withPeople(request: Request, { people, assigned_to, gone = [], no_decider = false }: Fields, now: string): Request {
   const { gone: _, no_decider: __, snoozed, escalated_to, ...rest } = request
   const asleep = snoozed?.filter(({ by }) => people.includes(by)) ?? []
-  // People who were called in stay through other hands, as long as they can answer.
+  // People who were called in stay when it changes hands, as long as they can answer.
   const called = escalated_to?.filter((who) => people.includes(who)) ?? []
   return {
     ...rest,
@@ -86,7 +86,7 @@ function withPeople(request: Request, { people, assigned_to, gone = [], no_decid
 }
 
 /**
- * A request that is bound to a task, or to a quorum: those of its people who can answer, and nobody else. `turn`: whose turn it is by the
+ * A request that is bound to a task, or to a quorum: only those of its people who can answer. `turn`: whose turn it is by the
  * task.
  */
 export function rerouteToPeople(request: Request, reach: Reach, now: string, turn: string | null = null): Request {

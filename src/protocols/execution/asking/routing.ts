@@ -43,7 +43,7 @@ export async function routedTo(read: Read, asking: Asking, task: KnownTask | nul
   return { owner, people, assigned_to: people[0]!, instead_of: who }
 }
 
-/** Of the people of a task those who can answer; where none can, it waits all the same, and the project's owners see it. */
+/** The people of a task who can answer. If none can, the request still waits, and the project's owners see it. */
 export async function routedByTask(read: Read, task: KnownTask, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
   const reach = await reachOfTask(read, task, now)
   const [people, gone] = [peopleIn(reach), goneIn(reach)]
@@ -51,7 +51,7 @@ export async function routedByTask(read: Read, task: KnownTask, turn: string, no
   return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 ? { no_decider: true } : {}) }
 }
 
-/** Of the people who may approve the work of a session those who can; where none can, it waits, and the project's owners see it. */
+/** The approvers of a session who can answer. If none can, the request waits, and the project's owners see it. */
 export async function routedToApprovers(
   read: Read,
   approvers: readonly string[],
@@ -71,7 +71,7 @@ async function ownerOf(read: Read, requester: string): Promise<string> {
   return owner
 }
 
-/** X26: by the rules of whoever answers for the agent, and of nobody else. A delegate who cannot answer any more is passed over. */
+/** X26: applies only the rules of the agent's owner. A delegate who can no longer answer is skipped. */
 async function delegateOf(read: Read, asking: Asking, owner: string): Promise<string> {
   const found = ruleFor((await read.raw(Rules, owner))?.rules ?? [], asking)
   return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
@@ -158,11 +158,11 @@ export const assignedTo = (request: Request, who: string, now: string): Request 
   status: request.role === 'pool' && request.task_id === undefined ? 'assigned' : request.status,
 })
 
-/** X21: what is in a pool is assigned from when somebody takes it; whoever takes it anew keeps the time of the first. */
+/** X21: a pool's request is assigned from the moment of its claim. A person who claims it again keeps the time of their first claim. */
 export function claimedBy(request: Request, who: string, now: string, until: string): Request {
   const since = request.assigned_to === who && request.assigned_at !== null ? request.assigned_at : now
   return { ...handedTo(request, who, now), status: 'assigned', assigned_at: since, claimed_until: until }
 }
-/** A person who answers a request that nobody has claimed takes it and answers it. */
+/** A person who answers an unclaimed request of a pool also claims it. */
 export const takenBy = (request: Request, who: string, now: string): Request =>
   isInPool(request) ? { ...handedTo(request, who, now), status: 'assigned' } : request

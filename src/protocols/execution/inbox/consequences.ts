@@ -59,7 +59,7 @@ export function rejectionEndsTask(request: Request): boolean {
   return request.task_id !== undefined && !['request', 'choice', 'input'].includes(kind) && !isPlan(request)
 }
 
-/** The last person left decides: a review has a no of its own, and somebody must say what becomes of a task that was stopped. */
+/** Whether the request can be declined. A review has its own no, and the last person left must decide about a stopped task. */
 export function isDeclinable({ kind, asked_by, people }: Request): boolean {
   if (kind === 'review') return false
   const isAboutTask = kind === 'interrupt' || (kind === 'escalation' && asked_by === 'system')

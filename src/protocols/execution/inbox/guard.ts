@@ -18,7 +18,7 @@ export type Guard = Static<typeof Guard>
 export const Argument = t.Object({ name: t.String(), value: t.String() })
 type Argument = Static<typeof Argument>
 
-/** Letters of a keyboard on one line, without blanks that nobody sees: whatever else a target holds, the phrase names the risk instead. */
+/** One line of keyboard characters without doubled or trailing blanks. If a target has any others, the phrase names the risk instead. */
 const TYPED = /^[A-Za-z0-9](?:[\x21-\x7E]| (?! ))*$/
 const isTyped = (text: unknown): text is string =>
   typeof text === 'string' && text.length <= limits.phraseCharsMax && TYPED.test(text) && !text.endsWith(' ')
@@ -50,7 +50,7 @@ export function argumentsOf(request: Request): Argument[] {
   return shown.slice(0, ARGUMENTS_MAX).map(([name, value]) => ({ name: shownText(name), value: shownText(String(value)) }))
 }
 
-/** Nobody decides what they were not shown. `isCut`: its title is only the beginning of the question. */
+/** Why a request must be decided alone: people decide only what they were shown. `isCut`: its title is only the start of the question. */
 function aloneBecause(request: Request, flagged: readonly string[], isCut: boolean): string | null {
   const { kind, risk, payload, thread, notice } = request
   if (!isOpen(request)) return 'It is decided.'

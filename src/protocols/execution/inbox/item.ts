@@ -1,5 +1,5 @@
-// One item of an inbox: who asks and for whom, what the server itself knows, and the consequence of each answer. Text of the agent stands
-// apart from that, as its claim, and nowhere unescaped.
+// One item of an inbox: who asks and for whom, the facts that the server knows, and the consequence of each answer. The agent's text is
+// separate, as its claim, and always escaped.
 import { speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
@@ -201,7 +201,7 @@ async function personNamed(id: string, knowing: Knowing): Promise<Static<typeof 
   return { id, name: isPerson(id) ? nameOf(await knowing.named(id)) : null }
 }
 
-/** The thing that an operator would look for first: it stands in the details by this name. */
+/** The thing that an operator would look for first: `details.target`. */
 function targetIn({ payload }: Request): string | null {
   const { details } = payload as { details?: { target?: unknown } }
   return typeof details?.target === 'string' && details.target !== '' ? lineOf(details.target) : null
@@ -282,7 +282,7 @@ async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ende
 const askerOf = async ({ requester, agent_id, session_id }: Request, knowing: Knowing): Promise<string | null> =>
   session_id === undefined ? nameOf(await knowing.named(requester)) : lineOf(agent_id.replace(/^hcp:/, ''))
 
-/** The item without what takes long to read and to write. */
+/** The item without the fields that are expensive to read and to write. */
 export async function rowOf(request: Request, actor: Actor, now: string, knowing: Knowing): Promise<Row> {
   const { id, requester, agent_id, owner, payload, quorum, votes = [], created_at, people, assigned_to } = request
   return {

@@ -4,13 +4,13 @@ import { isIn, speaksFor, idsActedFor, type Actor } from '#kernel/declare/access
 import { isInPool, namesOf, poolOf, UNDECIDED, undecidedFor, type Request } from '../schema.ts'
 
 export type Inboxes = {
-  /** The actor and everybody in whose place they decide somewhere. */
+  /** The actor and all people for whom they decide in some project. */
   readonly people: readonly string[]
   /** The pools of their projects. */
   readonly pools: readonly string[]
   /** Projects in which they could name a substitute where no person can decide. */
   readonly undecided: readonly string[]
-  /** Of some of the people they answer in some projects only: their items have to be looked at one by one. */
+  /** The actor decides for some of the people in some projects only, so items must be checked one by one. */
   readonly isPartly: boolean
   /** Whether a request in one of these inboxes is before the actor. */
   holds(request: Request): boolean
@@ -24,14 +24,14 @@ export const inboxesReadBy = (actor: Actor): Inboxes => ({
   holds: (request) => isBefore(actor, request),
 })
 
-/** It stands under a name that the actor answers to in its project. */
+/** The request is listed under a name for which the actor answers in its project. */
 export function isBefore(actor: Actor, request: Request): boolean {
   const { project_id } = request
   const shared = request.no_decider === true ? undecidedFor(actor) : isIn(actor, project_id) ? [poolOf(project_id)] : []
   return namesOf(request).some((name) => shared.includes(name) || speaksFor(actor, name, project_id))
 }
 
-/** Why it is before the actor: as themself, in somebody's place (their id), by a group, out of a pool; null: it is in no inbox of theirs. */
+/** Why the actor has the request: `you`, an absent person's id, a group, `pool` or `undecided`; null: it is in none of their inboxes. */
 export function throughOf(actor: Actor, request: Request): string | null {
   const { people, assigned_to, called = [], project_id } = request
   if (assigned_to === actor.id) return YOU

@@ -1,4 +1,4 @@
-// Saved inbox filters. One document holds all filters of a person: they are few, and nobody else's.
+// Saved inbox filters. One document holds all filters of a person: they are few, and private to that person.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

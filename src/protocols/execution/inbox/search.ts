@@ -1,10 +1,10 @@
-// Searching the inbox for words: an item fits when every word stands somewhere in its text, whatever the case and the form of the
-// letters. The text is what people are shown of the item, and the names and ids of who asks.
+// Searching the inbox for words: an item matches if its text contains every word, regardless of case and letter form. The text is the part
+// of the item that people see, plus the names and ids of the requester.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Knowing } from './item.ts'
 import type { Request } from '../schema.ts'
 
-/** Without case, width and characters that nobody sees: people type what they see. */
+/** Without case, width and invisible characters: people type what they see. */
 const plain = (text: string): string =>
   text
     .normalize('NFKC')
@@ -23,7 +23,7 @@ function textsIn(value: unknown): string[] {
   return Object.entries(value).flatMap(([name, inner]) => [name, ...textsIn(inner)])
 }
 
-/** A request never changes, there is another one then: its text is made once, as long as it lies at hand. */
+/** Request objects are immutable, so the text is built once per object and cached while the object lives. */
 const texts = new WeakMap<Request, string>()
 export function textOf(request: Request): string {
   let text = texts.get(request)

@@ -1,10 +1,10 @@
-// Trends: for each day how many requests were asked and what became of them, and how long answers took. They are kept as counters beside the
-// requests, so that nobody has to read the record for them.
+// Trends: the requests of each day, their outcomes, and how long answers took. They are counters stored beside the requests, so that a
+// query need not read the record.
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import type { Part } from '#kernel/declare/schema.ts'
 import type { Request } from '../schema.ts'
 
-/** Upper bounds in seconds; what took longer stands in one more. */
+/** Upper bounds in seconds; longer times are counted in one more bucket. */
 export const spans = [
   1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 604_800, 2_592_000,
 ] as const
@@ -23,7 +23,7 @@ function fateOf({ status, receipt }: Request): Fate {
   if (status === 'failed' && receipt.reason === 'timeout') return 'expired'
   if (status === 'declined') return 'declined'
   if (status !== 'completed') return 'ended'
-  // A request that time or a grant decided was asked of nobody.
+  // Time or a grant decided this request, not a person.
   if (receipt.by === SYSTEM_ID || receipt.basis.kind !== 'role') return 'ended'
   return receipt.result === 'approved' || receipt.result === 'rejected' ? receipt.result : 'answered'
 }
@@ -40,7 +40,7 @@ function namesOf({ requester, receipt, assigned_to, floor }: Request): [Dimensio
   return named.filter((one): one is [Dimension, string] => typeof one[1] === 'string')
 }
 
-/** Counted under project, dimension, name, the day on which it was asked, and what became of it in which time. */
+/** The parts of a row: project, dimension, name, the day of the request, and its outcome with the time it took. */
 export const TREND_PARTS = 5
 export function trendRows(request: Request): Part[][] {
   const fate = fateOf(request)
@@ -61,7 +61,7 @@ export type Tally = {
   p90: number | null
 }
 
-/** From counts by what became of it and its span. */
+/** Sums up counts by outcome and span. */
 export function tallyOf(counts: readonly { readonly fate: string; readonly span: number; readonly count: number }[]): Tally {
   const of = (fate: string): number => counts.reduce((sum, one) => sum + (one.fate === fate ? one.count : 0), 0)
   const answered = counts.filter(({ fate }) => isAnswer(fate)).toSorted((a, b) => a.span - b.span)

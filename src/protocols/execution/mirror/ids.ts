@@ -1,5 +1,5 @@
-// Ids of mirrored questions: a checkpoint or review of collaboration is a request here, and each id gives the other; besides, the words in
-// which a person may answer.
+// Ids of mirrored questions: a checkpoint or review of collaboration is a request here, and each id can be derived from the other. The file
+// also maps the words in which a person may answer.
 import type { Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
@@ -17,7 +17,7 @@ export function choicesIn(payload: Request['payload']): { readonly labels: reado
 
 const forms = [shownText, (text: string): string => harmless(shownText(text))]
 
-/** Where the one stands that looks like this to people, here or on a page of others; -1 where none does, or several do. */
+/** The index of the only text that looks like `result` to people, here or on a third-party page; -1: none does, or several do. */
 function looksLike(texts: readonly unknown[], result: unknown): number {
   for (const form of forms) {
     const shownAs = texts.map((text) => (typeof text === 'string' ? form(text) : text))

@@ -18,7 +18,7 @@ const isOf = (actor: Actor, id: string): boolean => actor.id === id || actor.own
 
 export const ChannelKind = either('webhook', 'push', 'email')
 
-/** A person is told about what comes into their inbox. */
+/** A channel through which a person is notified of new items in their inbox. */
 export const Channel = doc(
   'execution.channel',
   t.Object({
@@ -39,7 +39,7 @@ export const Channel = doc(
     visibleTo: (channel, actor) => isOf(actor, channel.person),
     indexes: {
       person: index((channel) => (channel.removed_at === null ? [[channel.person]] : []), 1),
-      // Each is a mail to an address that nobody has confirmed yet.
+      // Counts confirmation mails: each new e-mail channel causes one to an unconfirmed address.
       mailed: index((channel) => (channel.kind === 'email' ? [[channel.person, channel.created_at.slice(0, 13)]] : []), 2),
     },
   },
@@ -111,7 +111,7 @@ export const newHook = (id: string, endpoint: string, random: string, push?: Hoo
   ...(push === undefined ? {} : { push }),
 })
 
-/** The token in the links of a mail: anybody who has it may do that one thing with the channel. */
+/** The token in the links of a mail: its holder can do that one thing with the channel. */
 export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 'confirm' | 'stop'): string =>
   `${id}.${sha256(`${secret} ${purpose}`)}`
 
@@ -161,7 +161,7 @@ export const Notice = doc(
 )
 export type Notice = Static<typeof Notice.schema>
 
-/** How far the record has been looked at for what is to be said. */
+/** The position up to which the record has been read for notices. */
 export const NoticeCursor = doc('execution.notice_cursor', t.Object({ id: t.String(), position: t.Integer() }), {
   scopeOf: () => SYSTEM_SCOPE,
   visibleTo: () => false,
@@ -198,7 +198,7 @@ export function planNotice({ target, whose, order, event, request_id }: Said, no
 // --- Whom, and when --------------------------------------------------------------------------------------------------------
 
 const ranks = ['critical', 'high', 'normal', 'low'] as const
-/** An address that nobody has confirmed is written to once, and that is to confirm it. */
+/** An unconfirmed address gets a single mail, the one that asks to confirm it. */
 export const isReady = ({ kind, confirmed, disabled }: Channel): boolean => !disabled && (kind !== 'email' || confirmed === true)
 export const isWanted = (channel: Channel, { priority }: Request): boolean =>
   isReady(channel) && ranks.indexOf(priority) <= ranks.indexOf(channel.min_priority)

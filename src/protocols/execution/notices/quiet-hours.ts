@@ -88,7 +88,7 @@ function daysIn(text: string | undefined): ReadonlySet<number> {
   return found
 }
 
-/** The clock on the wall decides: an hour that is left out or comes twice is as long as it is there. */
+/** Local time decides: an hour that daylight saving skips or repeats counts as it is on the clock. */
 function isQuiet(quiet: QuietHours, ms: number): boolean {
   const { weekday, minute } = wallAt(quiet, ms)
   const [from, to] = [minutesIn(quiet.from), minutesIn(quiet.to)]
@@ -103,7 +103,7 @@ function isQuiet(quiet: QuietHours, ms: number): boolean {
 /** A clock may be turned by so much, and by half an hour in some places. */
 const TURNED_MS = 120 * MINUTE_MS
 
-/** When the quiet hours that it is in now are over; null: it is in none. By the wall it is so many minutes; what the clock was turned meanwhile is looked for. */
+/** The end of the present quiet hours; null: it is not quiet. Daylight saving can shift the end, so it is searched minute by minute. */
 export function quietUntil(quiet: QuietHours | undefined, now: string): string | null {
   if (quiet === undefined) return null
   const begin = Math.floor(Date.parse(now) / MINUTE_MS) * MINUTE_MS

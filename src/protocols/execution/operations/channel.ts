@@ -198,14 +198,14 @@ function ownerBound(owner: string): Bound {
     message: `the agents of one person have at most ${max} channels together: remove some`,
   }
 }
-/** Nobody has this server write to strangers at will. */
+/** Bounds confirmation mails, so that a person cannot make this server write to strangers at will. */
 function mailBound(person: string, now: string): Bound {
   const max = limits.confirmationsPerHourMax
   const message = `at most ${max} addresses an hour can be confirmed by one person`
   return { doc: Channel, index: 'mailed', prefix: [person, now.slice(0, 13)], max, message }
 }
 
-/** The link of a mail: who has it may do the one thing that it is for. */
+/** The link of a mail: its holder can do the one thing that it is for. */
 async function linkedChannel(read: Read, token: string, purpose: 'confirm' | 'stop'): Promise<{ channel: Channel }> {
   const id = token.slice(0, token.indexOf('.'))
   const [channel, hook] = [await read.raw(Channel, id), await read.raw(Hook, id)]
@@ -320,7 +320,7 @@ const rotate = command({
   output: t.Object({ channel: Shown, secret: Secret }),
   callers: [itsOwner],
   requires: [
-    // Of an e-mail channel it stands behind the links of its mails: shown, it would confirm an address of somebody else.
+    // The secret of an e-mail channel makes the links in its mails. A person who saw it could confirm an address of another person.
     rule<OfChannel>(
       'PRECONDITION_FAILED',
       'the channel is a webhook',

@@ -37,8 +37,8 @@ const CHOICE = 50
 const SCAN = 500
 
 /**
- * Also what the published OpenAPI calls expired: it has failed because nobody answered, or its time is up and it waits on. Requests that
- * were declined are among those that failed, as their receipts say.
+ * Includes `expired` of the published OpenAPI: the request failed by timeout, or its deadline has passed and it still waits. Declined
+ * requests count as failed, too, as their receipts say.
  */
 export const ListedStatus = either('pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired', 'declined')
 type ListedStatus = Static<typeof ListedStatus>
@@ -113,7 +113,7 @@ async function pageOver(read: Read, name: string, input: Paged & Record<string, 
 }
 
 async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed) => Promise<void>): Promise<void> {
-  // No call may hold the server: what has to be counted one by one is counted so far.
+  // No call may block the server, so counting one by one stops at this limit.
   for (let after: string | undefined, seen = 0; seen < limits.examinedMax; seen += SCAN) {
     const listed = await read.list(Request, index, [prefix], { after, limit: SCAN })
     for (const row of listed) await see(row)
@@ -122,7 +122,7 @@ async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed
   }
 }
 
-/** Those that somebody may see under each of the prefixes, one by one, each once. */
+/** Counts the visible requests under the prefixes one by one, each once. */
 async function seenUnder(
   read: Read,
   index: 'open' | 'closed' | 'asker' | 'settled',
@@ -143,7 +143,7 @@ const sumOf = async (counts: readonly Promise<number>[]): Promise<number> => (aw
 /** The projects whose requests an actor sees under a name: those that it is in. */
 const placesOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
 
-/** The same for an owner of the installation, who sees what they were asked wherever that was. */
+/** The projects of an actor as in `placesOf`. An owner of the installation sees requests put to them in any project. */
 async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Promise<string[]> {
   if (actor.owner !== true) return placesOf(actor)
   const places: string[] = []
@@ -184,7 +184,7 @@ export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesReadBy(actor)
   const names = allOf(inboxes)
   const under = (parts: readonly string[]): Prefix[] => names.flatMap((who) => parts.map((part) => [who, part]))
-  // In the inboxes of several people one request stands several times.
+  // One request can be in the inboxes of several people.
   const isAlone = inboxes.people.length === 1
   const seenOf = (index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> =>
     seenUnder(read, index, under(parts), (request) => wants(request) && inboxes.holds(request))
@@ -212,12 +212,12 @@ export function counterOf(read: Read, actor: Actor) {
   }
 
   return {
-    /** X22: of those that the filter means, how many there are and how many of them nobody has answered. */
+    /** X22: how many requests match the filter, and how many of them are unanswered. */
     async of(asked: Asked): Promise<{ total: number; unresolved: number }> {
       const unresolved = mayBeOpen(asked.status) ? await open(asked) : 0
       return { total: unresolved + (await countClosed(asked)), unresolved }
     },
-    /** How many have ended so: what nobody answered in time apart from what failed otherwise. */
+    /** How many requests have this outcome. Timeouts are counted apart from other failures. */
     ended: (outcome: Outcome): Promise<number> =>
       isAlone
         ? settledFor(read, actor, [outcome])

@@ -19,7 +19,7 @@ const filePayload = ({ request }: OfRequest): ProvidePayload | null => {
 }
 const boundOf = (state: OfRequest): number => filePayload(state)?.validation?.max_bytes ?? limits.blobBytesMax
 
-/** `image/*` takes every image; what follows the type, such as a charset, does not count. */
+/** `image/*` accepts every image. Parameters after the type, such as a charset, are ignored. */
 function isTaken(wanted: readonly string[] | undefined, media_type: string | undefined): boolean {
   if (wanted === undefined) return true
   const [type = ''] = (media_type ?? '').toLowerCase().split(';')

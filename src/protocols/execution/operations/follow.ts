@@ -1,5 +1,5 @@
-// Streams: the inbox as it changes, and one request as it changes. A fact is written once for everybody; whom it concerns stands in its own image, so that it costs nothing
-// to leave it out for the others.
+// Streams: the inbox as it changes, and one request as it changes. A fact is written once for all subscribers. Its image names the people
+// whom it concerns, so skipping it for the others costs nothing.
 import { anyone, human, isIn, type Actor } from '#kernel/declare/access.ts'
 import { stream, type Read } from '#kernel/declare/operation.ts'
 import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
@@ -13,7 +13,7 @@ import { Action } from '../actions/index.ts'
 import { shownText } from '../asking/hostile-text.ts'
 import { Id, Kind, Priority, Request, Risk, Status, Timestamp } from '../schema.ts'
 
-/** Those in whose inbox it stands now or stood until now; what somebody puts off is their own affair. */
+/** The request is or was in the actor's inbox. A snooze concerns only the person who set it. */
 async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boolean> {
   const { event, after, before } = changeIn(fact)!
   if (!isIn(actor, fact.scope) && !Request.reaches(after, actor)) return false
@@ -74,7 +74,7 @@ const follow = stream({
       agent: { id: requester, label: shownText(agent_id) },
       assignee: assigned_to,
       by: receipt?.completed_by ?? null,
-      // In a pool, that somebody was faster is no secret; the answer is.
+      // People of a pool may learn that another one was faster, but not the answer.
       result: role === 'pool' ? null : visible(receipt?.result ?? null),
     }
     return { event, request_id: id, at: fact.at, item }

@@ -1,5 +1,5 @@
-// The inbox: everything that waits for a person, whoever asks it of them, most urgent first. Items that are not theirs are neither listed
-// nor counted.
+// The inbox: everything that waits for a person, from any requester, most urgent first. Items of other people are neither listed nor
+// counted.
 import { heldBy, human, installationOwner, isIn, role, speaksFor, type Actor, type SealKey } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
@@ -63,7 +63,7 @@ const seenBy = (actor: Actor, person: string | null): Inboxes =>
   person === null || person === actor.id ? inboxesReadBy(actor) : inboxOf(person)
 
 type Found = { readonly request: Request | null; readonly at: string | null }
-/** The items that fit, with their places in the list; a place without a request: so much was looked at, the rest is for the next page. */
+/** Matching items with their places in the list. A place without a request: the search limit is reached, the next page continues there. */
 async function* findItems(read: Read, asked: ListInput, inbox: Inboxes, knowing: Knowing, name = 'inbox.list'): AsyncIterable<Found> {
   const { index, prefixes, reverse, tiers } = rowsOf(asked, inbox)
   const limit = Math.max(pageSize(asked), PORTION)
@@ -82,7 +82,7 @@ async function* findItems(read: Read, asked: ListInput, inbox: Inboxes, knowing:
       isLast = listed.length < limit
       for (const { id, at: rest } of listed) {
         const at = lead + rest
-        // Behind everything else stands what was put off.
+        // Snoozed items come last.
         if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
         after = at
         const request = await read.maybe(Request, id)
@@ -117,7 +117,7 @@ async function* foundAmong(
     if (search.searched > limits.searchedCharsMax) return yield { request: null, at }
   }
 }
-/** Where it stands in the list; null: it does not, or only among what was put off. */
+/** The place of the request in the list; null: it is not listed, or only among the snoozed items. */
 function placeIn(request: Request, { index, prefixes }: Rows): string | null {
   const isAskedPutOff = prefixes[0]?.[1] === SNOOZED
   for (const row of Request.indexes[index]!.rows(request)) {
@@ -206,7 +206,7 @@ const get = query({
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id }) },
 })
 
-/** Only for what is to be sealed. */
+/** The agent's seal key, for requests that ask for a secret. */
 async function sealKeyFor(read: Read, { payload, requester }: Request): Promise<SealKey | null> {
   return isSecret(payload) ? ((await read.subject(requester))?.sealKey ?? null) : null
 }
@@ -301,7 +301,7 @@ async function groupsOf(read: Read, who: string): Promise<Count['groups']> {
   }
 }
 
-/** In the place of somebody: from counters where all their projects are the actor's, too; otherwise one by one, as far as one call looks. */
+/** Counts another person's items: from counters if the actor is in all their projects, otherwise one by one, up to one call's limit. */
 async function waitingFor(read: Read, actor: Actor, person: string): Promise<number> {
   const asked = await read.subject(person)
   const isWhole = actor.actsFor?.has(person) === true && asked !== null && !asked.isChief
@@ -312,7 +312,7 @@ async function waitingFor(read: Read, actor: Actor, person: string): Promise<num
   return count
 }
 
-/** One by one: exactly what inbox.list would show, as far as one call looks. */
+/** Counts one by one exactly what inbox.list would show, up to the limit of one call. */
 async function countedIn(read: Read, asked: ListInput, actor: Actor, person: string | null): Promise<Count> {
   const by_priority = { critical: 0, high: 0, normal: 0, low: 0 }
   const whose = person ?? actor.id

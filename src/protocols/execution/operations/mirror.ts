@@ -1,5 +1,5 @@
-// Mirrored questions: a checkpoint or review of collaboration stands in the inbox like any request. Only contracts call these, in the batch
-// in which it begins to wait, changes hands, and ends.
+// Mirrored questions: a checkpoint or review of collaboration is in the inbox like any request. Only contracts call these operations, in
+// the batch in which the question begins to wait, changes hands or ends.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -225,14 +225,14 @@ const close = command({
   requires: [
     isStillOpen,
     isMirrored,
-    // Wherever somebody answers, their sign-in is fresh enough for it.
+    // An answer given in another protocol also needs a sign-in that is fresh enough.
     rule<OfRequest, { readonly via?: string | null }>(
       hasProof.code,
       hasProof.message,
       ({ request }, { via }) => isProvenFor(request, via),
       hasProof.refusal,
     ),
-    // Wherever somebody answers, they are in time or they are not.
+    // The deadline also applies to an answer given in another protocol.
     rule<OfRequest, Closing>(
       isNotLate.code,
       isNotLate.message,
@@ -267,7 +267,7 @@ const close = command({
       by: 'user_alice',
       basis: { kind: 'role', id: 'answered at the checkpoint' },
     }),
-    // An item that still waits elsewhere is not closed here: nobody has answered it.
+    // An item that still waits elsewhere is not closed here, because it is unanswered.
     refused: 'UNAUTHORIZED',
   },
 })

@@ -45,10 +45,10 @@ const Planned = t.Object({
   callback: t.Optional(Id),
 })
 type Planned = Static<typeof Planned>
-/** `due`: null for at once. */
+/** `due`: null means immediately. */
 type Told = { readonly target: string; readonly whose: string; readonly planned: Planned; readonly due: string | null }
 
-/** It stands in their inbox: with those whom it names, with who stands in for one of them, or in the pool of a project that they are in. */
+/** The request is in their inbox: it names them or a person they substitute for, or it is in the pool of one of their projects. */
 async function isBefore(read: Read, request: Request, person: string, now: string): Promise<boolean> {
   const inboxes = inboxesOf(request)
   if (inboxes.includes(person)) return true
@@ -57,7 +57,7 @@ async function isBefore(read: Read, request: Request, person: string, now: strin
   return standsInNow(subject, inboxes, request, now) || inboxes.includes(poolOf(request.project_id))
 }
 
-/** A person who gives it to another one tells that one, or their substitute; the others have it before them already. */
+/** An assignment notifies the assignee or their substitute; the others already have the request in their inbox. */
 async function isGivenTo(read: Read, request: Request, person: string, now: string): Promise<boolean> {
   const { assigned_to } = request
   if (assigned_to === null || assigned_to === person) return true
@@ -78,7 +78,7 @@ async function targetsOf(read: Read, planned: Planned, now: string): Promise<Tol
   if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
   const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
   const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
-  // A mail or a push waits a little for what comes with it.
+  // A mail or a push waits briefly, so that a burst becomes one message.
   const dueFor = ({ kind }: Channel): string | null => {
     const wait = kind === 'email' ? limits.mailBurstMs : kind === 'push' ? limits.pushBurstMs : 0
     return wait === 0 || request.priority === 'critical' ? null : timestampOf(Date.parse(now) + wait)
@@ -265,7 +265,7 @@ const placeOf = (request: Request | null): string => (request === null ? '' : ur
 
 type First = { readonly order: string; readonly held: 'cap' | undefined }
 /**
- * Other notices that wait for this channel, and would be said now: a burst is one message. A webhook has each by itself, but for what was
+ * Other due notices of this channel, so that a burst becomes one message. A webhook sends each notice by itself, except those that were
  * held back.
  */
 async function gatherNotices(read: Read, channel: Channel, { order, held }: First, context: Context) {

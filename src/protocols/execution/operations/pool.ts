@@ -1,4 +1,4 @@
-// A pool is a queue that the people of a project take from: claim, give back, and what becomes of it when somebody forgets.
+// A pool is a queue that the people of a project take from: claim, give back, and the end of a forgotten claim.
 import { image } from '#kernel/declare/facts.ts'
 import { human, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,5 +1,5 @@
-// Recipients who change: a person is switched off, leaves a project, comes back, or gets a substitute, and what is open for them is looked at again (X27, X28). Their
-// registration belongs to another chain than the requests, so an errand stands between the two.
+// Recipients who change: a person is switched off, leaves a project, comes back, or gets a substitute, and their open requests are checked
+// again (X27, X28). Their registration belongs to another chain than the requests, so an errand connects the two.
 import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -104,7 +104,7 @@ const check = command({
   requires: [],
   audit: null,
   async load(read, input, context) {
-    // First: whatever changes after this is looked at again.
+    // Read the errand first, so that any later change is checked again.
     const own = await read.raw(Errand, errandOf(input))
     return { own, ...(await rerouteFrom(read, input.person, input.from ?? { index: 0 }, context)) }
   },

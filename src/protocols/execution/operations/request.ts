@@ -1,4 +1,4 @@
-// Requests: an agent asks, and finds out what became of it.
+// Requests: an agent asks, and reads the outcome.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -140,7 +140,7 @@ const create = command({
         atMost,
         output: { request: viewOf(request, context.actor) },
       }
-    // Somebody decided it beforehand: nobody is asked, and the record says by what right.
+    // A grant decides the request: no person is asked, and the record names the grant as the basis.
     const { decision, id, by } = state.grant
     const basis = { kind: 'grant', id } as const
     const result = decision === 'allow' ? 'approved' : 'rejected'
@@ -154,7 +154,7 @@ const create = command({
       output: { request: viewOf(done, context.actor) },
     }
   },
-  // The same answer whenever it is asked for again; what has become of it since is what request.get tells.
+  // A repeated call gets the same answer; request.get returns the current state.
   finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: {
     given: 'empty',
@@ -168,7 +168,7 @@ const create = command({
   },
 })
 
-/** X27: who was meant cannot answer, and the record says that the system gave it to somebody else. */
+/** X27: the intended person cannot answer, and the record says that the system assigned the request to another one. */
 function createdBy(request: Request, { instead_of }: Routed, more: ReturnType<typeof byRun>): Made[] {
   if (instead_of === undefined) return [fact('request.created', [image(Request, request)], more)]
   const meant: Request = { ...request, people: [instead_of], assigned_to: instead_of, assigned_at: request.created_at }
@@ -215,7 +215,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
     payload,
     created_at: now,
     expires_at: timeout_seconds === 0 ? null : timestampOf(Date.parse(now) + timeout_seconds * 1_000),
-    // A pool without people: somebody outside has it.
+    // A pool without people: a person outside it has the request.
     status: role === 'pool' && routed.instead_of !== undefined ? 'assigned' : 'pending',
     owner: routed.owner,
     people: routed.people,
@@ -238,12 +238,12 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
   if (task === null) return request
   request.task_id = task.id
   request.root_task_id = task.root_task_id
-  // Nobody is asked where a grant answers, and the task goes on.
+  // If a grant answers, no person is asked and the task continues.
   if (grant === null) request.checkpoint_id = checkpointOf(id)
   return request
 }
 
-/** X29: with a second to answer in, nobody but the agent would decide. */
+/** X29: with one second to answer in, the agent's default would always decide. */
 function refuseHastyDefault(fallback: string, timeout_seconds: number, { defaultSecondsMin }: Context['terms']): void {
   if (fallback !== 'default' || timeout_seconds === 0 || defaultSecondsMin === null || timeout_seconds >= defaultSecondsMin) return
   throw new Refusal(

@@ -1,4 +1,4 @@
-// Answering, and the other ways in which a request ends. The first answer wins; everybody else sees it decided.
+// Answering, and the other ways in which a request ends. The first answer wins; the other people see it decided.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -97,7 +97,7 @@ const resolve = command({
       output: { request: viewOf(done, actor), receipt: receiptOf(done) },
     }
   },
-  // A vote that decided nothing yet: a repeated call gets the same answer, and request.get tells what became of it.
+  // A vote that decided nothing yet: a repeated call gets the same answer, and request.get returns the outcome.
   finish: (output, after) => (isOpen(output.request) ? output : withReceipt(output, after())),
   example: { given: 'asked', as: 'alice', input: ({ request }) => ({ request_id: request.id, result: 'Approve' }) },
 })
@@ -155,7 +155,7 @@ const cancel = command({
   requires: [
     isNotLate,
     isUnresolved,
-    // The people of the task have it before them; who withdraws it would decide for them.
+    // The people of the task have the request in their inbox; withdrawing it would decide for them.
     rule<OfRequest>(
       'TASK_BOUND',
       'no task stands behind the request',

@@ -1,4 +1,4 @@
-// A request goes to somebody else, or to more people. The people who may answer for a task never change by it.
+// Rerouting: a request goes to another person, or to more people. It never changes who may answer for a task.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system, type Actor } from '#kernel/declare/access.ts'
@@ -22,7 +22,7 @@ const hasNoQuorum = rule<OfRequest>(
   'a quorum was asked for: its people are those whom the agent named',
 )
 
-/** H8: routing never makes somebody a judge of a task. */
+/** H8: routing never makes a person a judge of a task. */
 function refuseOutsiders({ task, request }: OfRequest, people: readonly string[]): void {
   const judges = task === null ? request.approvers : judgesOf(task)
   const outsider = judges === undefined ? undefined : people.find((who) => !judges.includes(who))
@@ -72,7 +72,7 @@ const escalate = command({
   output: t.Object({ request: RequestView }),
   callers: [system, answerer, poolMember, chief],
   requires: [
-    // For the timer, that somebody was faster is no failure.
+    // A person who was faster than the timer is no failure.
     rule<Escalating>(
       'PRECONDITION_FAILED',
       'the request is open, and the escalation that was asked for is due',

@@ -134,7 +134,7 @@ const InProject = t.Optional(
   t.String({ maxLength: limits.idCharsMax, description: 'floors for all agents of this project, by an owner of it' }),
 )
 
-/** A floor is for agents that somebody answers for: a person for their own, a project for those in it. */
+/** A person's floors apply to the agents that they own, a project's floors to the agents in it. */
 function refuseForeignAgents(floors: readonly Floor[], agents: readonly (Subject | null)[], project_id: string | null, who: string): void {
   for (const [i, { agent_id }] of floors.entries()) {
     const agent = agents[i]

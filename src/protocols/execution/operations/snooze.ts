@@ -1,4 +1,4 @@
-// Snoozing: an item that somebody wants to see later. It hides the item from nobody else, and nothing that presses stays hidden.
+// Snoozing: a person hides an item until later. Other people still see it, and a pressing item does not stay hidden.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { role, system } from '#kernel/declare/access.ts'
@@ -19,13 +19,13 @@ function snoozedBy(request: Request, snoozed: Snoozed): Request {
   return snoozed.length === 0 ? awake : { ...awake, snoozed }
 }
 
-/** For themself only: a substitute does not hide from people what waits for them, and a pool's item is nobody's yet. */
+/** Only people whom the request names: a substitute must not hide items of the absent person, and a pool's item is unassigned. */
 const addressee = role<OfRequest>(
   'a person in whose own inbox it stands',
   (actor, { request }) => actor.kind === 'human' && request.people.includes(actor.id),
 )
 
-/** The time, or why it cannot be that one. */
+/** The parsed time. Refuses a time that is not allowed. */
 function untilIn(text: string, { priority, expires_at }: Request, now: string): string {
   const until = futureTimestamp(text, now, 'INVALID_REQUEST', 'until')
   const ms = Date.parse(until) - Date.parse(now)

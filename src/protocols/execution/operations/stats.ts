@@ -95,7 +95,7 @@ async function personal(read: Read, actor: Actor) {
   return { total: unresolved + sumOf(figures), unresolved, pending: unresolved, ...figures, avg_duration_seconds, by_status, by_priority }
 }
 
-/** The key of a project speaks of the agents of the project, and of nobody else. */
+/** The key of a project may query only the agents of that project. */
 async function agentOf(read: Read, actor: Actor, agent_id: string): Promise<string> {
   const found = await read.subject(agent_id)
   if (!found?.projects.has(actor.id)) throw new Refusal('NOT_FOUND', `there is no agent ${agent_id}`)

@@ -7,7 +7,7 @@ import type { Value } from '#kernel/log/store.ts'
 export type AuditedFact = { readonly seq: number; readonly at: string; readonly action: string; readonly detail: Value | null }
 
 const PROTOCOL = 'hardware/'
-/** A client reached for what is not its own, and the kernel itself wrote it down. */
+/** The kernel's own record of a client that tried to access a resource of another one. */
 const DENIED_BY_KERNEL = 'kernel/authorization.denied'
 
 export function auditLine(device_id: string, { seq, at, action, detail }: AuditedFact, prev: string): string {

@@ -97,7 +97,7 @@ function refusePath(policy: Policy, { argument, use }: { argument: string; use: 
   })
 }
 
-/** W16: what a running task of another session holds is busy now; one's own tasks wait for each other. */
+/** W16: refuses resources that another session's running task holds. Tasks of the same session wait for each other. */
 function refuseHeld(ports: DaemonPorts, session_id: string, steps: readonly ParsedStep[]): void {
   for (const [i, { resource, tool }] of steps.entries()) {
     const holder = resource === null ? null : ports.holderOf(resource)

@@ -1,5 +1,5 @@
-// A policy: which tools a client may use, how dangerous they may be, and how much of them. The operator writes it; nobody changes it over the
-// wire.
+// A policy: which tools a client may use, how dangerous they may be, and how much of them. The operator writes it; it cannot be changed
+// over the wire.
 import type { Tool } from './tools.ts'
 import { patternMatches } from './tools.ts'
 

@@ -7,7 +7,7 @@ import type { Tool } from './tools.ts'
 /** A step whose tool and arguments are known to be good. */
 export type ParsedStep = {
   readonly tool: Tool
-  /** As understood: what no schema names is left out. */
+  /** The parsed arguments, without fields that the schema does not name. */
   readonly args: Value
   /** The greater of the tool's and the target's (W29). */
   readonly risk_level: number

@@ -48,7 +48,7 @@ function lineOf(text: string, i: number, device_id: string): Line {
 const hashOf = (text: string): string => `sha256:${sha256Hex(text)}`
 const outOfOrder = (expected_seq: number, message: string): Refusal => new Refusal('OUT_OF_ORDER', message, { expected_seq })
 
-/** Those that follow the last one; what is there already is fine as long as it says the same. */
+/** The lines that follow the last one. A repeated line is accepted if it is the same. */
 async function freshIn(read: Read, log: DeviceLog, lines: readonly Line[]): Promise<Line[]> {
   const fresh: Line[] = []
   let { next_seq, last_hash } = log
@@ -67,7 +67,7 @@ async function freshIn(read: Read, log: DeviceLog, lines: readonly Line[]): Prom
   return fresh
 }
 
-/** W46: only a task, or a run, in whose chain the device's agent stands; anything else stays text in the line. */
+/** W46: only a task or run whose chain includes the device's agent. Any other id stays text in the line. */
 async function chainOf(read: Read, id: unknown, { agent_id, project_id }: Device): Promise<Chained | null> {
   if (typeof id !== 'string' || id.length > limits.idCharsMax) return null
   if (id.startsWith('run_')) {

@@ -24,7 +24,7 @@ export type GateCode = (typeof gateCodes)[number]
 
 const classes = ['T1', 'T2', 'T3', 'T4'] as const
 
-/** Everything that the gate looks at besides the submission. */
+/** All inputs of the gate other than the submission. */
 export type Gate = {
   /** The sender by the broker's word; null: it gave none. */
   readonly sender: string | null
@@ -110,7 +110,7 @@ function pass(payload: Payload, gate: Gate): Passed {
   return { submission, risk_level, data, asks }
 }
 
-/** A range that is none is a fault of the input, which comes later. */
+/** An invalid range passes here: the input check refuses it later. */
 const suits = (range: unknown, { capability }: Capability): boolean =>
   typeof range !== 'string' || isInRange(capability.version, range) !== false
 

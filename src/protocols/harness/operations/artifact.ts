@@ -17,7 +17,7 @@ type Shown = {
   readonly ticket?: string
 }
 
-/** The token is the session's alone and ends with its time; a ticket is for one artifact, and ends with what is kept of it. */
+/** A token is valid for its session only and expires with it. A ticket is valid for one artifact, as long as the artifact is kept. */
 async function refuseStranger({ session_id, name, token, until, ticket }: Shown, context: Context): Promise<void> {
   const { notary, now } = context
   if (token !== undefined) {
@@ -29,7 +29,7 @@ async function refuseStranger({ session_id, name, token, until, ticket }: Shown,
   }
   if (until === undefined || ticket === undefined)
     throw new Refusal('UNAUTHENTICATED', 'an artifact is fetched with the token of its session, as a bearer token')
-  // Compared by what only this server can make of them, so that the time says nothing about the ticket.
+  // Compare keyed commitments, so that the time of the comparison reveals nothing about the ticket.
   const isGood = notary.commit(ticket) === notary.commit(ticketOf(context, session_id, name, until))
   if (!isGood || until <= now) throw new Refusal('UNAUTHENTICATED', 'the ticket is not valid, or its time is over')
 }
@@ -63,7 +63,7 @@ const handOut = command({
     return { session, content, text: isText ? (opened ?? content.text) : null, blob: isText ? null : (opened ?? content.blob) }
   },
   decide({ session, content, text, blob }, { name }) {
-    // Access to what is internal or more is written down (T2).
+    // Access to data of class T2 or higher is recorded.
     const facts =
       session.data_classification === 'T1'
         ? []

@@ -1,4 +1,4 @@
-// Messages of the broker: what comes in is taken in one batch with all that follows from it, and what came back is told to its session.
+// Messages of the broker: an incoming message is processed in one batch with all its effects, and its session learns of a returned one.
 import { put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'

@@ -64,7 +64,7 @@ const submit = command({
     const project_id = input.project_id ?? 'project_default'
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     harnessIn(context)
-    // A run of ours stands behind it only where the system says so.
+    // Only the system can link the session to a run of ours.
     const id = uuidOf(context.secret())
     await read.raw(Session, id)
     return { id, project_id, ...(await submission(input, context)) }

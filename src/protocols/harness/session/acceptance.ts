@@ -61,7 +61,7 @@ export function accept(work: SessionWork, of: Capability, constraints: Submissio
   return told
 }
 
-/** Rejected at once: task_rejected alone; after a wait: session_closed as well (C16). */
+/** An immediate rejection sends task_rejected alone; a rejection after a wait also sends session_closed (C16). */
 export function reject(work: SessionWork, rejection: Rejection, hasWaited: boolean): Outgoing {
   moveSession(work, 'REJECTED', { reason: rejection.reason_code, rejection }, 'session.rejected')
   const told = sendToCaller(work, 'task_rejected', { ...rejection })
@@ -80,7 +80,7 @@ export function wait(work: SessionWork, of: Capability): Outgoing {
   return emitEvent(work, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
 }
 
-/** The caller takes it back: at once while it waits for people, after a clean-up that is bounded while it is worked on. */
+/** The caller aborts the session: immediately while it waits for people, after a bounded clean-up while it is worked on. */
 export function beginAbort(work: SessionWork, of: Capability, reason: string): void {
   const { now } = work.context
   if (work.session.state === 'PENDING') {

@@ -44,7 +44,7 @@ import {
   type SessionWork,
 } from './session-work.ts'
 
-/** Of a session that was submitted from here, by its own id or by the message that it answers; null: there is none. */
+/** The session submitted from here, by its own id or by the message that it answers; null: there is none. */
 async function askedFor(read: Read, { envelope: { session_id }, user_id, in_reply_to }: Incoming): Promise<Session | null> {
   const bySubmission = in_reply_to === null ? null : await read.raw(Session, in_reply_to)
   if (bySubmission?.role === 'caller') return bySubmission
@@ -193,18 +193,18 @@ function noticeAnswer(work: SessionWork, token: string | null): void {
   sendToCallee(work, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
 }
 
-/** An event that comes too early waits, as long as there is room for it. */
+/** Holds an event that arrived too early. */
 function hold(work: SessionWork, held: Held): void {
   const all = [...work.cursor.held, held].toSorted((a, b) => a.order - b.order)
   work.cursor = { ...work.cursor, held: all }
 }
 const isFull = ({ held }: Cursor): boolean => held.length > limits.harnessHeldMax || canonical(held).length > limits.harnessHeldBytesMax
 
-/** It says how the session ended, and the message with the outcome has not come yet: that one comes first (C16). */
+/** The event closes the session before the message with the outcome has arrived: that message must be processed first (C16). */
 const closesEarly = (held: Held, state: SessionState): boolean =>
   isClosing(held) && ['COMPLETED', 'FAILED', 'REJECTED'].includes(finalState(held) as string) && !isEnded(state)
 
-/** Takes up what is next, until one is missing. `skips`: the wait for it is over. */
+/** Processes held messages in order until one is missing. `skips`: the wait for the missing one is over. */
 export function drain(work: SessionWork, skips: boolean): void {
   let isSkipping = skips || isFull(work.cursor)
   for (;;) {
@@ -239,7 +239,7 @@ export function drain(work: SessionWork, skips: boolean): void {
   work.cursor = { ...work.cursor, gap_until: until }
 }
 
-/** One message in its turn: it stands in the record, and moves the session where it says so and may. */
+/** Records one message in its turn, and moves the session if the message reports an allowed transition. */
 function note(work: SessionWork, held: Held, late: boolean): void {
   if (held.type !== 'event') return settle(work, held)
   const { event_type, data } = recordEvent(work, held, 'session.event', eventId(work.session.id, held.order), late ? { late } : {})
@@ -280,7 +280,7 @@ function recordEvent(
   return made
 }
 
-/** Where the callee says that its session stands; an edge that is none of the table moves nothing (C26). */
+/** Follows the state that the callee reports. A transition that is not in the table moves nothing (C26). */
 function follow(work: SessionWork, event_type: string, data: Record<string, unknown>): void {
   const risk = risks.includes(data['risk_level'] as Risk) ? { risk_level: data['risk_level'] as Risk } : {}
   if (event_type === 'session_created') return goTo(work, 'RUNNING', null, risk)
@@ -300,7 +300,7 @@ function goTo(work: SessionWork, to: SessionState, reason: string | null, more: 
   const { session } = work
   const { now } = work.context
   if (session.state === to) return Object.keys(more).length > 0 ? changeSession(work, more, 'session.moved') : undefined
-  // A session that is closed without its steps between: what is the end is believed, if it is one.
+  // The callee may report the end without the states in between. The session accepts it if it is an end state.
   const path = isEnded(to) && session.state === 'RUNNING' && to === 'ABORTED' ? (['ABORTING', 'ABORTED'] as const) : [to]
   for (const step of path) {
     if (!canMove(work.session.state, step)) return
@@ -353,7 +353,7 @@ async function handleUnnumbered(read: Read, work: SessionWork, task: OfSession['
   return { ...outcomeOf(work), output: TAKEN }
 }
 
-/** For an abort, which shows it where the broker does not say who we are (C9). No fact holds it, and no answer shows it. */
+/** Stores the token for an abort, which sends it if the broker does not identify us (C9). No fact and no answer contains it. */
 async function keepToken(read: Read, work: SessionWork, token: string): Promise<void> {
   const id = answerId('self', work.session.id)
   if (token.length > limits.sessionTokenCharsMax || (await read.raw(Answer, id)) !== null) return
@@ -369,7 +369,7 @@ async function confidedFields(session: Session, payload: Payload, context: Conte
   return { ...kept, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
 }
 
-/** Whether the outputs are what was asked for: it is said, and nothing is thrown away. */
+/** Notes whether the outputs match the expected ones. Outputs that do not match are kept, too. */
 async function judgedOutputs(payload: Payload, task: OfSession['task'], context: Context): Promise<Payload> {
   const submission = (await unseal(context, task.submission, task.sealed)) as {
     expected_output?: { schema?: object; required_fields?: string[] }
@@ -377,7 +377,7 @@ async function judgedOutputs(payload: Payload, task: OfSession['task'], context:
   return { $valid: outputProblem(payload['outputs'], submission.expected_output) === null }
 }
 
-/** Why outputs are not what was asked for; null: they are. */
+/** Why outputs do not match the expected ones; null: they do. */
 export function outputProblem(
   outputs: unknown,
   expected: { schema?: object; required_fields?: readonly string[] } | undefined,

@@ -1,5 +1,5 @@
-// Commands of other harnesses as they come in: task_submit through the gate, abort to its session, and what is answered to one that comes
-// again.
+// Incoming commands of other harnesses: task_submit passes the gate, abort goes to its session, and a repeated submission gets its first
+// answer again.
 import { limits } from '#kernel/limits.ts'
 import { image, put, putNew } from '#kernel/declare/facts.ts'
 import type { Bound, Change, Context, Made, Read } from '#kernel/declare/operation.ts'
@@ -43,7 +43,7 @@ export const dead = (reason: DeadReason, detail: string): Plan => planOf({ outco
 export const TAKEN: Outcome = { outcome: 'taken', reason: null, detail: null }
 export const DUPLICATE: Plan = planOf({ outcome: 'duplicate', reason: null, detail: null })
 
-/** More refusals than a broker user without rights gets in a minute: the message is acknowledged, and nothing comes of it. */
+/** An unauthorized broker user has used up its refusals for this minute: the message is acknowledged and dropped. */
 const DROPPED: Plan = planOf({
   outcome: 'dropped',
   reason: 'unauthorized',
@@ -102,7 +102,7 @@ async function again(read: Read, known: Answer, payload: Payload, { now }: Conte
   }
 }
 
-/** C19: no session comes of it, and the answer goes to the real sender, never to the one that was named. */
+/** C19: creates no session. The answer goes to the broker user; to a known named caller only if the broker names no user. */
 async function refuseUnauthorized(read: Read, { user_id, envelope }: Incoming, context: Context): Promise<Plan> {
   const named = envelope.payload['caller_id']
   const isKnown = isHarnessId(named) && (await read.raw(Caller, named)) !== null
@@ -119,7 +119,7 @@ async function refuseUnauthorized(read: Read, { user_id, envelope }: Incoming, c
   return { facts: [], puts: [strangerAnswer(to, envelope.message_id, rejection, context), ...counted], output: TAKEN }
 }
 
-/** An answer that belongs to no session carries an id that stands for nothing. */
+/** An answer without a session carries a random session id. */
 export function strangerAnswer(to: string, in_reply_to: string, rejection: Rejection, context: Context): Change {
   const { id: from } = harnessIn(context)
   const session_id = uuidOf(context.secret())
@@ -243,7 +243,7 @@ async function openSession(
   }
 }
 
-/** Checked at the commit: of two submissions at once the second decides again, and is told that it is busy. */
+/** Checked at the commit: of two concurrent submissions the second decides again, and is refused as busy. */
 function boundOf({ id, capability }: Capability): Bound[] {
   const max = capability.constraints?.concurrent_limit
   if (max === undefined) return []

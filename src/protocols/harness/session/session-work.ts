@@ -197,7 +197,7 @@ export function emitEvent(
 const isMaybeSealed = (data: MaybeSealed | Payload): data is MaybeSealed =>
   'plain' in data && 'sealed' in data && Object.keys(data).length === 2
 
-/** Another state by the table, in the record; who follows the session is told by whichever message says it (C16). */
+/** Moves the session by the table and records it. Followers learn the new state from the message that reports it (C16). */
 export function moveSession(
   work: SessionWork,
   to: ReachedState,
@@ -210,7 +210,7 @@ export function moveSession(
   work.session = { ...work.session, state, updated_at: now, ...ended, ...more }
   work.facts.push(fact(action, [image(Session, work.session)], { detail: { state, reason: work.session.reason } }))
 }
-/** How long what is kept beside the record outlasts a session (C40). */
+/** How long data kept beside the record outlasts a session (C40). */
 const keptUntil = (now: string): string => timestampOf(Date.parse(now) + limits.harnessKeptMs)
 
 /** A transition that has an event of its own. */

@@ -14,7 +14,7 @@ import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId
 type Adding = { readonly owner: User }
 const ownerThemself = role<Adding>('the owner themself', (actor, { owner }) => actor.kind === 'human' && actor.id === owner.id)
 
-/** That an id is taken tells that it exists, so only those choose one who see everybody anyway. */
+/** A refusal of a taken id reveals that it exists, so only administrators, who can see every subject, may choose ids. */
 const mayChoose = rule<Adding, { readonly id?: string }>(
   'UNAUTHORIZED',
   'only administrators choose an id: leave it out',
@@ -60,7 +60,7 @@ const add = command({
   example: { given: 'empty', as: 'alice', input: { name: 'New', owner: 'user_alice' } },
 })
 
-/** An agent as it is read: no fact says when it was last there. */
+/** An agent as readers see it. No fact records when it was last seen. */
 const SeenAgent = t.Object({
   ...Agent.schema.properties,
   last_seen: nullable(t.String({ description: 'when the agent last called or listened; null: not as far as is known' })),

@@ -1,4 +1,4 @@
-// Keys, and the identity behind a credential. A secret is shown in the answer that makes it and stands nowhere else.
+// Keys, and the identity behind a credential. A secret appears only in the response that creates it and is never stored.
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -66,7 +66,7 @@ const issue = command({
       revoked_at: null,
     }
     const max = limits.keysPerSubjectMax
-    // Time alone takes no key out of the count: a new key that needs the room puts away those that have expired.
+    // Expired keys still count towards the limit, so a new key that needs room revokes them.
     const away = expired.map((old) => image(Key, { ...old, revoked_at: now }))
     return {
       facts: [fact('key.issued', [image(Key, key), ...away])],
@@ -109,7 +109,7 @@ const revoke = command({
   example: { given: 'withKey', as: 'admin', input: ({ issued }) => ({ key_id: issued.id }) },
 })
 
-/** The owner of a key would tell that it exists: the refusal must speak of the key alone. */
+/** The refusal must not mention the owner of the key: that would reveal that the key exists. */
 const hiddenKey = (key_id: string) => (): never => {
   throw new Refusal('NOT_FOUND', `there is no key ${key_id}`)
 }

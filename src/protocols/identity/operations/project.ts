@@ -1,4 +1,4 @@
-// Projects: the scope of visibility, of `seq` and of the chain. Anything outside of your projects does not exist for you.
+// Projects: the scope of visibility, of `seq` and of the chain. Documents outside of an actor's projects are reported as not found.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
@@ -140,7 +140,7 @@ const leave = command({
 })
 
 async function memberOf(read: Read, id: string): Promise<User | Agent> {
-  // An actor who may add to a project may name any registered subject: that is how strangers come in.
+  // An actor who can add members may name any registered subject, even one that they cannot see yet.
   const member = id.startsWith('user_') ? await read.raw(User, id) : await read.raw(Agent, id)
   if (!member) throw new Refusal('NOT_FOUND', `there is no ${id.startsWith('user_') ? 'user' : 'agent'} ${id}`)
   return member

@@ -1,4 +1,4 @@
-// A restored backup, on the record: its operator accepted that the record ends before what a server had seen.
+// A restored backup, on the record: the operator accepted that the record ends earlier than a server had seen.
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'

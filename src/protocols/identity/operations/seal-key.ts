@@ -1,4 +1,4 @@
-// The key that secret answers to an agent are sealed to. The agent alone has its private half; here is only what everybody may know.
+// The public key that secret answers to an agent are sealed to. Only the agent has the private key.
 import { image } from '#kernel/declare/facts.ts'
 import { role } from '#kernel/declare/access.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
@@ -13,7 +13,7 @@ const itself = role<{ readonly subject: Subject }>(
   (actor, { subject }) => actor.kind === 'agent' && actor.id === subject.id && actor.narrowed !== true,
 )
 
-/** Points of small order (RFC 7748, 6.1): whatever is sealed to one of them is sealed with a key that everybody can compute. */
+/** Points of small order (RFC 7748, 6.1): anyone can compute the key of a message that is sealed to one of them. */
 const weak = new Set(
   [
     '0000000000000000000000000000000000000000000000000000000000000000',
@@ -26,7 +26,7 @@ const weak = new Set(
   ].map((hex) => Buffer.from(hex, 'hex').toString('base64url')),
 )
 
-/** The highest bit does not count. */
+/** X25519 ignores the highest bit. */
 function pointOf(x: string): string {
   const bytes = Buffer.from(x, 'base64url')
   bytes[31]! &= 0x7f
@@ -42,7 +42,7 @@ export const sealKey = command({
   input: t.Object({
     agent_id: AgentId,
     jwk: nullable(
-      // Members that key generators add (RFC 7517) say nothing that is kept.
+      // Key generators add members (RFC 7517) that are accepted and not stored.
       withAdded(
         t.Object({ ...SealKey.properties, d: t.Optional(t.Unknown({ description: 'refused: the private half never leaves the agent' })) }),
         'use',

@@ -1,4 +1,4 @@
-// Login links and the sessions that people open with them. A secret is shown in the answer that makes it and stands nowhere else.
+// Login links and the sessions that people open with them. A secret appears only in the response that creates it and is never stored.
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -52,7 +52,7 @@ const issueLogin = command({
   example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice' } },
 })
 
-/** A session that a key opened rests on that key too, so a link that it makes for another device does as well. */
+/** A session opened with a key depends on that key, and so does a login link that it creates for another device. */
 function openerOf({ proof }: Actor): Pick<Login, 'by_key'> {
   const key = [...(proof?.keys() ?? [])].find((document) => document === keyOf(Key, idOf(document)))
   return key === undefined ? {} : { by_key: idOf(key) }
@@ -100,7 +100,7 @@ const open = command({
       ...(remember ? { remembered: true } : {}),
       ...(login.by_key === undefined ? {} : { by_key: login.by_key }),
     }
-    // A session that simply ended is not closed: the next one of the same person does.
+    // Expired sessions are closed when the same person opens the next one.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
     return {
       facts: [fact('session.opened', [image(Session, session), image(Login, { ...login, used_at: now }), ...away])],

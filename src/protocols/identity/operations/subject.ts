@@ -1,5 +1,5 @@
-// Subjects of OAuth and OpenID Connect issuers, each bound to a person by an administrator: nothing else in a token, such as an e-mail
-// address, makes anybody a person of this installation.
+// Subjects of OAuth and OpenID Connect issuers, each bound to a person by an administrator: no other claim of a token, such as an
+// e-mail address, identifies a person of this installation.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,5 +1,5 @@
-// Substitution: somebody decides in a person's place between two dates. The principal of a task never changes; what a substitute
-// does is recorded as theirs, on behalf of the person they stand in for.
+// Substitution: one person decides in another person's place between two dates. The principal of a task never changes. The record names
+// the substitute as the actor, on behalf of the person they replace.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -18,7 +18,7 @@ const personThemself = role<Substituting>(
   (actor, { person }) => actor.kind === 'human' && isWhole(actor) && actor.id === person.id,
 )
 const isIn = ({ projects }: User, id: string): boolean => projects.some(({ project_id }) => project_id === id)
-/** X27: whoever owns a project sees what nobody can decide there any more, and names somebody who can. */
+/** X27: a project owner sees the items that no person there can decide any more, and names a substitute. */
 const ownerOfWhatTheyLeft = role<Substituting>(
   'an owner of the project, for a person who is switched off or has left it',
   (actor, { person, project_id }) => project_id !== null && mayFill(actor, project_id) && (person.disabled || !isIn(person, project_id)),
@@ -27,7 +27,7 @@ const mayFill = (actor: Actor, project_id: string): boolean => actor.kind === 'h
 
 type Named = { readonly person: string; readonly substitute: string; readonly project_id?: string }
 async function loadSubstitution(read: Read, { person, substitute, project_id }: Named, actor: Actor): Promise<Substituting> {
-  // A person who has left a project is nobody whom its owners could see otherwise.
+  // Read without access checks: project owners cannot otherwise see a person who has left the project.
   const isLeft = project_id !== undefined && (mayFill(actor, project_id) || installationOwner.is(actor, null))
   const left = isLeft ? await read.raw(User, person) : null
   return { person: left ?? (await read(User, person)), substitute: await read(User, substitute), project_id: project_id ?? null }
@@ -131,7 +131,7 @@ const Substitution = t.Object({
 })
 type Substitution = Static<typeof Substitution>
 
-/** Theirs to see: those who decide in the place of somebody, and in whose place they themself do. */
+/** People can see their own substitutes, and the people whom they replace. */
 const whoseItIs = role<{ readonly whose: string }>(
   'the person themself',
   (actor, { whose }) => actor.kind === 'human' && actor.id === whose,

@@ -10,7 +10,7 @@ import { keyOf, nullable, t } from '#kernel/declare/schema.ts'
 import { matches, partsOf, tokenOf } from '../authenticate.ts'
 import { Key, Session, SubjectLink, Ticket, Timestamp } from '../schema.ts'
 
-/** The credential's own document, among those that prove who the actor is. */
+/** The credential's document, among the documents that prove the actor's identity. */
 function credentialOf({ proof }: Actor): string | null {
   const isCredential = (key: string): boolean => [Key, Session, SubjectLink].some((doc) => key.startsWith(keyOf(doc, '')))
   return [...(proof?.keys() ?? [])].find(isCredential) ?? null
@@ -40,7 +40,7 @@ const issue = command({
     const max = limits.ticketsOpenMax
     return {
       facts: [],
-      // Those that were never used stay: the next one of the same subject takes them away.
+      // Unused tickets stay until the next ticket of the same subject deletes them.
       puts: [put(Ticket, ticket.id, ticket), ...stale.map(({ id }) => put(Ticket, id, null))],
       atMost: [{ doc: Ticket, index: 'subject', prefix: [actor.id], max, message: `at most ${max} tickets wait to be used at a time` }],
       output: { ticket: tokenOf(ticket.id, hidden), expires_at },
@@ -70,7 +70,7 @@ const redeem = command({
       throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or never existed')
     return { ticket }
   },
-  // It is gone with its use. Of two that come at once the second one's read has moved, and then it finds nothing.
+  // Using a ticket deletes it. Of two concurrent calls, the second conflicts on its read, and its retry finds no ticket.
   decide({ ticket: { id, subject, credential, until, narrowed = false } }) {
     return { facts: [], puts: [put(Ticket, id, null)], output: { subject, credential, until, narrowed } }
   },

@@ -31,7 +31,7 @@ const aboutStep = (task: Task, index: number, { tool, args_hash }: PlannedStep):
 
 const stoppedRefusal = (code: string, message: string): Refusal => new Refusal('STOPPED', message, { code })
 
-/** P23, P24: whatever has changed since the submission counts, and it is looked at here, under the lock. */
+/** P23, P24: checks under the lock everything that might have changed since the submission. */
 async function startable(ports: DaemonPorts, read: Read, task_id: string, index: number): Promise<{ task: Task; planned: PlannedStep }> {
   const task = await read(Task, task_id)
   const planned = (await read(Plan, task_id)).steps[index]!

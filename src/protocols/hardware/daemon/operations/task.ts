@@ -148,7 +148,7 @@ const usedBy = (task: Task, { receipt_id, request_id, iss, aud }: Used, now: str
     detail: { ...aboutTask(task), receipt_id, request_id, iss, aud },
   })
 
-/** Stands in each line of a task, so that each is found from the work that it belongs to and from the approval that allowed it (W46). */
+/** Fields of each line of a task: they link it to the work that it belongs to and to the approval that allowed it (W46). */
 export const aboutTask = ({ id: task_id, session_id, policy, correlation_id, approval }: Task): Value => ({
   session_id,
   task_id,
