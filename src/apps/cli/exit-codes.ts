@@ -2,21 +2,21 @@
 
 export const exits = {
   ok: 0,
-  /** The server said no, or what was checked is not in order. */
+  /** The server refused, or a check failed. */
   refused: 1,
   usage: 2,
   unreachable: 3,
   unauthenticated: 4,
-  /** `ask`: a person said no or declined to answer; nobody answered in time; the request was withdrawn. */
+  /** `ask`: a person said no or declined to answer; the request timed out; the request was withdrawn. */
   rejected: 5,
   unanswered: 6,
   withdrawn: 7,
-  /** Ctrl-C: 128 and the number of the signal, as shells have it. */
+  /** Ctrl-C: 128 plus the signal number, as in shells. */
   interrupted: 130,
 } as const
 export type Exit = (typeof exits)[keyof typeof exits]
 
-/** Everything that a user may meet. Anything else that is thrown is a bug. */
+/** Every error that a user can meet. Any other exception is a bug. */
 export class CliError extends Error {
   override name = 'CliError'
   readonly exit: Exit
@@ -55,7 +55,7 @@ const hints: Readonly<Record<string, string>> = {
   INTERNAL: "the server's log says more",
 }
 
-/** The command that lists things of a kind, by what a refusal calls them. */
+/** The command that lists items of a kind, by the noun in a refusal. */
 const listedBy: Readonly<Record<string, string>> = {
   agent: 'agent list',
   channel: 'channel list',
@@ -87,7 +87,7 @@ function hintFor(code: string, message: string): string | null {
   return hints[code] ?? null
 }
 
-/** A refusal by its code: what it means for a script, and what a person can do. */
+/** Maps a refusal code to an exit code for scripts and a hint for people. */
 export function refusedBy(
   code: string,
   message: string,

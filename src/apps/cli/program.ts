@@ -1,4 +1,4 @@
-// The parser: commander, told everything by the specs. Nothing here ends the process; a run answers with its exit code.
+// The parser: commander, configured from the specs. Nothing here ends the process; a run returns its exit code.
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { shownAs } from './derive/from-operation.ts'
 import { CliError, exits, usage, type Exit } from './exit-codes.ts'
@@ -163,7 +163,7 @@ function parseFlag(text: string, before: unknown, { shape }: Flag): unknown {
   return value
 }
 
-/** The given values, by the name of their flag, wherever and however it was spelled. */
+/** The given values by flag name, independent of position and spelling. */
 function givenTo(command: Command, { positionals, flags }: Spec): FlagValues {
   const given = new Map<string, unknown>()
   const values = command.opts<Record<string, unknown>>()
@@ -213,7 +213,7 @@ function globalsOf(program: Command, command: Command): Globals {
   }
 }
 
-/** `agent run -- <command>`: what stands behind the dashes is not ours to read. */
+/** `agent run -- <command>`: the words after the dashes belong to the command and are not parsed. */
 function split(argv: readonly string[]): { own: readonly string[]; rest: readonly string[] } {
   const at = argv.indexOf('--')
   const isCommand = at >= 0 && argv.slice(0, at).some((word, i) => word === 'agent' && argv[i + 1] === 'run')
@@ -231,14 +231,14 @@ function contextOf(io: Io, globals: Globals, rest: readonly string[]): Context &
     paint: paintFor(io.out, io.env, globals.color),
     paintErr,
     remote: () => (remote ??= openRemote(io, globals, paintErr)),
-    // One that could not be opened was reported already.
+    // A failure to open was already reported.
     async close() {
       await remote?.then((open) => open.close()).catch(() => undefined)
     },
   }
 }
 
-/** The sentence, the hint and the exit code of whatever was thrown. */
+/** The message, hint and exit code of any exception. */
 function printFailure(io: Io, error: unknown, argv: readonly string[], specs: readonly Spec[]): Exit {
   if (error instanceof CommanderError) {
     if (error.code === 'commander.helpDisplayed' || error.code === 'commander.version' || error.code === 'commander.help') {

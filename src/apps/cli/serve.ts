@@ -1,4 +1,4 @@
-// `countersign up` before anything else is loaded: a process that will run for months carries nothing of the command line.
+// `countersign up`, handled before any other module is loaded: a process that runs for months must not keep the CLI in memory.
 
 /**
  * A small nursery, one helper thread and one heap of the C library keep the server small under load; scripts/serve says the same. Objects
@@ -13,7 +13,7 @@ export const memoryFlags: readonly string[] = [
 ]
 export const memoryEnv: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: '1' }
 
-/** The words behind `device up`, which is handed over likewise. */
+/** The words for the device daemon, without `device up`. */
 export function wordsForDevice(argv: readonly string[]): string[] | null {
   const at = argv.indexOf('device')
   const before = argv.slice(0, Math.max(0, at))
@@ -21,11 +21,11 @@ export function wordsForDevice(argv: readonly string[]): string[] | null {
   return isFirst && argv[at + 1] === 'up' ? [...before, ...argv.slice(at + 2)] : null
 }
 
-/** The words behind `up`, wherever `up` stands. The server reads its own options. */
+/** The words for the server, without `up`. The server parses its own options. */
 export function wordsForUp(argv: readonly string[]): string[] | null {
   const at = argv.indexOf('up')
   const before = argv.slice(0, Math.max(0, at))
-  // Only --data may stand before it: it means the same to both.
+  // Only --data is allowed before `up`: it means the same to the CLI and the server.
   const isFirst = at === 0 || (at === 2 && before[0] === '--data') || (at === 1 && before[0]!.startsWith('--data='))
   return isFirst ? [...before, ...argv.slice(at + 1)] : null
 }

@@ -23,7 +23,7 @@ export type Io = {
 type Style = Parameters<typeof styleText>[0]
 export type Paint = (style: Style, text: string) => string
 
-/** Colours for a terminal, unless somebody said otherwise. */
+/** Colours for a terminal, unless the environment or a flag disables or forces them. */
 export function paintFor(output: Output, env: Io['env'], isWanted: boolean): Paint {
   const forced = env['FORCE_COLOR']
   const isForced = forced !== undefined && forced !== '' && forced !== '0'
@@ -60,7 +60,7 @@ const COLUMN_MIN = 8
 
 function narrow(widths: number[], room: number): void {
   while (widths.reduce((sum, width) => sum + width, 0) > room) {
-    // The first column is what the next command is called with: it stays whole.
+    // The first column holds the id for the next command: never cut it.
     const widest = widths.indexOf(Math.max(...widths.slice(1)), 1)
     if (widest < 0 || widths[widest]! <= COLUMN_MIN) return
     widths[widest]!--
@@ -69,12 +69,12 @@ function narrow(widths: number[], room: number): void {
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
 const FRAME_MS = 80
-/** A faster answer needs no sign that it goes on. */
+/** A faster response needs no progress line. */
 const PATIENCE_MS = 400
 
 export type Progress = { say(message: string): void; stop(): void }
 
-/** One line on the terminal's error output that says what is under way; nothing at all where there is no terminal. */
+/** A progress line on the error output; nothing without a terminal. */
 export function startProgress(err: Output, message: string): Progress {
   if (err.isTTY !== true) return { say() {}, stop() {} }
   let shown = message

@@ -79,7 +79,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   undo.push(tail.stop)
   const audit = await openAuditFile(config.data, device_id, store, tail, log)
   undo.push(() => audit.stop())
-  /** Why nothing may act: what it does would not be on record. */
+  /** Why all actions are refused: they would not be recorded. */
   const amiss = (): string | null => lock.amiss() ?? audit.amiss()
   const board = await boardFor(config, profile)
   const device = createDevice({
@@ -92,7 +92,7 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
     policies: policies.named.map(({ policy }) => policy),
   })
   undo.push(() => device.close())
-  // However the process ends, outputs do not stay as a task has left them.
+  // Put outputs into their safe state no matter how the process exits.
   const leaveSafe = (): void => device.makeSafe(null)
   process.once('exit', leaveSafe)
   undo.push(() => process.off('exit', leaveSafe))

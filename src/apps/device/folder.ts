@@ -57,7 +57,7 @@ function identityFor(path: string): Identity {
   return identityIn(path)!
 }
 
-/** For the daemon alone, whatever the umask: members of its group use the socket and do not read the record. SQLite's own files beside it take its mode. */
+/** For the daemon only, independent of the umask: its group uses the socket but must not read the record. SQLite's files copy the mode. */
 function privateDatabase(path: string): string {
   const database = deviceDatabase(path)
   closeSync(openSync(database, 'a', 0o600))

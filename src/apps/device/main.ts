@@ -5,7 +5,7 @@ import { version } from '../version.ts'
 import { startDaemon, type Daemon } from './daemon.ts'
 import { deviceHelp, readDeviceConfig, type DeviceConfig } from './settings.ts'
 
-/** The process ends after so long, whatever is still being stopped. */
+/** The process exits after this time, even if a stop is unfinished. */
 const STOP_MS = 4_800
 
 async function run(config: DeviceConfig): Promise<void> {
@@ -20,7 +20,7 @@ async function run(config: DeviceConfig): Promise<void> {
   process.on('SIGHUP', () => void starting.then(rotate, () => undefined))
   const { ready } = await starting
   if (stopping.signal.aborted) return
-  // The first line is for programs; a person at a terminal is told how to go on.
+  // The first line is for programs; a person at a terminal also gets the next steps.
   const next = process.stdout.isTTY
     ? `Next, in another terminal:\n  countersign device tools --socket ${ready.socket ?? '<path>'}\nCtrl-C ends it.\n`
     : ''

@@ -22,13 +22,13 @@ type Call = { readonly id: number; readonly tool: string; done(value: unknown): 
 type Running = { readonly child: ChildProcess; readonly tools: unknown; call: Call | null; isSpent: boolean }
 
 const LOAD_MS = 30_000
-/** Which resource a step needs is said at once. */
+/** A module must return the resource of a step within this time. */
 const RESOURCE_MS = 1_000
-/** A module that was asked to yield: less than a task waits for a tool, so that its step says how it ended. */
+/** Grace period after an abort: shorter than a task waits for a tool, so that the step can report how it ended. */
 const YIELD_MS = 1_000
-/** One for a step that runs, one for the questions about the next. */
+/** One process for the running step, one for resource queries about the next. */
 const IDLE_MAX = 2
-/** A module that needs more ends alone, long before the service runs out of memory. */
+/** A module that exceeds this limit crashes alone, long before the service runs out of memory. */
 const HEAP_MB = 128
 const PROGRAM = join(import.meta.dirname, `plugin-process${extname(import.meta.filename)}`)
 
@@ -90,14 +90,14 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     one.call?.failed(new DeviceError('io', `${one.call.tool} failed: its process ended (${how})`))
   }
 
-  /** Whatever it does. */
+  /** Kills the process, no matter what it is doing. */
   function end(one: Running): void {
     one.isSpent = true
     isEndedByUs.add(one)
     one.child.kill('SIGKILL')
   }
 
-  /** `given`: when it has to yield; null: when its time is over, at once. */
+  /** `given` aborts the call and grants YIELD_MS to yield; null: the process is killed without grace after RESOURCE_MS. */
   async function call(what: 'execute' | 'resource', tool: string, args: object, given: AbortSignal | null): Promise<unknown> {
     let one: Running
     try {
@@ -114,7 +114,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     }
     try {
       return await new Promise((done, failed) => {
-        // Nothing was begun.
+        // Already aborted: nothing was started.
         if (signal.aborted) return failed(new Cancelled())
         one.call = { id, tool, done, failed }
         one.child.send(

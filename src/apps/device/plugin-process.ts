@@ -1,5 +1,5 @@
-// The process of a plug-in: it imports one module, calls its functions when the daemon asks, and answers with JSON. Whatever the module does to its
-// process, the daemon goes on.
+// The process of a plug-in: it imports one module, calls its functions for the daemon, and returns JSON. A module that crashes its process
+// does not affect the daemon.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'

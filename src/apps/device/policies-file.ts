@@ -1,4 +1,4 @@
-// The policies file: who may use what, and how much of it. An entry that is not understood ends the start; a policy that says less than its
+// The policies file: who may use what, and how much of it. An invalid entry stops the start, because a policy that restricts less than the
 // operator meant is worse than none.
 import { isAbsolute, join, normalize } from 'node:path'
 import { limits } from '#kernel/limits.ts'

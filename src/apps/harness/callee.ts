@@ -18,7 +18,7 @@ import { createSessionHandle, failureOf, type CalleeSession } from './session.ts
 
 type Declare = Input<'harness/harness.declare'>
 export type Approval = { readonly result: 'approved' | 'rejected'; readonly by?: readonly string[]; readonly reason?: string }
-/** A question to somebody for approval. */
+/** A request for approval. */
 export type Asked = {
   readonly session_id: string
   readonly caller_id: string
@@ -30,9 +30,9 @@ export type Asked = {
 }
 export type CalleeCapability = Omit<Declare, 'capability' | 'agent_id' | 'approvers'> & {
   readonly declaration: Declare['capability']
-  /** Asks people about risky work, and says who has decided; without it such work is denied. It may be asked again after a crash. */
+  /** Asks people to approve risky work and returns who decided. Without it such work is denied. It can be called again after a crash. */
   readonly approve?: (asked: Asked, signal: AbortSignal) => Approval | Promise<Approval>
-  /** Does the work and returns the outputs; what it throws fails the session. */
+  /** Does the work and returns the outputs; an exception fails the session. */
   run(session: CalleeSession): unknown
 }
 export type CalleeOptions = HarnessOptions & {
@@ -46,7 +46,7 @@ export type CalleeOptions = HarnessOptions & {
 export type Callee = {
   readonly id: string
   health(): HarnessHealth
-  /** Lets `run` finish for a while; what has not ended goes on after the next start. */
+  /** Waits a while for `run` to finish; unfinished sessions continue after the next start. */
   stop(): Promise<void>
 }
 
@@ -76,7 +76,7 @@ export async function createCallee(options: CalleeOptions): Promise<Callee> {
   }
 }
 
-/** People and the agent that sessions stand under in the record; then what is offered, to whom. Each step looks first. */
+/** Registers the people and the agent behind sessions, then the capabilities and callers. Each step checks first. */
 async function setUpCallee({ kernel, call }: OpenHarness, { capabilities, callers }: CalleeOptions): Promise<void> {
   const [agent, ...users] = await kernel.store.read([keyOf(Agent, AGENT), ...APPROVERS.map((id) => keyOf(User, id))])
   for (const [i, id] of APPROVERS.entries()) if (!users[i]) await call('identity/user.add', { id, name: 'Approver' })
@@ -125,7 +125,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
       const decision = { session_id: id, result, by: [...by], ...(reason === undefined ? {} : { reason }) }
       await call('harness/harness.decide', decision).catch(async (error: unknown) => {
         if (!(error instanceof Refusal)) throw error
-        // Nobody is named, or one person for R5: that is no approval.
+        // An approval without approvers, or with only one for R5, is invalid: record a rejection.
         await call('harness/harness.decide', { session_id: id, result: 'rejected', by: [], reason: error.message })
       })
     } catch (error) {
@@ -207,7 +207,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
     while (!signal.aborted) {
       const room = concurrency - jobs.size
       const wish = room > 0 ? { limit: Math.min(room, TAKEN_MAX) } : { held: true }
-      // A job that ends makes room: what is asked for is not the same any more.
+      // While all slots are taken, a finished job aborts the long poll, so that the next one asks for new work.
       const again = new AbortController()
       const isFull = room <= 0
       ring = () => isFull && again.abort()

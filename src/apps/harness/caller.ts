@@ -14,7 +14,7 @@ export type SessionEvent = Output<'harness/harness.events'>['items'][number]
 export type Accepted = Pick<SessionView, 'session_id' | 'risk_level' | 'state' | 'capability' | 'callee_id'>
 export type Result = Pick<SessionView, 'outputs' | 'outputs_valid' | 'artifacts' | 'execution_summary'>
 
-/** Why a session did not come to its end: `code` is the reason of a rejection, the code of a failure, or `aborted`. */
+/** Why a session did not complete: `code` is the reason of a rejection, the code of a failure, or `aborted`. */
 export class SessionEnded extends Error {
   override name = 'SessionEnded'
   readonly code: string
@@ -43,7 +43,7 @@ export type Caller = {
   readonly id: string
   /** With a key, the same submission is made once, also after a crash between the call and its answer. */
   submit(callee_id: string, task: SubmittedTask, options?: { readonly key?: string }): Promise<Submitted>
-  /** One that was submitted before, by either of its ids. */
+  /** An earlier submission, by either of its ids. */
   open(session_id: string): Promise<Submitted>
   /** Newest first. */
   sessions(): AsyncIterable<SessionView>
@@ -91,7 +91,7 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
   const { call, kernel } = open
   const session = async (): Promise<SessionView> => (await call('harness/harness.session', { session_id: id }))['session'] as SessionView
 
-  /** The session as soon as it is so; asked anew with every change of it. */
+  /** Resolves with the session once `isSo` holds; reads the session again after every change. */
   async function until(isSo: (view: SessionView) => boolean): Promise<SessionView> {
     for (;;) {
       const { promise: rung, resolve } = Promise.withResolvers<void>()
@@ -153,7 +153,7 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
     async *events() {
       const over = new AbortController()
       try {
-        // A submission that was refused at once has no events.
+        // A submission that was rejected immediately has no events, so end the stream.
         void until(({ state, last_processed_sequence }) => state === 'REJECTED' && last_processed_sequence === 0).then(
           () => over.abort(),
           () => undefined,

@@ -126,7 +126,7 @@ async function openParts(options: HarnessOptions, undo: Undo): Promise<OpenHarne
   undo.push(folder.release)
   const findings = await openFindings(folder.findings, log)
   const onFatal = (error: unknown): void => {
-    // The next start finds out what is on the disk.
+    // The next start checks what is on the disk.
     log.fatal({ err: error }, 'the store failed, and the state on the disk is unknown')
     process.exit(1)
   }

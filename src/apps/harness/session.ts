@@ -1,4 +1,4 @@
-// A session as `run` of a callee gets it: what was asked for, and everything that can be said about the work.
+// A session as the callee's `run` gets it: the request, and the methods that report on the work.
 import type { AnyOutput } from './open.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -27,9 +27,9 @@ export type CalleeSession<I extends object = Record<string, unknown>> = {
   readonly expected_output: Data | null
   readonly context: Data | null
   readonly safety_envelope: Data
-  /** To go on from: of an earlier attempt of this session, or of the session that the task names in resume_from. */
+  /** The snapshot to resume from: of an earlier attempt of this session, or of the session that the task names in resume_from. */
   readonly snapshot: Snapshot | null
-  /** 1, and one more each time that it is begun anew. */
+  /** Starts at 1 and increases with every restart of the session. */
   readonly attempt: number
   /** Aborts when the caller aborts, the time is up, or this process stops. */
   readonly signal: AbortSignal
@@ -46,7 +46,7 @@ export type CalleeSession<I extends object = Record<string, unknown>> = {
   ): Promise<void>
   warning(code: string | { code: string; message: string; details?: unknown }, message?: string, details?: unknown): Promise<void>
   error(code: string | { code: string; message: string; recoverable?: boolean }, message?: string, recoverable?: boolean): Promise<void>
-  /** Keeps the state of the work: the next attempt, or a later session, goes on from it. */
+  /** Saves the state of the work: the next attempt or a later session resumes from it. */
   checkpoint(
     description: string | { description?: string; state?: unknown; resumable?: boolean },
     state?: unknown,

@@ -8,7 +8,7 @@ type Level = (typeof levels)[number]
 /** `level`: the lowest that is written. `child`: the same log, with these fields on every line. */
 export type Logger = Readonly<Record<Level, Say>> & { readonly level: LogLevel; child(fields: object): Logger }
 
-/** Should one of these ever be handed to the log, it does not come out. */
+/** Fields that are never logged. */
 const secrets = new Set([
   'authorization',
   'body',
@@ -40,7 +40,7 @@ export function createLog(level: LogLevel, write: (line: string) => void = toStd
   return logger({})
 }
 
-/** An object that refers to itself, or that JSON cannot hold, is told without its fields: a log never throws. */
+/** A circular object, or one that JSON cannot represent, is logged without its fields: logging never throws. */
 function lineOf(line: { readonly level: string; readonly time: string; readonly msg?: string }): string {
   try {
     return JSON.stringify(line, printable)
@@ -58,11 +58,11 @@ function printable(name: string, value: unknown): unknown {
   return { ...Object.fromEntries(Object.entries(value)), type, message, stack, ...(cause === undefined ? {} : { cause }) }
 }
 
-/** Tried again while a pipe is full, for at most a second: a reader that stands still must not stop the server. */
+/** Retries while the pipe is full, for at most a second: a stalled reader must not stop the server. */
 const TRIES = 100
 const pause = new Int32Array(new SharedArrayBuffer(4))
 
-/** Synchronous: the last line before the end is the one that is needed. */
+/** Synchronous, so that the last line before a crash is not lost. */
 function toStderr(line: string): void {
   let rest = Buffer.from(line)
   for (let tries = 0; rest.length > 0 && tries < TRIES; tries++) {

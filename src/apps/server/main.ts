@@ -14,7 +14,7 @@ import { version } from '../version.ts'
 const LINK_MINUTES = limits.loginMs / 60_000
 
 async function run(config: Config, client: string): Promise<void> {
-  // Whatever this process creates is for its own user alone.
+  // Files of this process are accessible to its own user only.
   process.umask(0o077)
   const log = createLog(config.log)
   const onFatal = dieOfErrors(log)
@@ -26,7 +26,7 @@ async function run(config: Config, client: string): Promise<void> {
   const starting = startServer(config, { log, onFatal, signal: stopping.signal, progress })
   stopOnSignal(stopping, starting)
 
-  // Without a certificate it means what it always does: the terminal is gone, and so is its process.
+  // Without a certificate, SIGHUP keeps its usual meaning: the terminal is gone, so the process ends.
   if (config.tls !== null)
     process.on(
       'SIGHUP',
@@ -43,16 +43,16 @@ async function run(config: Config, client: string): Promise<void> {
     return process.exit(0)
   })
   if (stopping.signal.aborted) return
-  // In a log store a link would be a credential of the owner for everybody who reads logs.
+  // Never print the link into a log store: anyone who reads the logs could sign in as the owner.
   const way = config.link || process.stdout.isTTY ? await wayIn(server, log) : untold
   const { path: data, adminKey } = server.folder
-  // Servers that share a database have it in the folder of the one that made it.
+  // With a shared database, only the server that created it has the key in its folder.
   const hasKey = existsSync(adminKey)
   const url = localOrigin(config, server.port)
   const steps = nextSteps({ url, data, hasOwner: way.hasLink, hasKey }, client, process.cwd())
   const key = hasKey ? `The admin key is in ${adminKey}` : `There is no admin key in ${data}: the first server of this database made it`
   const page = config.web === 'off' || isPageBuilt() ? '' : 'The page in the browser is not built here: `npm start` builds it.\n'
-  // In one piece: a program that reads it through a pipe gets all of it with the first line.
+  // One write: a program that reads a pipe gets all of it with the first line.
   process.stdout.write(`countersign ready ${server.url}\n${way.message}\n${page}${key}\n${steps}`)
   log.info({ node: server.node, port: server.port, host: config.host, socket: config.socket, data, version }, 'ready')
 }
@@ -76,7 +76,7 @@ async function wayIn(server: Server, log: Logger): Promise<{ readonly message: s
   }
 }
 
-/** How the server and the command line are called here, for what is said about them. */
+/** The commands that start the server and the CLI here, for messages. */
 export type Called = { readonly server: string; readonly client: string }
 const inClone: Called = { server: 'npm start --', client: 'bin/countersign' }
 

@@ -79,7 +79,7 @@ export type ServerOptions = {
   readonly progress?: (text: string) => void
   readonly clock?: Clock
   readonly bounds?: Partial<HttpBounds>
-  /** Functions of the process that embeds the server, and other sources besides those of the file. */
+  /** Functions of the embedding process, and other sources in addition to those of the file. */
   readonly capabilities?: readonly CapabilitySource[]
 }
 
@@ -89,27 +89,27 @@ export type Server = {
   readonly kernel: Kernel
   readonly rpc: JsonRpcServer
   readonly folder: DataFolder
-  /** The same for as long as the record lasts, whatever its address and its keys. */
+  /** Identifies the record for its lifetime, independent of its address and keys. */
   readonly installation: string
   readonly node: string
-  /** Why it serves reads alone; null: it does everything. */
+  /** Why the server is read-only; null: it is not. */
   readonly quiet: Quiet | null
-  /** A link that signs the owner in, once; null when the owner was switched off. */
+  /** A one-time link that signs the owner in; null when the owner is disabled. */
   ownerLink(): Promise<string | null>
-  /** Takes up a certificate that was renewed. */
+  /** Loads a renewed certificate. */
   renew(): void
-  /** Finishes what is under way; at most `limits.stopMsMax`. */
+  /** Finishes work in flight, within `limits.stopMsMax`. */
   stop(): Promise<void>
 }
 
 export async function startServer(config: Config, options: ServerOptions): Promise<Server> {
-  // Undone from the last to the first, at a stop as well as when the start does not come to its end.
+  // Cleanup steps, run in reverse order at a stop and after a failed start.
   const undo: (() => unknown)[] = []
   try {
     return await start(config, options, undo)
   } catch (error) {
     for (const step of undo.toReversed()) await step()
-    // Told to the operator as it is.
+    // The operator gets the message of a refusal unchanged.
     throw error instanceof Refusal ? new StartError(error.message) : error
   }
 }
@@ -147,7 +147,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(() => within(storage.close(), STORE_MS))
   const workers: Worker[] = [...storage.workers]
   const self: Self = { issuer: '', leases: null }
-  // After those who work under them.
+  // Pushed before the workers, so that the leases stop after the workers that hold them.
   undo.push(() => self.leases && within(self.leases.stop(), LEASES_MS))
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const serverKey = serverKeyId(keys.server)
@@ -192,7 +192,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     },
     doesErrands: true,
     bug(error) {
-      // A database that is away is told by those who ask it, and looked at again.
+      // Callers report an unreachable database themselves, and the follower retries.
       if (!isAway(error)) log.error({ err: error }, 'a follower of the record failed')
     },
     notary,
@@ -221,7 +221,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const leaseOptions = { node, names: LEASES, monotonic: () => performance.now() }
   const leases = quiet ? leasesOfNone(node) : await openLeases(kernel, leaseOptions, clock, log)
   self.leases = leases
-  // Of a database that others have open as well, what is pending may be under way there.
+  // With a shared database, pending effects might be in flight on another server.
   if (!isShared && !quiet) await concludeUnknown(kernel, log)
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
   const setsUp = async (): Promise<void> => {

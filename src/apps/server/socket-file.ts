@@ -1,5 +1,5 @@
-// The file of a Unix socket. It appears only when it is ready and only its group may use it; what a dead server left is replaced,
-// what a live one uses is not.
+// The file of a Unix socket. It appears only when it is ready, and only its group may use it. The file of a dead server is replaced; the
+// file of a live one is not.
 import { chmod, lstat, rename, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { StartError } from './start-error.ts'

@@ -37,7 +37,7 @@ export type Storage = {
   amiss(): string | null
   /** Whether it can be asked; a server that is cut off from it is not ready. */
   isReachable(): boolean
-  /** Forgets what servers were told long ago; null: there are no others to tell. */
+  /** Deletes old notifications between servers; null: there are no other servers. */
   readonly trim: (() => Promise<unknown>) | null
   /** Workers that run beside the store for as long as it is open. */
   readonly workers: readonly Worker[]

@@ -1,4 +1,4 @@
-// The certificate and its key: read from their files, and looked at before a client would have to find out what is wrong with them.
+// The certificate and its key: read from their files and checked at startup, before a client could meet an error.
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { HttpServer } from '#bindings/http/index.ts'
@@ -48,7 +48,7 @@ function keyIn(text: string, path: string): KeyObject {
   }
 }
 
-/** A certificate that was renewed is taken up without a restart; one that is wrong leaves the old one in place. */
+/** Loads a renewed certificate without a restart; an invalid one leaves the old one in place. */
 export function renewTls(http: HttpServer, files: TlsFiles, nowMs: number, log: Pick<Logger, 'info' | 'warn' | 'error'>): void {
   try {
     http.renew(readTls(files, nowMs, log))

@@ -39,7 +39,7 @@ type Crew = {
   readonly leases: Leases
   readonly webhooks: WebhookOptions
   readonly notices: NoticeOptions
-  /** Forgets what servers were told long ago; null: there are no others to tell. */
+  /** Deletes old notifications between servers; null: there are no other servers. */
   readonly trim: (() => Promise<unknown>) | null
 }
 
@@ -55,7 +55,7 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
     runBlobCollector(kernel.store, blobs, clock, log, duty('collector')),
     runWebhookAgents(kernel, webhooks, clock, log, duty('outbox/webhook')),
     runNoticeChannel(kernel, notices, clock, log, { planner: duty('notices'), outbox: duty('outbox/notice') }),
-    // A process alone keeps one name, so that after a restart its programs go on with their runs at once.
+    // A single server keeps one worker name, so that its programs resume their runs immediately after a restart.
     runProgramAgents(kernel, blobs, agents, clock, log, {
       worker: kernel.store.isShared ? leases.node : 'server',
       duty: duty('outbox/process'),

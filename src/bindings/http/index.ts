@@ -1,5 +1,5 @@
-// The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and nothing of what it carries. A request goes
-// through one pipeline: pages of other origins, bridges, host and stop, route, body, answer.
+// The HTTP binding: every command and query of the kernel is a POST. It knows no protocol by name and does not interpret payloads. A
+// request passes one pipeline: CORS, bridges, host and stop checks, route, body, response.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Server as NetServer, Socket } from 'node:net'
@@ -48,53 +48,53 @@ export type HttpOptions = {
   readonly logins: Logins
   readonly log: HttpLog
   readonly version: string
-  /** Host names besides those of the loopback. */
+  /** Allowed host names in addition to the loopback names. */
   readonly hosts: readonly string[]
-  /** A proxy that ends TLS stands in front and is trusted. */
+  /** A trusted proxy in front terminates TLS. */
   readonly proxied: boolean
-  /** Under which address others reach this server, where the operator says so. */
+  /** The public address of this server, if the operator configured one. */
   readonly origin?: string | undefined
   /** The certificate to speak TLS with; without it the server speaks plain HTTP. */
   readonly tls?: Tls | undefined
   /** Paths that pages of other origins may use; without it there are none. */
   readonly cors?: CorsOptions | undefined
-  /** The fields that /health tells besides the status. */
+  /** The fields of /health in addition to the status. */
   health(): object
-  /** Why requests are better sent to another server; null: they may come. */
+  /** Why a load balancer should send requests to another server; null: this one is ready. */
   unready?(): string | null
-  /** Why nothing can be written at the moment, where that is known before anybody tries; null: it can. */
+  /** Why writes are known to fail at the moment; null: no known reason. */
   amiss?(): string | null
-  /** Where bytes go and come from; without it none are carried. */
+  /** The store of uploads and downloads; without it there are none. */
   readonly bytes?: ByteStore
-  /** Documents that anybody may read. */
+  /** Documents that are readable without a credential. */
   readonly documents?: Documents
-  /** Where live streams are found besides their operations, and who may open sockets. */
+  /** Further paths of live streams, and the origins that may open sockets. */
   readonly live?: LiveOptions
-  /** Further routes, and what takes a GET for which there is no path: files and pages of an application. */
+  /** Further routes, and the fallback for a GET without a route: files and pages of an application. */
   readonly routes?: readonly Route[]
   readonly otherwise?: Otherwise
   /** HTTP as others described it, each below a path of its own. */
   readonly bridges?: readonly MakeBridge[]
-  /** The page in the browser; null: it was not built, or nobody wants it. */
+  /** The page in the browser; null: it was not built, or it is switched off. */
   readonly page?: PageFiles | null
   /** Shared with other bindings, whose calls are then in /metrics too. */
   readonly metrics?: CallMetrics
-  /** Answers that nobody has read yet; shared with other bindings. */
+  /** Responses that clients have not read yet; shared with other bindings. */
   readonly unsent?: UnsentAnswers
   readonly bounds?: Partial<HttpBounds>
 }
 
 export type HttpServer = {
-  /** On a port, or with a listener that was there before. */
+  /** Listens on a port, or takes over an existing listener. */
   listen(at: number | NetServer, host: string): Promise<number>
-  /** From now on new connections are met with this certificate. */
+  /** New connections use this certificate from now on. */
   renew(tls: Tls): void
-  /** Accepts nothing new, finishes what is under way, and ends within its bound. */
+  /** Accepts nothing new, finishes requests in flight, and ends within its bound. */
   stop(): Promise<void>
 }
 
 type State = HttpOptions & {
-  /** Nobody between can read what is said: by TLS of our own, or of the proxy. */
+  /** Connections are encrypted, by our own TLS or by the proxy's. */
   readonly secure: boolean
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
@@ -102,7 +102,7 @@ type State = HttpOptions & {
   readonly metrics: CallMetrics
   readonly unsent: UnsentAnswers
   readonly sockets: Set<Socket>
-  /** Requests that expect what nobody here can do. */
+  /** Requests with an `Expect` header that the server cannot meet. */
   readonly unmet: WeakSet<IncomingMessage>
   stopping: boolean
   /** When a call was last refused because the store could not write; 0: it can. */

@@ -16,13 +16,13 @@ import type { Route } from './router.ts'
 import { sseRoutes } from './sse.ts'
 
 export type LiveOptions = {
-  /** Further paths: from a path to the stream operation that it stands for. */
+  /** Further paths, each mapped to its stream operation. */
   readonly aliases?: Readonly<Record<string, string>>
-  /** Origins of pages that may open sockets, besides our own. */
+  /** Origins of pages that may open sockets, in addition to our own. */
   readonly origins?: readonly string[]
-  /** The actor that a credential stands for, without counting as its use. */
+  /** Resolves a credential to its actor without counting as a use. */
   recheck?(credential: Credential): Actor | Promise<Actor>
-  /** Uses a ticket up; what it answers is asked again for as long as the socket is open. */
+  /** Redeems a ticket; the returned function re-authorizes the actor for as long as the socket is open. */
   redeem?(ticket: string): Promise<() => Promise<Actor>>
   readonly bounds?: Partial<StreamBounds & SocketBounds>
   readonly written?: HubOptions['written']

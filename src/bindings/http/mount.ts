@@ -15,29 +15,29 @@ export type BridgeHost = {
   readonly kernel: Kernel
   readonly guard: BrowserGuard
   readonly version: string
-  /** Under which address others reach this server, where the operator says so. */
+  /** The public address of this server, if the operator configured one. */
   readonly origin?: string | undefined
-  /** A proxy that ends TLS stands in front. */
+  /** A proxy in front terminates TLS. */
   readonly proxied: boolean
   /** Live streams, for any number of subscribers. */
   readonly hub: Hub
-  /** Streams: who may open sockets, what a ticket is worth, and what a test may shrink. */
+  /** Streams: who may open sockets, how tickets are redeemed, and the bounds that a test may shrink. */
   readonly live: LiveOptions
-  /** For development: whatever page asks. */
+  /** Development only: pages of any origin are allowed. */
   readonly anyOrigin: boolean
   readonly authenticate: Authenticate
-  /** The headers of every answer to this request, names and values in turn. There is no other place where they come from. */
+  /** The headers of every response to this request, as alternating names and values. No other code adds headers. */
   headersFor(request: IncomingMessage): readonly string[]
-  /** Why no request like this is taken at all; null: it may go on. */
+  /** Why the request is refused up front; null: it is accepted. */
   refusalOf(request: IncomingMessage): Failure | null
-  /** Whatever was thrown, as an answer; what is not expected is logged. */
+  /** Any exception as a response; unexpected errors are logged. */
   failed(error: unknown, path: string): Failure
   /** Counts every answer to an operation. */
   meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
   bug(error: unknown): void
-  /** Answers that nobody has read yet. */
+  /** Responses that clients have not read yet. */
   readonly unsent: UnsentAnswers
-  /** Takes the body as bytes for an operation that takes some, and calls it. */
+  /** Streams the body into the blob store for an upload operation, then calls the operation. */
   receive(
     operation: string,
     ask: Pick<Ask<object>, 'input' | 'caller' | 'actor' | 'options'>,
@@ -51,7 +51,7 @@ export type Bridge = {
   /** Headers of its answers that a page of another origin may read. */
   readonly exposes?: readonly string[]
   answer(request: IncomingMessage, response: ServerResponse): void
-  /** Whether this may become a socket; what may not is answered as if it had not asked for one. */
+  /** Whether this request may be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
   isSocket(request: IncomingMessage): boolean
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   stop(): void

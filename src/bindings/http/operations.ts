@@ -17,9 +17,9 @@ export type Serving = {
   readonly kernel: Kernel
   readonly guard: BrowserGuard
   readonly authenticate: Authenticate
-  /** Whatever was thrown at a path, as an answer. */
+  /** Any exception at a path as a response. */
   failing(path: string): (error: unknown) => Failed<Reply>
-  /** Told of every answer to the operation. */
+  /** Called for every response of the operation. */
   meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
   /** After this long in silence a connection is let go, except while something is done for it. */
   readonly stuckMs: number

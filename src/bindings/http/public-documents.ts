@@ -1,4 +1,4 @@
-// Public documents, readable without a credential: public keys, the description of the API. Each text stands in memory once, however many
+// Public documents, readable without a credential: public keys, the API description. Each text is in memory once, no matter how many
 // clients have not read it yet.
 import { limits } from '#kernel/limits.ts'
 import { createRateLimit } from '#kernel/codec/rate-limit.ts'
@@ -7,10 +7,10 @@ import { nobodyAt } from './connections/ending.ts'
 import { replyOf, transportFailure, type Reply } from './responses.ts'
 import type { Exchange, Route } from './router.ts'
 
-/** By path; each is made anew when it is asked for. */
+/** By path; each document is built on request. */
 export type Documents = ReadonlyMap<string, () => object>
 
-/** Pages of other sites may read it too: there is nothing in it that one may not know. Kept for a minute, so that a change is seen soon. */
+/** Pages of other sites may read the documents too: they hold no secrets. Cached for a minute, so that a change is visible soon. */
 const headers = {
   'cache-control': 'public, max-age=60',
   'access-control-allow-origin': '*',

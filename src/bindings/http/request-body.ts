@@ -28,7 +28,7 @@ const hasBody = ({ headers }: IncomingMessage): boolean =>
 
 const isJson = (type: string | undefined): boolean => type === 'application/json' || /^ *application\/json *(;|$)/i.test(type ?? '')
 
-/** The whole body, undefined where there is none; null: it is larger than it may be, and what is still to come is thrown away. */
+/** The whole body, or undefined without one; null: the body exceeds its limit, and the rest is discarded. */
 export function whenRead(request: IncomingMessage, bytesMax: number, then: (body: Buffer | undefined | null) => void): void {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
   if (length === undefined && encoding === undefined) return then(undefined)

@@ -4,7 +4,7 @@ import { Refusal, statuses, type Fault } from '#kernel/declare/errors.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** On every answer. An answer is for the one who asked: nothing keeps it, frames it, sniffs it or names where it came from. */
+/** On every response. Responses are for the caller only: no caching, no framing, no sniffing, no referrer. */
 export const securityHeaders = {
   'content-type': JSON_TYPE,
   'cache-control': 'no-store',
@@ -44,7 +44,7 @@ export class TransportRefusal extends Error {
   }
 }
 
-/** A refusal as an answer; null for what is no refusal but a bug. */
+/** A refusal as a response; null for any other error, which is a bug. */
 export function failureOf(error: unknown, codes: Readonly<Record<string, Fault>>): Failure | null {
   if (error instanceof TransportRefusal) return error.failure
   if (!(error instanceof Refusal)) return null
@@ -66,7 +66,7 @@ type Failing = {
   readonly kernel: { readonly codes: Readonly<Record<string, Fault>> }
   readonly log: { error(fields: object, message: string): void }
 }
-/** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
+/** Any exception as a response. An unexpected error is logged with its cause; the response omits the cause. */
 export function errorResponse(error: unknown, path: string, { kernel, log }: Failing): Failure {
   const refusal = failureOf(error, kernel.codes)
   if (refusal) return refusal
@@ -90,7 +90,7 @@ function headersOf(fault: Fault, details: Readonly<Record<string, unknown>>): Re
   return { 'retry-after': String(Math.ceil(seconds)) }
 }
 
-/** A refusal for a socket on which no request could be read. Nobody knows which path it was for, so that it has a message for both. */
+/** A refusal for a socket without a readable request. The path is unknown, so the body carries the message in both formats. */
 export function rawAnswer({ status, code, message, details }: Failure, reason: string): string {
   const body = bodyOf({ code, message, details }).replace(/\}$/, `,"message":${JSON.stringify(message)}}`)
   const headers = Object.entries({ ...securityHeaders, 'content-length': Buffer.byteLength(body), connection: 'close' })

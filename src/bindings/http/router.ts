@@ -6,7 +6,7 @@ import { transportFailure, type Failure, type Reply } from './responses.ts'
 export type Exchange = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** The address without what stands behind the question mark. */
+  /** The URL without its query. */
   readonly path: string
   /** As the route asked for it; undefined: there is none. */
   readonly body: Buffer | undefined

@@ -13,9 +13,9 @@ export type ServerParts = {
   readonly bounds: HttpBounds
   /** Every open connection. */
   readonly sockets: Set<Socket>
-  /** Requests that expect what nobody here can do. */
+  /** Requests with an `Expect` header that the server cannot meet. */
   readonly unmet: WeakSet<IncomingMessage>
-  /** Whether this may become a socket; what may not is answered as if it had not asked for one. */
+  /** Whether this request may be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
   isSocket(request: IncomingMessage): boolean
   readonly listener: RequestListener
 }
@@ -52,7 +52,7 @@ export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listen
   return server
 }
 
-/** `at`: a port, or a listener to go on from. */
+/** `at`: a port, or an open listener to take over. */
 export async function listenOn(server: Server, at: number | NetServer, host: string): Promise<number> {
   await startListening(server, at, host)
   const taken = (server.address() as AddressInfo).port

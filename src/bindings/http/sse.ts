@@ -80,7 +80,7 @@ function questionIn(url: string, properties: Properties): Question {
       after = text
     } else fields.push([name, valueOf(text, properties[name]?.type)])
   }
-  // Through the one door for JSON: a name that stands twice, NUL and half characters are refused there.
+  // Decode as JSON text: the strict decoder refuses duplicate names, NUL and lone surrogates.
   const text = `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`
   return { input: decodeText(text), after }
 }

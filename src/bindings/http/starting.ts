@@ -1,5 +1,5 @@
-// A listener for a server that is not ready yet: it says so to everybody, so that a load balancer tells a start from a death. The server
-// that comes after it takes over the port without a moment in which nobody listens.
+// A listener for a server that is not ready yet. It tells every client so, and a load balancer can tell a start from a crash. The server
+// then takes over the open port without a gap.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Server as NetServer } from 'node:net'
 import { createPlainServer, createTlsServer } from './connections/node-http.ts'
@@ -23,7 +23,7 @@ export async function listenEarly(tls: Tls | undefined, port: number, host: stri
   const server: Server = tls ? createTlsServer({ ...options, ...tlsServerOptions(tls, REQUEST_MS) }) : createPlainServer(options)
   server.on('request', answer)
   server.on('clientError', refuseSocket)
-  // A socket is asked for again once there is somebody to open it.
+  // The client reconnects its WebSocket once the server is ready.
   server.on('upgrade', (_, socket) => socket.destroy())
   await startListening(server, port, host)
   let isGiven = false

@@ -10,7 +10,7 @@ import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 /** Bounds that a test may shrink. */
 export type ConnectionBounds = {
   readonly lineBytes: number
-  /** Calls under way. */
+  /** Calls in flight. */
   readonly calls: number
   readonly batch: number
   readonly unsentHigh: number
@@ -32,13 +32,13 @@ export type Wire<Failure> = {
   }
 }
 
-/** The part of a connection that its owner does. */
+/** The owner's part of a connection. */
 export type Answering<Failure> = {
-  /** Says the line that answers one message, once; null: none is wanted. A callback: one promise less for each call. */
+  /** Calls back once with the response line for a message; null: no response is due. A callback saves a promise per call. */
   answer(message: unknown, say: (line: string | null) => void): void
-  /** The actor that what this connection does not read is counted for. */
+  /** The actor that unread responses of this connection count against. */
   actor(): string
-  /** It takes nothing more: whatever is still to be said is sent now. */
+  /** Called when the connection stops reading: send the final lines now. */
   draining(why: Failure | null): void
   closed(): void
 }
@@ -54,13 +54,13 @@ export type Connection<Failure> = {
   readonly peer: Peer
   readonly own: Answering<Failure>
   readonly openedAt: number
-  /** Ends calls that wait when the client has gone; made for the first of them. */
+  /** Aborts waiting calls when the client disconnects; created for the first of them. */
   gone: AbortController | null
   readonly lines: LineReader
-  /** When the line began whose end has not come; null while it is not the sender who keeps us waiting. */
+  /** When the incomplete line began; null while the connection does not wait for the sender. */
   begunAt: number | null
   underWay: number
-  /** Lines are being taken. A line that is answered at once must not begin to take the next one inside this one. */
+  /** Guards against re-entry: a line answered synchronously must not start reading the next line from within this one. */
   working: boolean
   readonly out: string[]
   outChars: number
@@ -70,7 +70,7 @@ export type Connection<Failure> = {
   state: 'open' | 'draining' | 'over' | 'closed'
 }
 
-/** After the last answer, so that one who is still writing reads it before the socket goes away under them. */
+/** Grace period after the last response, so that a client that is still writing can read it before the socket closes. */
 const LINGER_MS = 1_000
 
 export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>): Connection<F> {
@@ -136,7 +136,7 @@ function work<F>(connection: Connection<F>): void {
   if (peer.input.isPaused()) peer.input.resume()
 }
 
-/** Room again, for calls and for streams. */
+/** Wakes calls and streams that wait for room. */
 function proceed<F>(connection: Connection<F>): void {
   if (connection.state === 'draining' && connection.underWay === 0) return finish(connection)
   if (unsent(connection) > connection.wire.bounds.unsentHigh) return
@@ -169,7 +169,7 @@ function receive<F>(connection: Connection<F>, line: Uint8Array): void {
   connection.own.answer(message, (answer) => settle(connection, 1, answer))
 }
 
-/** A sender that waits for its id hears of it under that id. */
+/** The refusal carries the id of the message, if it is readable, so that the sender can match it. */
 function refuse<F>(connection: Connection<F>, line: Uint8Array, reason: string): void {
   const { refusals, bounds } = connection.wire
   const refused = refusedJson(line)
@@ -189,7 +189,7 @@ function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): 
   if (batch.length === 0 || batch.length > bounds.batch) return send(connection, refusals.line(refusals.badBatch(bounds.batch)))
   connection.underWay += batch.length
   let chars = 0
-  // The first answers wait for the last one: all of them are kept meanwhile.
+  // The responses of a batch are buffered until the last one is ready.
   const holdAnswer = (answer: string | null): string | null => {
     chars += answer?.length ?? 0
     hold(connection, answer?.length ?? 0)
@@ -212,7 +212,7 @@ function settle<F>(connection: Connection<F>, calls: number, answer: string | nu
   if (connection.state === 'draining' || connection.peer.input.isPaused()) proceed(connection)
 }
 
-/** Aborts when the connection takes nothing more or is over. */
+/** Aborts when the connection stops reading or ends. */
 export function goneWith<F>(connection: Connection<F>): AbortSignal {
   connection.gone ??= new AbortController()
   if (connection.state !== 'open') connection.gone.abort()
@@ -223,11 +223,11 @@ export function goneWith<F>(connection: Connection<F>): AbortSignal {
 
 export function send<F>(connection: Connection<F>, line: string): void {
   if (connection.state === 'over' || connection.state === 'closed') return
-  // A single answer may be as large as it is; what piles up behind one that is not taken may not.
+  // A single response has no limit; the responses queued behind an unread one do.
   if (unsent(connection) > connection.wire.bounds.unsentMax) return close(connection)
   connection.out.push(line)
   connection.outChars += line.length + 1
-  // After everything that can be answered now, so that many answers are one write.
+  // Flush after all calls that can be answered now, so that many responses share one write.
   if (connection.out.length === 1) process.nextTick(flush, connection)
 }
 
@@ -247,21 +247,21 @@ function flush<F>(connection: Connection<F>): void {
   hold(connection, rest)
 }
 
-/** So much of what was said waits to be taken. */
+/** Counts unflushed output against the actor. */
 function hold<F>({ wire, peer, own }: Connection<F>, chars: number): void {
   if (chars > 0) wire.unsent.hold(peer.output, own.actor(), chars)
 }
 
 // --- The end ---------------------------------------------------------------------------------------------------------------
 
-/** Says why, answers what was taken, and ends. */
+/** Sends the reason, answers the calls in flight, and ends. */
 export function fail<F>(connection: Connection<F>, failure: F): void {
   if (connection.state !== 'open') return
   send(connection, connection.wire.refusals.line(failure))
   drain(connection, failure)
 }
 
-/** Takes nothing more; ends when the calls under way are answered. */
+/** Stops reading; ends when the calls in flight are answered. */
 export function drain<F>(connection: Connection<F>, why: F | null): void {
   if (connection.state !== 'open') return
   connection.state = 'draining'

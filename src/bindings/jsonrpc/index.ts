@@ -36,7 +36,7 @@ const usualBounds: JsonRpcBounds = {
 export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
   /** Where calls are counted, beside those of other bindings. */
   readonly metrics?: Pick<CallMetrics, 'of'>
-  /** Answers that were not read yet; shared with other bindings. */
+  /** Responses that clients have not read yet; shared with other bindings. */
   readonly unsent?: UnsentAnswers
   readonly bounds?: Partial<JsonRpcBounds>
 }
@@ -50,11 +50,11 @@ const refusals: Wire<Failure>['refusals'] = {
 const uncounted: Pick<CallMetrics, 'of'> = { of: () => ({ count() {} }) }
 
 export type JsonRpcServer = {
-  /** Listens on a path that no file has. */
+  /** Listens on a path that does not exist yet. */
   listen(path: string): Promise<void>
   /** Serves one peer over two streams; resolves when it has ended its side and has its answers. */
   serve(input: Readable, output: Writable): Promise<void>
-  /** Accepts nothing new, answers what is under way, and ends within its bound. */
+  /** Accepts nothing new, answers calls in flight, and ends within its bound. */
   stop(): Promise<void>
 }
 

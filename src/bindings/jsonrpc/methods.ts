@@ -53,7 +53,7 @@ function operationOf(kernel: Kernel, name: string, op: Operation, done: Done): M
 
 type Run = (session: RpcSession, params: object) => object | Promise<object>
 
-/** A method of the connection itself: it has no operation, and its credential is its own matter. */
+/** A method of the connection itself: it has no operation and handles its own credential. */
 function ownMethod(name: string, run: Run, done: Done): Method {
   return async (called) => {
     const began = performance.now()
@@ -69,7 +69,7 @@ function ownMethod(name: string, run: Run, done: Done): Method {
   }
 }
 
-/** The input of the operation, and what a header would carry elsewhere. */
+/** The input of the operation, and the fields that HTTP carries in headers. */
 function partsOf(params: object): Parts {
   if (!Object.hasOwn(params, '_meta')) return { input: params, credential: undefined, key: undefined }
   const { _meta: meta, ...input } = params as { _meta?: unknown }
@@ -88,7 +88,7 @@ const AuthenticateInput = t.Object({ token: t.String() })
 
 async function authenticate(session: RpcSession, params: object): Promise<object> {
   const credential: Credential = { kind: 'bearer', token: parse(AuthenticateInput, params).token }
-  // A connection that fails to become another actor has none.
+  // After a failed rpc.authenticate, the connection has no actor.
   session.credential = null
   session.identified = null
   const asking = Promise.resolve(session.shared.authenticate(credential))
@@ -116,7 +116,7 @@ async function follow(session: RpcSession, params: object): Promise<object> {
   const { kernel, followsMax } = shared
   const { input: own, credential } = partsOf(params)
   const { stream, after = null } = parse(FollowInput, own)
-  // As it came: the stream's own schema decides what it knows.
+  // Passed unchanged: the stream's own schema validates it.
   const { input = {} } = own as { input?: object }
   const caller = async (): Promise<Actor> => actorOf(session, credential ?? (await credentialOf(session)))
   const admission = await kernel.admit(stream, input, caller)
@@ -129,11 +129,11 @@ async function follow(session: RpcSession, params: object): Promise<object> {
   follows.set(id, stop)
   const items = kernel.follow(stream, input, caller, { after: start, signal: stop.signal })
   void pump(session, id, stop.signal, items, (place) => cursorOf(stream, question, String(place)))
-  // A client that is cut off before the first item came goes on from here.
+  // A client that is disconnected before the first item resumes from here.
   return { id, cursor: start === null ? null : cursorOf(stream, question, String(start)) }
 }
 
-/** Cursors are the same as over HTTP, so that a stream can go on over either. */
+/** Cursors are the same as over HTTP, so that a client can resume a stream over either binding. */
 async function startOf(kernel: Kernel, stream: string, question: object, of: FactsOf, after: string | null): Promise<number | null> {
   if (after === null) return null
   const last = await lastPlace(kernel.store, of)
@@ -154,7 +154,7 @@ async function pump(
   cursorAt: (place: number) => string,
 ): Promise<void> {
   try {
-    // The answer that names the stream goes first.
+    // The response with the stream's id must be sent first.
     await new Promise((done) => setImmediate(done))
     for await (const { place, item } of items) {
       await room(session.connection)

@@ -21,17 +21,17 @@ export function answerTo(session: RpcSession, message: unknown, say: (line: stri
 /** The result as text may be longer than a text can be: the call was carried out, and its caller is told that it failed. */
 export const lineOf = ({ id }: Called, result: string): string | null => (id === undefined ? null : answers.resultLine(id, result))
 
-/** Whatever was thrown, as an answer to a request. */
+/** Any exception as a response to a request. */
 export function failureAnswer(error: unknown, { session, id }: Called, method: string): Failed<string | null> {
   const failure = explain(session, error, method)
   return { code: failure.data.code, answer: id === undefined ? null : answers.failureLine(id, failure) }
 }
 
-/** A message that the decoder refused: nothing but its id is looked at. */
+/** A message that the decoder refused: only its id is read. */
 export function refusedLine(message: unknown, repeatsId: boolean, reason: string): string | null {
   const id = repeatsId ? null : idIn(message)
   if (id === undefined && problemOf(message) === null) return null
-  // A number that a double cannot hold is not the one that was sent.
+  // A number that a double cannot hold would not match the id that was sent.
   const isLost = typeof id === 'number' && Math.abs(id) > Number.MAX_SAFE_INTEGER
   return answers.failureLine(isLost ? null : (id ?? null), answers.notParams(reason))
 }
@@ -55,7 +55,7 @@ function problemOf(message: unknown): Failure | null {
   return Array.isArray(params) ? answers.notParams('params must be an object, not an array') : null
 }
 
-/** Whatever was thrown, as an answer. An unexpected error is logged with its cause and answered without it. */
+/** Any exception as a response. An unexpected error is logged with its cause; the response omits the cause. */
 export function explain({ shared }: RpcSession, error: unknown, method: string): Failure {
   const failure = answers.failureOf(error, shared.kernel.codes)
   if (failure) return failure

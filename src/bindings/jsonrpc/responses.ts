@@ -46,7 +46,7 @@ export const noMethod = (name: string): Failure =>
 export const unavailable = (message: string): Failure => failure(APPLICATION, message, 'UNAVAILABLE', 'busy')
 export const internal: Failure = failure(INTERNAL, 'an internal error occurred; it was logged', 'INTERNAL', 'internal')
 
-/** A refusal as an answer; null for what is no refusal but a bug. */
+/** A refusal as a response; null for any other error, which is a bug. */
 export function failureOf(error: unknown, faults: Readonly<Record<string, Fault>>): Failure | null {
   if (!(error instanceof Refusal)) return null
   const fault = faults[error.code]
@@ -60,6 +60,6 @@ export const resultLine = (id: Id, result: string): string =>
 export const failureLine = (id: Id, error: Failure): string => JSON.stringify({ jsonrpc: '2.0', id, error })
 export const itemLine = (id: number, cursor: string, item: unknown): string =>
   `{"jsonrpc":"2.0","method":"rpc.item","params":{"id":${id},"cursor":${JSON.stringify(cursor)},"item":${JSON.stringify(item)}}}`
-/** The stream is over; with an error where it was not asked for. */
+/** The end of a stream; with an error unless the client asked for the end. */
 export const endLine = (id: number, error: Failure | null): string =>
   JSON.stringify({ jsonrpc: '2.0', method: 'rpc.end', params: { id, error } })

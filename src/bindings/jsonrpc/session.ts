@@ -35,13 +35,13 @@ export type RpcSession = {
   readonly follows: Map<number, AbortController>
   lastFollow: number
   credential: Credential | null
-  /** A call that comes right behind rpc.authenticate waits for it. */
+  /** Pending rpc.authenticate; calls sent right after it wait for it. */
   authenticating: Promise<unknown> | null
-  /** The actor that the connection's credential stands for, for the calls of one portion. */
+  /** The actor of the connection's credential, cached for the calls of one batch. */
   identified: Actor | Promise<Actor> | null
-  /** A good credential was shown here. */
+  /** This connection has presented a valid credential. */
   known: boolean
-  /** The last who called: what this connection does not read is theirs. */
+  /** The last caller: unread responses of this connection count against it. */
   actor: string
 }
 
@@ -74,7 +74,7 @@ export function openSession(shared: Shared, peer: Peer, closed: () => void): Rpc
   return session
 }
 
-/** The credential of the connection; a call that comes right behind rpc.authenticate waits for what becomes of that. */
+/** The credential of the connection; a call right after rpc.authenticate waits for its outcome. */
 export function credentialOf(session: RpcSession): Credential | Promise<Credential> {
   return session.authenticating?.then(() => shownBy(session)) ?? shownBy(session)
 }
@@ -84,7 +84,7 @@ function shownBy({ credential }: RpcSession): Credential {
   throw new Refusal('UNAUTHENTICATED', 'call rpc.authenticate with a token first, or put one into params._meta')
 }
 
-/** Asked with every attempt of a call and before each portion of a stream, so that what was revoked stops at once. */
+/** Authenticates every attempt of a call and every batch of a stream, so that a revoked credential stops working immediately. */
 export function actorOf(session: RpcSession, credential: Credential): Actor | Promise<Actor> {
   if (credential !== session.credential) return identify(session, credential)
   return session.identified ?? identifiedNow(session, credential)
@@ -105,7 +105,7 @@ async function identifiedLater(session: RpcSession, asked: Promise<Actor>): Prom
   return actor
 }
 
-/** Calls that arrive in one portion ask in one breath: nothing can be revoked between the first of them and the last. */
+/** Calls that arrive in one batch share one authentication: nothing can be revoked between the first and the last. */
 function identifiedNow(session: RpcSession, credential: Credential): Actor | Promise<Actor> {
   process.nextTick(forget, session)
   const asking = identify(session, credential)

@@ -1,4 +1,4 @@
-// Encoded events, each written once: for everybody who follows the record at its end, and for those who come a little later.
+// Encoded events, cached: each event is encoded once for all subscribers at the end of the record, and for those that arrive shortly after.
 import type { Stream } from '#kernel/declare/operation.ts'
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Written } from './topic.ts'

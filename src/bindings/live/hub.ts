@@ -1,5 +1,5 @@
-// The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations say what
-// there is and who may follow it, a sink carries it away. One event costs one read and one writing, however many follow.
+// The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations define the
+// streams and who may follow them, and a sink sends the items. One event costs one read and one encoding for all subscribers.
 import { unitsOf } from '#kernel/call/quota/quota.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -37,35 +37,35 @@ const usualBounds: StreamBounds = {
 export type HubOptions = {
   readonly kernel: Kernel
   readonly bounds?: Partial<StreamBounds> | undefined
-  /** Told of each item that is written, for those who count them. */
+  /** Called for each item written, for metrics. */
   readonly written?: ((operation: string, position: number) => void) | undefined
-  /** Told of an unexpected error. */
+  /** Called with an unexpected error. */
   bug(error: unknown): void
 }
 
 export type SubscribeRequest = {
   readonly name: string
   readonly input: unknown
-  /** A cursor, `latest` for what comes from now on, or null for everything from the first. */
+  /** A cursor, `latest` for new items only, or null for everything from the first. */
   readonly after: string | null
-  /** Names the credential: those who share one are asked about once. */
+  /** Names the credential: subscribers that share one are re-authorized once. */
   readonly who: string
   readonly caller: Caller
-  /** How many one actor may have of these; without it, as many as streams. */
+  /** How many of these one actor may have; by default as many as streams. */
   readonly perActor?: number
 }
 
 export type Subscription = { readonly actor: string; cursor(): string; close(): void }
 
 export type Hub = {
-  /** Refuses as a call would; `sinkAt` is called when nothing can be refused any more. */
+  /** Refuses as a call would; `sinkAt` is called once the subscription can no longer be refused. */
   subscribe(wish: SubscribeRequest, sinkAt: (cursor: string, actor: string) => Sink): Promise<Subscription>
   size(): number
   /** Ends every stream with its cursor. */
   stop(): void
 }
 
-/** A question, and those who asked it. */
+/** A topic and its subscribers. */
 type TopicMembers = { readonly topic: Topic; readonly members: Set<Subscriber> }
 
 const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }
@@ -159,7 +159,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
   }
 }
 
-/** The subscribers that wait, by the id that they wait for. */
+/** The topics with their subscribers, by topic key and by watched route. */
 function createRooms(endingOf: (error: unknown) => Ending) {
   const rooms = new Map<string, TopicMembers>()
   const routes = new Map<string, Set<TopicMembers>>()
@@ -175,7 +175,7 @@ function createRooms(endingOf: (error: unknown) => Ending) {
     isAnyWatched: (): boolean => routes.size > 0,
     isWatched: (route: string): boolean => routes.has(route),
     members: (): Subscriber[] => [...rooms.values()].flatMap(({ members }) => [...members]),
-    /** The room of those who asked the same, or a new one for this topic. */
+    /** Finds the room with the same topic, or opens a new one. */
     enter(topic: Topic): TopicMembers {
       const found = rooms.get(topic.key)
       if (found) return found
@@ -201,7 +201,7 @@ function createRooms(endingOf: (error: unknown) => Ending) {
             room.topic.offer(fact)
             touched.add(room)
           } catch (error) {
-            // Those who asked this cannot be told; everybody else is.
+            // End only the subscribers of this room; all others still get the fact.
             const ending = endingOf(error)
             for (const member of room.members) member.end(ending)
           }

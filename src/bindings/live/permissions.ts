@@ -1,10 +1,10 @@
-// Permissions of subscribers, asked about again and again: once for all streams of one credential on one topic.
+// Permissions of subscribers, rechecked regularly: one check covers all streams of one credential on one topic.
 import type { StoredFact } from '#kernel/log/store.ts'
 import type { Admission } from '#kernel/log/streams.ts'
 import type { Ending, Permission, Subscriber } from './subscriber.ts'
 
 type Held = Permission & { readonly members: Set<Subscriber> }
-/** So many at a time, then others may run. */
+/** Rechecks per batch, before other work gets a turn. */
 const SLICE = 50
 
 export function createPermissions(recheckMs: number, endingOf: (error: unknown) => Ending) {
@@ -22,7 +22,7 @@ export function createPermissions(recheckMs: number, endingOf: (error: unknown) 
       members,
       renew,
       async fresh() {
-        // Half of it: a timer that fires a little early must not make it two.
+        // Half the interval: a timer that fires slightly early must not double it.
         if (performance.now() - checkedAt >= recheckMs / 2) renew(await admission.again())
       },
       sees: (): ((fact: StoredFact) => boolean | Promise<boolean>) | null => admission.sees,

@@ -1,5 +1,5 @@
-// One subscriber: first what it missed, from the store and at its own pace, then what waits in its topic. One write at a time is
-// under way; what comes meanwhile goes into the next one.
+// One subscriber: first it catches up from the store at its own pace, then it takes the entries of its topic. One write at a time is in
+// flight; entries that arrive meanwhile go into the next one.
 import type { Store, StoredFact } from '#kernel/log/store.ts'
 import { placeIn } from '#kernel/log/streams.ts'
 import { portionOf, type Topic, type Entry, type Portion } from './topic.ts'
@@ -7,13 +7,13 @@ import { portionOf, type Topic, type Entry, type Portion } from './topic.ts'
 /** Why a stream ends. */
 export type Ending = { readonly reason: 'refused' | 'slow' | 'stopping' | 'failed'; readonly code: string; readonly message: string }
 
-/** The other end, whatever carries it. */
+/** The receiving end, independent of the transport. */
 export type Sink = {
-  /** Writes, and says when the system has taken it. */
+  /** Writes, and resolves when the operating system has taken the bytes. */
   send(portion: Portion, taken: () => void): void
-  /** Nothing has come for a while; the cursor may have moved all the same. */
+  /** A keep-alive after a quiet period; the cursor may have moved without items. */
   beat(cursor: string): void
-  /** The last words. */
+  /** Sends the final message. */
   end(ending: Ending, cursor: string): void
 }
 
@@ -38,7 +38,7 @@ export type Subscriber = {
   pump(): void
   isSlow(): boolean
   beat(): void
-  /** null: without a word, because the client has gone. */
+  /** null: ends silently, because the client is gone. */
   end(ending: Ending | null): void
 }
 
@@ -50,9 +50,9 @@ type Parts = {
   readonly place: number
   readonly bounds: SubscriberBounds
   endingOf(error: unknown): Ending
-  /** So much was read from the store for it. */
+  /** Counts what was read from the store for this subscriber. */
   charge(rows: number, bytes: number): void
-  /** It is over; called once. */
+  /** Called once, when the stream has ended. */
   onLeave(subscriber: Subscriber): void
 }
 
@@ -62,7 +62,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
   let place = start
   let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
-  /** When the write under way began; 0: there is none. */
+  /** When the write in flight began; 0: there is none. */
   let flyingSince = 0
   let choosing = false
 
@@ -75,7 +75,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
     place = portion.place
   }
 
-  /** Called for one after the other: whatever fails here ends this one stream. */
+  /** The hub calls this for one subscriber after another, so an error here ends only this stream. */
   function pump(): void {
     try {
       goOn()
@@ -87,7 +87,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
   function goOn(): void {
     if (mode !== 'live' || flyingSince !== 0 || choosing) return
     if (next < topic.first()) return void catchUp()
-    // Where the two meet: what the last page had already.
+    // Skip entries of the topic that the last page already contained.
     while (next < topic.end() && topic.entryAt(next).place <= place) next++
     const sees = permission.sees()
     const taken = topic.portionFrom(next)
@@ -128,7 +128,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
     try {
       await permission.fresh()
       while (mode === 'behind') {
-        // Noted before the page is read: what becomes durable after it waits in the topic from here on.
+        // Take the number before the page is read: facts that become durable later wait in the topic from this number on.
         next = topic.end()
         const page = await store.facts(topic.of, { after: place, limit: PAGE })
         const { entries, last } = await choose(page)
@@ -145,7 +145,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
     }
   }
 
-  /** The entries of a page that go out in one write, and the fact that they end with. */
+  /** The entries of a page that fit in one write, and the last fact they cover. */
   async function choose(page: readonly StoredFact[]): Promise<{ entries: Entry[]; last: StoredFact | null }> {
     const sees = permission.sees()
     const entries: Entry[] = []
@@ -193,7 +193,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
 
 const sizeOf = (entries: readonly Entry[]): number => entries.reduce((sum, { written }) => sum + written.json.length, 0)
 
-/** Those that may be seen; a promise only where one of them has to be looked up. */
+/** The visible entries; a promise only if one of them needs a lookup. */
 function visible(
   entries: readonly Entry[],
   sees: (fact: StoredFact) => boolean | Promise<boolean>,

@@ -1,10 +1,10 @@
-// The tail of the record: one subscription to the store for all streams. A fact that is watched is read once, however many watch it;
-// what is not watched is not read at all.
+// The tail of the record: one subscription to the store for all streams. A watched fact is read once, no matter how many subscribers
+// watch it; an unwatched fact is not read at all.
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { FactsOf, Key, Sealed, Store, StoredFact } from '#kernel/log/store.ts'
 import type { Tail as RecordTail } from '#kernel/log/tail.ts'
 
-/** Where a fact goes: each question watches one route, each fact stands on several. */
+/** The routes of a fact: each topic watches one route, each fact is on several. */
 type Placed = Pick<Line, 'scope' | 'actor' | 'task' | 'root' | 'subject'>
 function routesIn({ scope, actor, task, root, subject }: Placed): Set<string> {
   const routes = new Set(['position', `scope ${scope}`, `actor ${scope} ${actor}`, `about ${subject}`])
@@ -22,7 +22,7 @@ export function routeOf({ of, about }: { readonly of: FactsOf; readonly about: K
 }
 
 export type Tail = {
-  /** Looks for itself, in case that a hint was lost. */
+  /** Polls the store, in case a notification was lost. */
   look(): void
   stop(): void
 }
@@ -32,7 +32,7 @@ export type TailOptions = {
   isWatched(route: string): boolean
   /** In the order of the record. */
   take(fact: StoredFact, routes: ReadonlySet<string>): void
-  /** All that was there has been taken. */
+  /** All available facts have been taken. */
   flush(): void
   failed(error: unknown): void
 }
@@ -40,7 +40,7 @@ export type TailOptions = {
 type Span = { from: number; to: number }
 const PAGE = 128
 const REST_MS_MAX = 50
-/** More gaps than this between what is watched are read as well: a list of them must not grow. */
+/** Beyond this many spans, unwatched facts between them are read as well: the list must not grow without bound. */
 const SPANS_MAX = 1_000
 
 export function createTail(store: Store, record: RecordTail, { isAnyWatched, isWatched, take, flush, failed }: TailOptions): Tail {
@@ -50,7 +50,7 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
   let stopped = false
   let restUntil = 0
 
-  /** Telling many takes its time; for as long again others are served, and what happens meanwhile is told in one go. */
+  /** Flushes, then rests for as long as the flush took, so that other work gets its share. New facts then go out in one flush. */
   function tell(): void {
     const began = performance.now()
     flush()
@@ -69,7 +69,7 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
     if (running || spans.length === 0) return
     running = true
     const rest = restUntil - performance.now()
-    // Later in this turn: whatever is sealed until then goes out in the same write.
+    // Run later in this turn: facts sealed until then go out in the same write.
     if (rest <= 0) setImmediate(() => void run())
     else setTimeout(() => void run(), rest)
   }
@@ -91,8 +91,8 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
       }
     }
   }
-  // Facts of another server are read from the database: not while nobody here watches any. A subscriber that comes reads for itself what was
-  // passed over before it.
+  // Facts of other servers must be read from the database, so skip them while there are no subscribers. A new subscriber reads the skipped
+  // facts itself.
   const unsubscribe = record.follow(onFacts, ({ position }) => {
     if (isAnyWatched()) return true
     known = Math.max(known, position)
@@ -104,7 +104,7 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
     try {
       while (spans.length > 0 && !stopped && !rests) {
         const span = spans[0]!
-        // It may grow while the page is read.
+        // The span can grow while the page is read.
         const { to } = span
         const page = await store.facts({ by: 'position' }, { after: span.from - 1, limit: Math.min(PAGE, to - span.from + 1) })
         for (const fact of page) if (fact.position <= to) take(fact, routesIn(JSON.parse(fact.line) as Line))
@@ -114,11 +114,11 @@ export function createTail(store: Store, record: RecordTail, { isAnyWatched, isW
         rests = restUntil > performance.now()
       }
     } catch (error) {
-      // The span is still there: the next look tries again.
+      // The span is still queued: the next look retries it.
       if (!stopped) failed(error)
     }
     running = false
-    // Also where the rest is over by now: otherwise what is left would wait for the next look.
+    // Schedule even if the rest period is over: otherwise the remaining spans would wait for the next look.
     if (!stopped && rests) schedule()
   }
 

@@ -1,5 +1,5 @@
-// A topic: one stream operation with its input, and the waiting events for its subscribers: the facts that it wants, each written once,
-// until the last of them has taken it.
+// A topic: one stream operation with its input, and the queue of events for its subscribers. Each matching fact is encoded once and kept
+// until the last subscriber has taken it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Stream } from '#kernel/declare/operation.ts'
@@ -7,16 +7,16 @@ import { cursorOf, placeOf } from '#kernel/declare/paging.ts'
 import { placeIn, type Admission } from '#kernel/log/streams.ts'
 import type { FactsOf, Key, StoredFact } from '#kernel/log/store.ts'
 
-/** An item as text, the same bytes for everybody. */
+/** An encoded item, the same bytes for all subscribers. */
 export type Written = { readonly action: string; readonly json: Buffer }
 export type Entry = { readonly place: number; readonly cursor: string; readonly written: Written; readonly fact: StoredFact }
-/** The entries of one write. `memo`: what transports have made of it, for the next subscriber. */
+/** The entries of one write. `memo`: the frames that transports built from it, for the next subscriber. */
 export type Portion = {
   readonly place: number
   readonly cursor: string
   readonly entries: readonly Entry[]
   readonly memo: Map<string, Buffer>
-  /** The entries that those may see who share their rights: decided once for all of them. */
+  /** The visible entries, decided once for all subscribers with the same rights. */
   readonly chosen: Map<unknown, readonly Entry[] | Promise<readonly Entry[]>>
 }
 
@@ -32,22 +32,22 @@ export type Topic = {
   readonly of: FactsOf
   readonly about: Key | null
   cursorAt(place: number): string
-  /** Where a cursor points to; one that belongs to another question is refused. */
+  /** The place a cursor points to. Refuses a cursor of another topic. */
   placeAt(cursor: string): number
-  /** The fact as an entry, or null when the question does not ask for it. */
+  /** The fact as an entry, or null when it is not part of this topic. */
   entryOf(fact: StoredFact): Entry | null
   /** The next fact of the record. */
   offer(fact: StoredFact): void
   /** Every fact up to this place has been offered. */
   seen(): number
-  /** The numbers of the first entry that waits and of the next one to come. */
+  /** The numbers of the first queued entry and of the next one to come. */
   first(): number
   end(): number
   entryAt(number: number): Entry
   waitingFrom(number: number): { readonly events: number; readonly bytes: number }
-  /** As much as one write may carry, from an entry on; null when there is nothing. */
+  /** The entries for one write, starting at an entry; null when there are none. */
   portionFrom(number: number): { readonly portion: Portion; readonly to: number } | null
-  /** No subscriber needs what stands before this one. */
+  /** Drops the entries before this one: no subscriber needs them. */
   release(number: number): void
 }
 
@@ -110,7 +110,7 @@ export function createTopic(name: string, { op, input, of, about, audience }: Ad
       if (entry === null) return
       bytes += entry.written.json.length
       ring.push({ ...entry, upTo: bytes })
-      // A subscriber that is so far behind reads the store instead.
+      // A subscriber that far behind reads the store instead.
       while (ring.length > bounds.ringEvents || (ring.length > 1 && bytesFrom(first) > bounds.ringBytes))
         release(first + 1 + (ring.length >> 3))
     },
@@ -127,7 +127,7 @@ export function createTopic(name: string, { op, input, of, about, audience }: Ad
       let size = 0
       for (const entry of ring.slice(from - first, from - first + bounds.portionEvents)) {
         size += entry.written.json.length
-        // Where another portion begins this one ends: subscribers that were apart are together from there on.
+        // End this portion where another one begins, so that subscribers at different places share portions from there on.
         if (entries.length > 0 && (size > bounds.portionBytes || portions.has(from + entries.length))) break
         entries.push(entry)
       }

@@ -1,4 +1,4 @@
-// A signal that aborts when the client goes away before it was answered.
+// A signal that aborts when the client disconnects before it got its response.
 import type { ServerResponse } from 'node:http'
 
 export function abortOnClose(response: ServerResponse): AbortSignal {

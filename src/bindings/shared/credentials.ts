@@ -1,4 +1,4 @@
-// Credentials: what a client shows to say who it is, and the actor that it stands for, asked about for as long as something is done for it.
+// Credentials that clients authenticate with, and the actor behind each one, checked again for as long as the server works for it.
 import type { Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller } from '#kernel/kernel.ts'
@@ -7,14 +7,14 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 export type Credential = {
   readonly kind: 'bearer' | 'session'
   readonly token: string
-  /** The person whom the calling page was opened for: a session of another one is refused. */
+  /** The person that the calling page was opened for: another person's session is refused. */
   readonly person?: string
 }
 
-/** Refuses a credential that is not valid. `since`: the store's barriers when the call came that shows it. */
+/** Refuses an invalid credential. `since`: the store's barriers when the call arrived. */
 export type Authenticate = (credential: Credential, since?: number) => Actor | Promise<Actor>
 
-/** Refuses a session that is not of the person whom the calling page was opened for. `nameOf`: what people call somebody. */
+/** Refuses a session of anyone but the person that the calling page was opened for. `nameOf`: the display name of a person. */
 export const forItsPerson =
   (authenticate: Authenticate, nameOf: (id: string) => Promise<string>): Authenticate =>
   (credential, since) => {
@@ -32,7 +32,7 @@ async function refuseOther(actor: Actor, person: string, nameOf: (id: string) =>
   })
 }
 
-/** The actor that was just authenticated serves the first attempt; every further one asks again. */
+/** The first attempt uses the actor that was just authenticated; every retry authenticates again. */
 export function callerOf(again: () => Actor | Promise<Actor>, actor: Actor): Caller {
   let known: Actor | null = actor
   return () => {
@@ -42,7 +42,7 @@ export function callerOf(again: () => Actor | Promise<Actor>, actor: Actor): Cal
   }
 }
 
-/** One who stays: `who` names the credential, `caller` is asked again for as long as the connection is open. */
+/** The actor of a long-lived connection: `who` names the credential, `caller` re-authenticates for as long as the connection is open. */
 export type Identified = { readonly who: string; caller(): Actor | Promise<Actor> }
 
 export const identifiedBy = (recheck: Authenticate, credential: Credential): Identified => ({

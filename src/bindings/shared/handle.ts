@@ -1,47 +1,47 @@
-// One call, as every binding makes it: the seven steps from a credential to an answer, each once and in this order. A binding says how a step
-// is done on its wire; that none is left out, and that each call is counted once however it ends, is said here.
+// One call, as every binding makes it: the seven steps from a credential to a response, each once and in this order. A binding implements
+// the steps for its wire; this module makes sure that no step is skipped and that each call is counted exactly once.
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Caller, CallOptions } from '#kernel/kernel.ts'
 import { callerOf, type Credential } from './credentials.ts'
 
-/** A call that has come as far as its operation. */
+/** A call that is ready for its operation. */
 export type Ask<Input = unknown> = {
   readonly credential: Credential
   readonly actor: Actor
   readonly input: Input
   /** With the idempotency key, where there is one. */
   readonly options: CallOptions
-  /** The actor for the first attempt; asked again for each further one. */
+  /** Returns the actor for the first attempt; called again for each retry. */
   readonly caller: Caller
 }
 
-/** One answered call, for the figures and the log. */
+/** One answered call, for metrics and the log. */
 export type Answered<Request> = { readonly request: Request; readonly actor?: string | undefined; readonly error?: unknown }
-/** Told of every answer: its code, and when its call began. */
+/** Called for every response with its code and the start of its call. */
 export type Done<Request = unknown> = (code: string, began: number, call: Answered<Request>) => void
 
-/** A failure as its wire says it; `code` is for the figures. */
+/** A failure in the format of the wire; `code` is for metrics. */
 export type Failed<Answer> = { readonly code: string; readonly answer: Answer }
 
 export type Steps<Request, Answer, Input = unknown> = {
-  /** 1. The credential that came along. Refuses where there is none, or where it may not be used like this. */
+  /** 1. The credential of the request. Refuses a missing credential, or one that is not allowed here. */
   credential(request: Request): Credential | Promise<Credential>
-  /** 2. The actor that it stands for. */
+  /** 2. The actor of the credential. */
   authenticate(credential: Credential, request: Request, since?: number): Actor | Promise<Actor>
   /** 3. The input, decoded: nothing is read without a valid credential. */
   input(request: Request, actor: Actor): Input
-  /** 4. The idempotency key, and the end of a wait. */
+  /** 4. The idempotency key, and the signal that ends a wait. */
   options(request: Request): CallOptions
-  /** 6. The operation, and its answer as this wire says it. (5 is the caller.) */
+  /** 6. The operation, and its response in the format of the wire. (5 is the caller.) */
   call(ask: Ask<Input>, request: Request): Promise<Answer>
-  /** 7. Whatever was thrown, as an answer; what is not expected is logged. */
+  /** 7. Any exception as a response; unexpected errors are logged. */
   failed(error: unknown, request: Request): Failed<Answer>
   readonly done: Done<Request>
   /** The store's barriers so far. A wire that says so has one for a call, instead of one for its credential and one for its operation. */
   since?(): number
 }
 
-/** Never rejects, but by a bug in `failed` or `done`. */
+/** Never rejects, except for a bug in `failed` or `done`. */
 export function handlerOf<Request, Answer, Input>(steps: Steps<Request, Answer, Input>): (request: Request) => Promise<Answer> {
   return async (request) => {
     const began = performance.now()

@@ -1,4 +1,4 @@
-// The idempotency key of a call, wherever a binding carries it.
+// The idempotency key of a call, for every binding.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { CallOptions } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'

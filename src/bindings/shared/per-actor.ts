@@ -4,7 +4,7 @@ export type Counter = {
   /** How many a name has. */
   of(name: string): number
   total(): number
-  /** One more; what is returned gives it back, once. */
+  /** Takes one; the returned function gives it back, once. */
   enter(name: string): () => void
 }
 

@@ -1,5 +1,5 @@
-// Turns of reading. Reading is work on the one thread that serves everybody: an actor that asks for much gets a part of each turn of the
-// loop, and everybody else gets on in between.
+// Turns of reading. All reads share one thread, so an actor with many reads gets a share of each turn of the event loop, and other actors
+// are served in between.
 import type { Turns } from '#kernel/types.ts'
 import { limits } from '#kernel/limits.ts'
 import type { UnsentAnswers } from './unsent-answers.ts'
@@ -8,7 +8,7 @@ type Waiting = { go(): void; refuse(error: unknown): void }
 type Queue = {
   readonly actor: string
   underWay: number
-  /** The cost of this turn so far, and that of its last question: the next one is taken to cost as much. */
+  /** The cost of this turn so far, and the cost of the last read: the estimate for the next one. */
   spent: number
   usual: number
   readonly waiting: Waiting[]
@@ -17,7 +17,7 @@ type Queue = {
 export function createReadTurns(unsent: Pick<UnsentAnswers, 'admit'>, monotonic = (): number => performance.now()): Turns {
   const queues = new Map<string, Queue>()
   let spent = 0
-  /** When the first of this turn began. */
+  /** When the first read of this turn began. */
   let begunAt = 0
   let isScheduled = false
 
@@ -53,7 +53,7 @@ export function createReadTurns(unsent: Pick<UnsentAnswers, 'admit'>, monotonic 
     }
     for (const queue of queues.values()) {
       if (!next(queue)) continue
-      // Behind all others, and looked at again after them.
+      // Move this queue behind all others.
       queues.delete(queue.actor)
       queues.set(queue.actor, queue)
     }
@@ -63,7 +63,7 @@ export function createReadTurns(unsent: Pick<UnsentAnswers, 'admit'>, monotonic 
     if (queue.waiting.length === 0 || !mayBegin(queue)) return false
     const { go, refuse } = queue.waiting.shift()!
     try {
-      // Answers that were sent since it was asked may not have been taken.
+      // Check again: responses sent since the read was queued might still be unread.
       unsent.admit(queue.actor)
       begin(queue)
       go()

@@ -1,5 +1,5 @@
-// Unsent answers. A client that asks and does not read makes the server keep its answers: their bytes are bounded for each actor and for
-// all together, and connections that take nothing are cut before others are kept waiting for them.
+// Unsent answers. A client that sends requests but does not read makes the server buffer its responses. The buffered bytes are bounded per
+// actor and in total, and stalled connections are closed before other clients have to wait for them.
 import type { Duplex, Writable } from 'node:stream'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -18,36 +18,36 @@ const usualBounds: UnsentBounds = {
   staleMs: limits.unsentStaleMs,
 }
 
-/** A connection, as Node tells how far it is. */
+/** A connection with Node's counters of its progress. */
 type Line = (Writable | Duplex) & { readonly _handle?: { readonly writeQueueSize?: number } | null }
 
 export type UnsentAnswers = {
-  /** So many bytes were handed to a connection that has not taken them, for an actor; empty: no actor in particular. */
+  /** Adds bytes that were written to a connection but not flushed, for an actor; empty: no particular actor. */
   hold(line: Writable, actor: string, bytes: number): void
-  /** It has taken so many of them. A connection that closes has taken all. */
+  /** Removes flushed bytes. Closing a connection removes all of its bytes. */
   release(line: Writable, bytes: number): void
-  /** Whether an actor has taken enough of what was sent already. */
+  /** Whether an actor has read enough of its responses. */
   hasRoom(actor: string): boolean
-  /** Refuses an actor that has not taken enough of what was sent already. */
+  /** Refuses an actor that has too many unread responses. */
   admit(actor: string): void
 }
 
-/** The answers of a connection in their order: each is taken before the next. */
+/** The responses of a connection, flushed in order. */
 type Part = { readonly actor: string; bytes: number }
 type Held = {
   readonly parts: Part[]
   bytes: number
-  /** As many as there were at the last look. */
+  /** The value of `bytes` at the last check. */
   before: number
-  /** How much the system had left to send at a time; that time is renewed whenever it has got on since. */
+  /** The bytes left to send at the time `since`; both are renewed whenever the connection makes progress. */
   left: number
   since: number
 }
 
-/** How often connections are looked at while there is something to look at. */
+/** How often connections are checked while responses are unsent. */
 const LOOKS_PER_BOUND = 4
 
-/** `wasCut` is told whose connections were cut, and how many. */
+/** `wasCut` gets the actor whose connections were closed, and their number. */
 export function createUnsentAnswers(
   wasCut: (actor: string, connections: number) => void = () => undefined,
   given: Partial<UnsentBounds> = {},
@@ -77,7 +77,7 @@ export function createUnsentAnswers(
     for (const { actor, bytes } of held.parts) count(actor, -bytes)
   }
 
-  /** Those that get on are left alone, however slowly: only over a bound does it matter who does not. */
+  /** Keeps slow connections that make progress; closes stalled ones only when a bound is exceeded. */
   function look(): void {
     const now = performance.now()
     if (lines.size === 0) {
@@ -88,7 +88,7 @@ export function createUnsentAnswers(
     const stale: [Line, Held][] = []
     for (const [line, held] of lines) {
       const left = leftOf(line)
-      // An answer that waits behind another one is not on its way yet: then only what was taken counts.
+      // A response queued behind another one is not being sent yet: then only flushed bytes count as progress.
       const isTaken = held.bytes < held.before
       held.before = held.bytes
       if (held.left - left >= limits.unsentProgressBytesMin || isTaken) {
@@ -158,7 +158,7 @@ export function createUnsentAnswers(
   }
 }
 
-/** Bytes that Node has not handed over, and those of the rest that the system has not taken. */
+/** Bytes still buffered by Node, and bytes that the operating system has not accepted. */
 function leftOf(line: Line): number {
   return line.writableLength + (line._handle?.writeQueueSize ?? 0)
 }

@@ -31,10 +31,10 @@ type Subscribe = Static<(typeof commands)['subscribe']>
 const closings = { unauthenticated: 4401, forbidden: 4403, slow: 4008, tooMany: 1008, stopping: 1001, failed: 1011, notText: 1003 } as const
 /** A reason has at most 123 bytes. */
 const REASON_CHARS = 120
-/** Answers that wait for a client that asks and does not read. */
+/** Responses queued for a client that sends requests but does not read. */
 const ANSWERS_BYTES_MAX = 256 * 1024
 
-/** The id that a refused frame names, so that the one who waits for it hears of it. */
+/** The id in a refused frame, so that the client can match the refusal. */
 function idIn(frame: Uint8Array): { readonly id?: string } {
   const refused = refusedJson(frame)
   const [name] = isObject(refused?.value) ? Object.keys(refused.value) : []
@@ -56,7 +56,7 @@ type ConnectionOptions = {
   readonly unsent: UnsentAnswers
   redeem(ticket: string): Promise<Identified>
   bug(error: unknown): void
-  /** It has said who it is, or is gone without. */
+  /** The client has authenticated, or disconnected without authenticating. */
   known(): void
   left(talk: Connection): void
 }
@@ -170,7 +170,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
     }
   }
 
-  /** A fault of the server, or of its store: another try may go well. */
+  /** A fault of the server or its store: a retry might succeed. */
   const isOurFault = (code: string): boolean => codes[code] === 'internal' || codes[code] === 'busy'
 
   function lose(id: string, { reason, code, message }: Ending, cursor: string): void {
@@ -182,7 +182,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
     }
     say({ id, cursor, error: { code, message, details: {} } })
     if (code === 'UNAUTHENTICATED') close(closings.unauthenticated, message)
-    // The others on this socket are none the worse for it.
+    // Other subscriptions on this socket continue.
     else if (subscriptions.size === 0) close(isOurFault(code) ? closings.failed : closings.forbidden, message)
   }
 
@@ -222,12 +222,12 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
   ws.on('message', (data: RawData, isBinary: boolean) => {
     if (isBinary) return close(closings.notText, 'frames are text')
     queue.push(data as Buffer)
-    // Messages that a sender pushes while we work wait in its own buffers.
+    // Messages that arrive while we work wait in the sender's buffers.
     ws.pause()
     if (!busy) void work()
   })
   ws.on('pong', () => (alive = true))
-  // Frames that are none: the library closes the socket with the code that the standard names.
+  // Invalid frames: the library closes the socket with the standard code.
   ws.on('error', () => undefined)
   ws.on('close', () => {
     clearTimeout(silence)
@@ -239,7 +239,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
   return talk
 }
 
-/** One text for all who gave their subscription the same id. */
+/** One text for all clients whose subscription has the same id. */
 function textOf(id: string, { cursor, entries, memo }: Portion): Buffer {
   const name = `ws ${id}`
   let text = memo.get(name)

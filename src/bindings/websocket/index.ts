@@ -39,7 +39,7 @@ export type SocketOptions = {
   readonly hub: Hub
   readonly guard: BrowserGuard
   readonly codes: Readonly<Record<string, Fault>>
-  /** Origins of pages besides our own. */
+  /** Origins of pages in addition to our own. */
   readonly origins: readonly string[]
   readonly bounds?: Partial<SocketBounds> | undefined
   readonly unsent: UnsentAnswers
@@ -61,14 +61,14 @@ export function createWebSockets(options: SocketOptions): WebSockets {
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: limits.socketFrameBytesMax,
-    // A compressed frame of a few bytes may unfold to megabytes.
+    // A compressed frame of a few bytes can expand to megabytes.
     perMessageDeflate: false,
     clientTracking: false,
   })
   const talks = new Set<Connection>()
   const silent = createPerActorCounter()
 
-  /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
+  /** Null: the request is accepted. The Origin is checked before the credential, so that a foreign page learns nothing about it. */
   function refusalOf({ headers }: IncomingMessage, address: string): Failure | null {
     const host = guard.hostOf(headers)
     if (host === undefined) return transportFailure(421, 'INVALID_REQUEST', 'this server does not serve that host name: --hosts adds it')
@@ -83,7 +83,7 @@ export function createWebSockets(options: SocketOptions): WebSockets {
     return null
   }
 
-  /** By its header or the ticket in its address; null: it has to say so in its first frame. */
+  /** Identifies the client by its header or by the ticket in the URL; null: its first frame must carry the credential. */
   async function identifiedIn({ headers, url }: IncomingMessage): Promise<Identified | null> {
     if (headers.authorization !== undefined) return options.identify(guard.credentialOf(headers))
     const ticket = new URL(url ?? '', 'http://localhost').searchParams.get('ticket')

@@ -1,5 +1,5 @@
-// `inbox answer`: one item, answered by its id. The words are those of what it asks; whatever is graver than R3 needs its phrase; and every
-// question can be declined.
+// `inbox answer`: answers one item by its id. The kind of question decides the accepted words; a risk above R3 needs the phrase of the
+// item; every question can be declined.
 import { limits } from '#kernel/limits.ts'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'

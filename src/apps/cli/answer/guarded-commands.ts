@@ -17,7 +17,7 @@ import { isJudged, refuseForeignWord } from './words.ts'
 
 const confirmFlag = flag('confirm', 'text', 'from R4 on: the phrase of the item, as `inbox show` prints it')
 
-/** The item as the caller sees it; null: it is not theirs to answer, and the server says so. Nobody but a person looks: the look itself would be denied. */
+/** The item as the caller sees it; null: the caller cannot answer it, and the server will say so. Others than people would be denied. */
 async function itemAt(remote: Remote, id: string): Promise<Item | null> {
   try {
     const { kind } = await remote.call('identity/me.get', {})

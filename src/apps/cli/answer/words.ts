@@ -1,16 +1,16 @@
-// Words that answer an item, by what it asks for. A word for one kind of answer is never sent as another: `reject` is no value, and a value is no
-// verdict. The command and the terminal both ask here.
+// Words that answer an item, by the kind of question. A word for one kind is never sent as another: `reject` is not a value, and a value is
+// not a verdict. The command and the terminal inbox share this module.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { usage, type CliError } from '../exit-codes.ts'
 import { choicesOf, isVerdict, payloadOf } from '../inbox/card.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
-/** A yes, a no or another verdict is asked for, and nothing else is an answer. */
+/** The item asks for a verdict, and accepts nothing else. */
 export const isJudged = ({ action, kind }: Pick<Item, 'action' | 'kind'>): boolean => kind === 'review' || isVerdict({ action })
 
 const yes = { approve: 'approved', approved: 'approved', yes: 'approved' } as const
 const no = { reject: 'rejected', rejected: 'rejected', no: 'rejected' } as const
-/** The result that each word stands for, by what is asked. */
+/** The result of each word, by the kind of question. */
 const verdicts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   approval: { ...yes, ...no },
   escalation: { tell: 'approved', ...yes, end: 'rejected', ...no },
@@ -25,10 +25,10 @@ const named: Readonly<Record<string, string>> = {
 }
 const verdictWords = new Set([...Object.values(verdicts).flatMap((words) => Object.keys(words)), 'decline', 'declined'])
 
-/** Whether a word is an answer of another kind than a value, as somebody may have meant it. */
+/** Whether a word is a verdict, which the person might have meant instead of a value. */
 export const isVerdictWord = (text: string): boolean => verdictWords.has(text.trim().toLowerCase())
 
-/** The verdict that a word stands for here; undefined: none. */
+/** The verdict that a word means for this item; undefined: none. */
 export const verdictFor = (item: Item, text: string): string | undefined => {
   const words = verdicts[item.asks] ?? verdicts['approval']!
   const word = text.trim().toLowerCase()

@@ -121,7 +121,7 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
   }
 }
 
-/** Works until it is told to stop: the first signal lets what is under way come to its end, the second does not. */
+/** Works until a signal arrives: the first lets work in flight finish, the second does not. */
 async function attend(context: Context, given: FlagValues, remote: Remote, plan: Plan, agent_id: string): Promise<Exit> {
   const { io, paint, paintErr, json } = context
   const say = (run_id: string, message: string): void =>

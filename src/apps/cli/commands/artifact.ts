@@ -200,11 +200,11 @@ export const safeName = (name: string): string =>
     .replace(/^[.-]+/, '_')
     .slice(0, 200) || 'artifact'
 
-/** Whole or not at all. */
+/** Writes the whole file or nothing. */
 async function writeWhole(file: string, bytes: Uint8Array, isForced: boolean): Promise<void> {
   const temporary = `${file}.part`
   try {
-    // Taken first: nothing that is there is lost, also when two write at once.
+    // Reserve the name first: an existing file is never overwritten, even by two concurrent writers.
     if (!isForced) await (await open(file, 'wx')).close()
     const handle = await open(temporary, 'w')
     await handle.writeFile(bytes)

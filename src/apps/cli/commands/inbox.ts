@@ -13,7 +13,7 @@ import { columnsOf } from '../terminal.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import { untilOf } from '../input/parse-when.ts'
 
-/** `inbox list` with --all, and `inbox` itself, which is the same unless somebody sits at a terminal. */
+/** `inbox list` with --all, and `inbox` itself, which does the same unless it runs in a terminal. */
 export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
   const derived = derivedSpec(protocol, op)
   const isLast = ({ name }: Flag): boolean => name === 'limit' || name === 'all'

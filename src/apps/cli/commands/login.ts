@@ -38,7 +38,7 @@ const login = spec('login', 'Log in at a server: its address and your key are st
   },
 })
 
-/** For a browser: with the stored login, for oneself or somebody else. */
+/** Prints a browser sign-in link for the caller or another person, using the stored login. */
 async function link(context: Context, as: string | undefined, next: string | undefined): Promise<void> {
   if (next !== undefined && !/^\/(?!\/)/.test(next)) throw usage('--next is a path of the server, such as /inbox')
   const remote = await context.remote()
@@ -66,7 +66,7 @@ async function withKey(context: Context): Promise<void> {
   await saveLogin(context, { url, installation: await installationAt(url), id: me.id, key, issued: false }, me)
 }
 
-/** One step for whoever may read the data folder. The stored login plays no part, so a stale one is healed. */
+/** Logs in with one command, for users who can read the data folder. Ignores the stored login, so it also replaces a stale one. */
 async function asPerson(context: Context, subject: string): Promise<void> {
   const { io, globals } = context
   const folder = dataFolder(io, globals)
@@ -137,7 +137,7 @@ const list = spec('login list', 'List the servers that you are logged in at.', {
   async run(context) {
     const { io, json, paint, paintErr } = context
     const { current, all } = await readLogins(io)
-    // Of several installations at one address, the one that was logged in at last.
+    // With several installations at one address, take the most recent login.
     const last = all.findLast(({ url }) => url === current)
     const items = all.map((one) => ({ url: one.url, installation: one.installation, id: one.id, current: one === last }))
     if (json) return writeJson(context, { items })

@@ -84,7 +84,7 @@ function deciderOf({ decided_by, basis }: Claims): string {
 const failureText = ({ reason, words: message }: Verdict & { ok: false }, { paint }: Context): string =>
   `${paint('red', '✖')} the receipt does not hold: ${escapeControl(message)} ${paint('dim', `[${reason}]`)}\n`
 
-/** As text: a field that stands twice would be lost in reading it. */
+/** Returns the text: parsing it would drop duplicate fields. */
 async function receiptIn({ io }: Context, path: string): Promise<string> {
   const text = (await readInput(io, path, FILE_BYTES_MAX)).toString()
   parseFile(text, path)

@@ -80,7 +80,7 @@ async function submit(
   const answer = await remote.call('collaboration/review.submit', {
     task_id: task.id,
     artifact_id: artifact.id,
-    // The version that was looked at is judged: a newer one that came in between is refused.
+    // The verdict is for the version that was shown: the server refuses it if a newer one has arrived.
     artifact_version: artifact.version,
     verdict,
     ...(comment === undefined ? {} : { comments: [{ severity: verdict === 'approved' ? 'nit' : 'major', body: comment }] }),

@@ -1,7 +1,7 @@
 // Positional arguments and table columns by noun: the two things that an operation's schema does not say.
 import { stateOf } from '../output/task-lines.ts'
 
-/** By operation. Where nothing stands here, the id of the operation's own noun comes first, else the first required id. */
+/** By operation. Unlisted operations take the id of their own noun, else the first required id. */
 export const positionals: Readonly<Record<string, readonly string[]>> = {
   'agent.add': ['name'],
   'agent.delegate': ['to_agent'],
@@ -52,7 +52,7 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'user.add': ['name'],
 }
 
-/** Title, and where its value stands. The first kind whose marks are all there is the one. */
+/** A table: each column has a title and the path of its value. The first listing whose marks are all present applies. */
 export type Listing = {
   readonly marks: readonly string[]
   readonly columns: readonly (readonly [title: string, path: string, read?: (item: Readonly<Record<string, unknown>>) => unknown])[]

@@ -21,9 +21,9 @@ export type Context = {
   /** Colours for the output and for the error output. */
   readonly paint: Paint
   readonly paintErr: Paint
-  /** The words behind `--`: a command of somebody else. */
+  /** The words after `--`: the command of another program. */
   readonly rest: readonly string[]
-  /** The server, or the folder that is read without one; opened at the first use. */
+  /** The server, or the data folder when read offline; opened on first use. */
   remote(): Promise<Remote>
 }
 
@@ -39,7 +39,7 @@ export type Spec = {
   readonly hidden: boolean
   /** The operation that it stands for. */
   readonly operation: string | null
-  /** It acts with what the user of this machine may do: their logins, the files of a server, the socket of a daemon. */
+  /** Uses the rights of this machine's user: their logins, the files of a server, the socket of a daemon. */
   readonly isLocal: boolean
   run(context: Context, given: FlagValues): Promise<Exit | void>
 }

@@ -1,4 +1,4 @@
-// Every command there is: one for each operation, some of them with more than can be derived, and those that stand for none.
+// All commands: one for each operation, some with hand-written additions, and the commands without an operation.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { agentRun } from '../commands/agent-run.ts'
 import { askSpecs } from '../ask/index.ts'

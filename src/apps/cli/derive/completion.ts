@@ -1,4 +1,4 @@
-// Completion for shells, written out from the specs: no process is started while somebody types.
+// Completion scripts for shells, generated from the specs: completing a word starts no process.
 import { usage } from '../exit-codes.ts'
 import { flag, type Flag } from './flags.ts'
 import { allFlags, spec, type Spec } from './command.ts'
@@ -101,7 +101,7 @@ ${bashScript(specs)}`
 const fishQuoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", String.raw`\'`)}'`
 
 const FISH_WORDS_MAX = 60
-/** The beginning of what a flag is for: there is one line for it. */
+/** The beginning of a flag's help: completion shows one line. */
 const inShort = (words: string): string => fishQuoted(words.split(/[;:(]/)[0]!.trim().slice(0, FISH_WORDS_MAX))
 
 function fishFlag({ name, shape, placeholder, help }: Flag): string {

@@ -1,4 +1,4 @@
-// Help texts of fields that their schema does not describe, by the name of the field, which means the same wherever it stands.
+// Help texts of fields without a description in their schema, by field name. A name means the same in every operation.
 
 export const fieldHelp: Readonly<Record<string, string>> = {
   acceptance_criteria: 'the criteria by which the task is done; repeat for more',

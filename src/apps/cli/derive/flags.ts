@@ -135,7 +135,7 @@ function helpOf(field: string, node: Node, { many, keys, kind, nullable }: Shape
   return words.filter((part) => part !== '').join('; ')
 }
 
-/** The value of one flag from its text. Throws what is wrong, without the name of the flag. */
+/** Parses the value of one flag. The error message does not name the flag. */
 export function valueFrom(text: string, shape: Shape): unknown {
   const { kind, choices, keys } = shape
   if (choices && !choices.includes(text)) throw new Error(`must be one of: ${choices.join(', ')}`)
@@ -197,7 +197,7 @@ function recordFrom(text: string, keys: readonly string[]): Record<string, strin
 
 export type FlagValues = ReadonlyMap<string, unknown>
 
-/** Puts what was given into the input, over what is there already. */
+/** Writes the given values into the input; they override existing values. */
 export function inputFrom(flags: readonly Flag[], given: FlagValues, base: Record<string, unknown>): Record<string, unknown> {
   const input = structuredClone(base)
   for (const { name, path, shape } of flags) {

@@ -17,12 +17,12 @@ export const inputFlags: readonly Flag[] = [
   flag('json-input', 'json', 'the whole input as one JSON object; flags come on top of it'),
   flag('file', 'path', 'the same from a file, or - for standard input'),
 ]
-/** More than anybody reads at once. */
+/** The most items that --all prints. */
 const ALL_MAX = 10_000
 export const allFlag = flag('all', null, 'every page, up to 10,000 items')
 
 type Page = { readonly items: readonly unknown[]; readonly next_cursor: string | null }
-/** Every page of a list as one answer, with what the first page says beside its items. */
+/** All pages of a list as one response, with the other fields of the first page. */
 export async function everyPage(remote: Remote, operation: string, input: Record<string, unknown>): Promise<Page> {
   const first = (await remote.callAny(operation, { limit: limits.pageMax, ...input })) as Page
   const items = [...first.items]
@@ -48,7 +48,7 @@ export const pathOf = (operation: string): string[] => {
   return [noun, verb.join('-').replaceAll('_', '-')]
 }
 
-/** Also where people are among the callers: an operation that only follows from another has nothing to do when somebody calls it. */
+/** Also true for some operations that people may call: one that only follows from another operation does nothing when called directly. */
 const isForTheSystem = (op: Operation): boolean =>
   op.callers.every(({ name }) => name === 'system') || op.example.refused === 'PRECONDITION_FAILED'
 
@@ -99,10 +99,10 @@ async function namingFlags<T>(answer: Promise<T>, { positionals: first, flags }:
   }
 }
 
-/** As long as what is done may take, and a little more. */
+/** The maximum duration of an effect, plus a margin. */
 const EFFECT_MS = limits.invokeMsMax + 10_000
 
-/** The call went well and what was done did not: the answer is shown, and a script learns of it by the exit code. */
+/** The call succeeded but its effect failed: the response is printed, and the exit code tells scripts. */
 function refuseFailure(answer: unknown): void {
   const { ok, error } = answer as { ok?: unknown; error?: { code: string; message: string } | null }
   if (ok === false && error) throw new CliError(exits.refused, error.code, error.message)
@@ -117,7 +117,7 @@ function positionalsOf(name: string, flags: readonly Flag[]): Flag[] {
   return own ? [own] : ids.slice(0, 1)
 }
 
-/** The input as the flags, the JSON and the file say it; what is missing or wrong is named by its flag. */
+/** The input from flags, JSON and file; errors name the flag of a missing or wrong field. */
 export async function inputOf(
   { io }: Context,
   op: Operation,

@@ -37,7 +37,7 @@ Examples:
 4 no valid key; of \`ask\` also 5 rejected or declined, 6 nobody answered in time, 7 withdrawn.
 `
 
-/** `assign <task_id> <assignee>`: what must be given, and nothing of what may be. */
+/** `assign <task_id> <assignee>`: the required arguments only. */
 export function termOf(command: Command): string {
   const usage = command.usage()
   const name = [command.name(), ...command.aliases()].join('|')
@@ -93,7 +93,7 @@ const isOf = (verbs: readonly Spec[], verb: string): boolean => verbs.some(({ pa
 
 const SHOWN_MAX = 3
 
-/** Where to read on, or what was probably meant. */
+/** Points to more help, or suggests the command that was probably meant. */
 export function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
   const words = argv.filter((word) => !word.startsWith('-'))
   const operation = words[0]?.replace(/^\w+\//, '').split('.')

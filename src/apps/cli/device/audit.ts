@@ -76,7 +76,7 @@ export async function verifyAudit(data: string, file: string | null): Promise<Ve
     const found = linesIn(path)
     const rest = found.pop()!
     lines.push(...found)
-    // Beside a running daemon the last line may be on its way.
+    // A running daemon might still be writing the last line.
     if (rest !== '' && (file !== null || path !== files.at(-1))) lines.push(rest)
   }
   const { problem, at, checkpoints } = chainProblem(lines, identity?.key.jwk ?? null)
@@ -92,7 +92,7 @@ export async function verifyAudit(data: string, file: string | null): Promise<Ve
   return againstRecord(data, identity.device_id, lines, verdict)
 }
 
-/** The record is read first to its present end: lines that come meanwhile are in the file later. */
+/** Compares the lines with the record up to its current end: a running daemon can append to the file meanwhile. */
 async function againstRecord(
   data: string,
   device_id: string,
@@ -121,7 +121,7 @@ async function againstRecord(
 }
 
 const MOMENT_MS = 200
-/** A running daemon writes a fact and its line one after the other: what was looked at in between is looked at again. */
+/** A running daemon writes a fact first and its line afterwards, so a missing line is checked again after a moment. */
 async function catchesUp(data: string, seq: number): Promise<boolean> {
   await new Promise((done) => setTimeout(done, MOMENT_MS))
   const last = auditFiles(data)

@@ -174,7 +174,7 @@ const installSpec = spec('device install', 'Print the systemd unit, the group an
   },
 })
 
-/** All of them: the socket of a daemon, or its folder, is open to the user of this machine, whoever uses their account. */
+/** All of them are local: any program under the user's account can reach the daemon's socket or folder. */
 export const deviceSpecs: readonly Spec[] = [
   upSpec,
   callSpec,

@@ -16,7 +16,7 @@ import type { ShownTask } from '#protocols/hardware/daemon/schema.ts'
 import { version } from '../../version.ts'
 import type { Io } from '../terminal.ts'
 
-/** The words for a client about a tool's risk; the whole tool stands in `_meta`, unknown fields included. */
+/** Maps a tool's risk to MCP annotations; `_meta` carries the whole tool, including unknown fields. */
 function toolOf(tool: ListedTool): Tool {
   const { name, description, params_schema, risk_level, supports_rollback } = tool
   return {
@@ -52,7 +52,7 @@ type Asked = Context['mcpReq']
 /** The extension of MCP 2026-07-28 by which a client says that it can take a handle instead of an answer and ask for the rest later. */
 const TASKS = 'io.modelcontextprotocol/tasks'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
-/** A client that can take a handle gets one for what is not done by then; every other one waits for the end. */
+/** A client that supports handles gets one for an unfinished call after this time; other clients wait for the end. */
 const WAIT_MS = 2_000
 const POLL_MS = 500
 
@@ -106,7 +106,7 @@ async function callTool(client: HacpClient, session_id: string, name: string, ar
   return { resultType: 'task', ...handleOf(task), status: 'working' } as unknown as CallToolResult
 }
 
-/** Also one of an earlier session of the same policy: a client may come back through another bridge. */
+/** Also a task of an earlier session with the same policy: a client can reconnect through another bridge. */
 async function taskNamed(client: HacpClient, session_id: string, task_id: string): Promise<ShownTask> {
   try {
     return (await client.call('task.get', { session_id, task_id })) as ShownTask

@@ -1,4 +1,4 @@
-// Actions of the inbox, each from a key to an answer: what has to be asked first, what is sent, and what is said when the server says no.
+// Actions of the inbox, each from a key to an answer: the prompts before it, the request, and the message after a refusal.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Input, Output } from '#sdk/client.ts'
 import { CliError, exits } from '../exit-codes.ts'
@@ -12,7 +12,7 @@ import type { Remote } from '../remote/remote.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import { untilOf } from '../input/parse-when.ts'
 
-/** A line that somebody types, and what becomes of it. */
+/** A line that the person types, and the callback that takes it. */
 export type Prompt = {
   readonly label: string
   line: Line
@@ -28,13 +28,13 @@ export type Stage = {
   ask(label: string, done: Prompt['done'], hidden?: boolean): void
   /** Asks for y or n, by one key. */
   askKey(label: string, done: Prompt['done']): void
-  /** Does it, draws, and says what went wrong. */
+  /** Runs the work, redraws, and shows its error. */
   attempt(work: () => Promise<void>): Promise<void>
-  /** Somebody has answered here. */
+  /** The person has answered this item here. */
   answered(item: Item, message: string): void
-  /** Sends the bytes of a file that was asked for; the answer refers to them. */
+  /** Uploads a requested file; the answer refers to it. */
   upload(item: Item, path: string): Promise<unknown>
-  /** Gives the terminal away and takes it back. */
+  /** Hands the terminal to `work` and takes it back. */
   aside<T>(work: () => Promise<T>): Promise<T>
 }
 
@@ -186,7 +186,7 @@ export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
     const values = validation?.multiple === true ? (validation.allowed_values ?? []) : []
     if (values.length > 0) tell(values.map((value, i) => `${i + 1} ${value}`).join('  '))
     const then = (result: unknown): void => {
-      // A word that answers other items is no value unless somebody says so.
+      // Ask for confirmation before sending a verdict word as a value.
       const warning = typeof result === 'string' && isVerdictWord(result) ? `The agent would get the word "${result}" as the value.` : null
       sure(stage, { item, result, warning, question: 'Send it?' }, () => sendResult(item, { result, message: 'provided' }))
     }

@@ -1,5 +1,5 @@
-// One item of the inbox as lines of text: that an agent asks and which, everything that it wrote, what the server knows, and what each
-// answer will do. Each line of somebody else's text is marked, so that none looks like the server's own (X32).
+// One inbox item as lines of text: the agent that asks, everything it wrote, the server's own knowledge, and the effect of each answer.
+// Each line of foreign text is marked, so that none looks like the server's own (X32).
 import type { Checkpoint } from '#protocols/collaboration/schema.ts'
 import type { HumanAction } from '#protocols/execution/actions/action.ts'
 import { actions } from '#protocols/execution/actions/index.ts'
@@ -41,7 +41,7 @@ const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (payloadOf(
  */
 export const proposedIn = (item: Item): readonly Proposed[] =>
   item.kind === 'request' ? [] : ((detailsIn(item)['proposed_actions'] ?? []) as Proposed[])
-/** The state that the agent would go on from, which the person may edit; undefined: it shows none. */
+/** The state that the agent would resume from, which the person may edit; undefined: the item has none. */
 export const stateIn = (item: Item): unknown => (item.kind === 'request' ? undefined : detailsIn(item)['state'])
 
 const riskLabels: Readonly<Record<string, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
@@ -193,7 +193,7 @@ function writtenIn(item: Item): Written[] {
   ]
 }
 
-/** Of what another protocol asks, some stands elsewhere in the card already. */
+/** Whether the card already shows this detail of another protocol's request elsewhere. */
 function isPlaced(item: Item, name: string, value: unknown): boolean {
   if (PLACED_DETAILS.includes(name) || isEmpty(value)) return true
   if (name === 'goal') return payloadOf(item).question?.endsWith(String(value)) === true
@@ -201,7 +201,7 @@ function isPlaced(item: Item, name: string, value: unknown): boolean {
   return name === 'context' && Array.isArray(value) && value.every(isReason)
 }
 
-/** The server's own knowledge, and what will come of an answer. */
+/** The server's own knowledge, and the effect of an answer. */
 function fate(item: Item, { own, theirs }: Writing, now: number): void {
   const { facts, effects, quorum, risk } = item
   const deadline = deadlineOf(item, now)
@@ -264,7 +264,7 @@ export function endOf({ status, ended }: Item): string {
 const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0
 
 type Written = { readonly depth: number; readonly text: string }
-/** A value as people read it, everything in it on lines of its own; null: it stands in a list. */
+/** A value in readable form, each nested value on its own line. `name` null: the value is a list item. */
 function linesOf(name: string | null, value: unknown, depth: number): Written[] {
   const begin = name === null ? '- ' : `${name}: `
   if (typeof value !== 'object' || value === null) return [{ depth, text: `${begin}${String(value)}` }]

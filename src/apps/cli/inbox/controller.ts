@@ -1,5 +1,5 @@
-// The controller of the terminal inbox, from key to key: the chosen item, the typed text, the answer. An answer goes out with the digest of
-// what was on the screen, and only once all of it was there long enough to be seen.
+// The controller of the terminal inbox: handles keys, the chosen item, the typed text and the answer. An answer carries the digest of the
+// card on the screen, and is sent only after the whole card was visible long enough.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { createDeliverables, isShown } from './deliverable.ts'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
@@ -44,9 +44,9 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   const over = Promise.withResolvers<Exit>()
   const said: string[] = []
   const deliveredFor = createDeliverables(remote, attempt)
-  /** When the whole of a card was first on the screen, by its digest. */
+  /** When a whole card was first on the screen, by its digest. */
   const seen = new Map<string, number>()
-  /** The card that is on the screen, and since when: a key is for what stood there when somebody meant to press it. */
+  /** The card on the screen, and since when: a key pressed right after a change was meant for the previous card. */
   let onScreen = { digest: '', since: 0 }
   let isOver = false
   let isAside = false
@@ -90,7 +90,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     write(drawFrame(frame, paint))
   }
 
-  /** Whatever it is, it is said on the screen; without a valid key there is nothing left to do. */
+  /** Shows an error on the screen; leaves the inbox on a bug or without a valid key. */
   function trouble(error: unknown): void {
     if (!(error instanceof CliError) || error.exit === exits.unauthenticated) return leave(error)
     if (error.exit === exits.unreachable) connection.lost('calls', true)
@@ -171,7 +171,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     items.chosen = items.all.at(-1)?.request_id ?? null
   }
 
-  /** Whether it was on the screen, whole and long enough; what to do first is said. */
+  /** Whether the whole item was on the screen long enough; otherwise tells the person what to do first. */
   function isRead(item: Item): boolean {
     const since = seen.get(item.digest)
     if (since === undefined) {
@@ -184,7 +184,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     return false
   }
 
-  /** Whether the key approves a deliverable that the card does not show. */
+  /** Whether the key would approve a deliverable that the card does not show. */
   function isBlind(item: Item, key: string): boolean {
     const result = verdictOf(item, key.toLowerCase()) ?? choicesOf(item)[Number(key) - 1]
     const delivered = item.kind === 'review' && result === 'approved' ? deliveredFor(item) : null
@@ -254,7 +254,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   function type(own: Prompt, key: Key): void {
     if (key.name === 'esc') prompt = null
     else if (own.isKey) {
-      // An Enter behind the y, as at other prompts, is not for what comes next.
+      // Ignore an Enter typed after the y out of habit: it is not meant for the next item.
       wasKey = true
       prompt = null
       message = null
@@ -294,7 +294,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     else if (name === '?') open('help')
     else if (name === '/') editFilter()
     else if (name === 'ctrl-l') void search(items.filter.text)
-    // Several keys at once are no single-key answer.
+    // Several keys in one read, such as a paste, are not a single-key answer.
     else if (isAlone && /^[1-9aArRcdehmpstx+]$/.test(name)) answerByKey(name)
   }
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])

@@ -14,9 +14,9 @@ export type Delivered = {
   readonly artifact: Artifact
   readonly text: string | null
   readonly before: { readonly version: string; readonly text: string | null } | null
-  /** The heading of what stands below, in our own words. */
+  /** The heading above the deliverable, written by us. */
   readonly head: string
-  /** As it was written: the screen marks each line as not our own. */
+  /** The lines as delivered: the screen marks each one as foreign text. */
   readonly lines: readonly DeliveredLine[]
 }
 
@@ -35,7 +35,7 @@ async function versionOf(remote: Remote, artifact_id: string, version?: string):
   return (await remote.call('collaboration/artifact.get', input)).artifact
 }
 
-/** It may be text, but nobody reads so much of it at a terminal. */
+/** Too long to read in a terminal, even if it is text. */
 export const isTooLong = ({ payload }: Artifact): boolean => payload.size > TEXT_BYTES_MAX
 
 /** null: not text, too long to read, or not here. */
@@ -50,7 +50,7 @@ async function textIn(remote: Remote, artifact: Artifact): Promise<string | null
   }
 }
 
-/** Whether a card has all of it: nobody approves at a terminal what it does not show. */
+/** Whether a card shows all of the deliverable: only then can a person approve it in the terminal. */
 export const isShown = ({ text, lines }: Delivered): boolean => text !== null && lines.length <= DELIVERED_LINES_MAX
 
 /** Refuses to approve a deliverable that `inbox show` cannot show, unless the digest says which one was looked at. */
@@ -70,7 +70,7 @@ export function unshown({ artifact: { id, version } }: Delivered, named: string)
   )
 }
 
-/** The agent's word for it, in quotes unless it is one plain word: it stands in a sentence of ours. */
+/** The agent's type, quoted unless it is one plain word: our own sentence contains it. */
 const typeWord = (type: string): string => (/^\w[\w./+-]{0,59}$/.test(type) ? type : JSON.stringify(escapeControl(type)))
 
 const linesIn = (text: string): string[] => text.replace(/\n$/, '').split('\n')

@@ -34,7 +34,7 @@ export function evidenceIn(item: Item): EditedArtifact | undefined {
 
 /** An approval that is asked for in a task can be allowed beforehand. */
 export const isGrantable = (item: Item): boolean => isVerdict(item) && item.task_id !== null
-/** The scope that the agent names, where it is one; what it wrote else is not repeated in a line of ours. */
+/** The agent's scope if it is valid; other text of the agent is never repeated in our own lines. */
 export function scopeIn(item: Item): string | null {
   const named = item.kind === 'request' ? payloadOf(item).scope : proposedIn(item)[0]?.kind
   return typeof named === 'string' && /^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.*-]+)+$/.test(named) && named.length <= 100 ? named : null
@@ -73,7 +73,7 @@ export function answersWith(item: Item, key: string): boolean {
   return answersOf(item).some(([one]) => one === key.toLowerCase())
 }
 
-/** How far a key moves; undefined: it does not. `page`: as much as is seen at once. */
+/** How far a key moves; undefined: it does not move. `page`: the number of visible lines. */
 export function stepOf(name: string, page: number): number | undefined {
   const far = Number.MAX_SAFE_INTEGER
   const steps: Readonly<Record<string, number>> = {

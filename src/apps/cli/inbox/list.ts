@@ -1,5 +1,5 @@
-// The items on the screen and the server's inbox: read page by page, kept up to date as others decide, and never moved away under
-// somebody's hand. An item that was decided stays where it was until the list is read anew.
+// The items on the screen and the server's inbox: read page by page, updated as others decide, and never moved while the person is about
+// to press a key. A decided item keeps its place until the list is reloaded.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { CliError } from '../exit-codes.ts'
 import { isOpen } from './card.ts'
@@ -19,27 +19,27 @@ export type InboxList = {
   readonly isMore: boolean
   readonly filter: Filter
   readonly counts: Counts
-  /** It goes on reading. */
+  /** More pages are being read. */
   readonly isSearching: boolean
   /** How far the server's clock is ahead of ours. */
   readonly skewMs: number
-  /** A word about each item that is not to be answered any more, by request. */
+  /** A note for each item that can no longer be answered, by request id. */
   readonly marks: ReadonlyMap<string, string>
-  /** The items that one answer is for. */
+  /** The marked items, which get one common answer. */
   readonly picked: Set<string>
-  /** The item that keys are for; null: the next one that is shown. */
+  /** The item that keys act on; null: the next item shown. */
   chosen: string | null
   mark(request_id: string, message: string): void
-  /** The first page, without what was decided. */
+  /** Reads the first page and drops decided items. */
   reset(filter: Filter): Promise<void>
-  /** As many as fill a screen, or all that there are. */
+  /** Reads enough items to fill a screen, or all of them. */
   fillScreen(): Promise<void>
-  /** New items come in at their place; the others stay. */
+  /** Inserts new items at their place and keeps the others. */
   refresh(): Promise<void>
   more(): Promise<void>
   toEnd(): Promise<void>
   recount(): Promise<void>
-  /** One item as it is now; null: it is not ours any more. */
+  /** Rereads one item; null: it is no longer in this inbox. */
   reload(request_id: string): Promise<Item | null>
 }
 
@@ -55,7 +55,7 @@ type State = {
   chosen: string | null
 }
 
-/** `changed` is called while something goes on, whenever there is more to show. */
+/** `changed` is called during a long read whenever there is more to show. */
 export function createInboxList(remote: Remote, first: Filter, changed: () => void): InboxList {
   const is: State = { all: [], cursor: null, filter: first, counts: NONE, isSearching: false, skewMs: 0, turn: 0, chosen: null }
   const marks = new Map<string, string>()
@@ -69,7 +69,7 @@ export function createInboxList(remote: Remote, first: Filter, changed: () => vo
     return { items, next_cursor: found.next_cursor }
   }
 
-  /** Reads on until there are so many or no more; another filter ends it. */
+  /** Reads pages until there are `count` items or no more; a new filter stops it. */
   async function fill(count: number): Promise<void> {
     const mine = is.turn
     if (is.cursor === null || is.isSearching || is.all.length >= Math.min(count, ITEMS_MAX)) return
@@ -178,8 +178,8 @@ export function createInboxList(remote: Remote, first: Filter, changed: () => vo
 const NONE: Counts = { open: null, critical: 0, fitting: null }
 
 /**
- * The server's order, with what is not in it any more behind what it stood behind. `isAll`: there is nothing after `now`; otherwise the
- * rest is read again when somebody comes to it. `isHeld`: somebody is about to answer it, so that it stays wherever the page ends.
+ * The server's order; items that left the server's list stay behind their old predecessor. `isAll`: nothing follows `now`; otherwise the
+ * rest is read again when the person scrolls to it. `isHeld`: the person is about to answer the item, so it stays even beyond the page.
  */
 function mergeItems(
   before: readonly Item[],

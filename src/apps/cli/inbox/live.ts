@@ -13,11 +13,11 @@ import type { Context } from '../derive/command.ts'
 import type { Paint } from '../terminal.ts'
 
 const REFRESH_MS = 20_000
-/** Where nothing can be followed, the list is shown all the same. */
+/** The list is shown after this time even if the stream does not open. */
 const OPEN_MS_MAX = 2_000
 const AGAIN_MS = 2_000
 const TICK_MS = 1_000
-/** A process that is not stopped, as by a shell without jobs, goes on by itself. */
+/** A shell without job control does not stop the process; then it resumes by itself after this time. */
 const RESUME_MS = 50
 
 export type Terminal = {
@@ -27,7 +27,7 @@ export type Terminal = {
   write(text: string): void
   aside: Stage['aside']
   upload(request_id: string, path: string): Promise<unknown>
-  /** Stops until the shell lets it go on; the terminal is given away first. */
+  /** Releases the terminal and stops until the shell resumes the process. */
   suspend(): Promise<void>
 }
 
@@ -72,10 +72,10 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
         on()
       }
     },
-    // Its progress would be drawn over the screen.
+    // Discard its progress line, which would be drawn over the screen.
     upload: (request_id, path) => sentFile({ ...context, io: { ...io, err: { write: () => undefined } } }, request_id, path),
     async suspend() {
-      // The shell that started this sees its whole job stop; `fg` goes on below.
+      // Stop the whole process group, as the shell expects; `fg` continues below.
       process.kill(0, 'SIGTSTP')
       await wait(RESUME_MS)
     },
@@ -108,7 +108,7 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
   }
 }
 
-/** Follows before anything is listed: what happens in between is heard, and told to the controller once there is one. */
+/** Follows before the first list is read, so that no change is missed; the controller gets queued changes once it exists. */
 async function follow(remote: Remote, signal: AbortSignal): Promise<{ tell(controller: InboxController): void }> {
   const opened = Promise.withResolvers<void>()
   const before: ((controller: InboxController) => void)[] = []

@@ -1,9 +1,9 @@
-// News from the server: whether there are any, and what changed. Changes that come together are looked at together.
+// News from the server: the state of the connection, and the changed items. Changes that arrive together are handled together.
 import type { InboxList } from './list.ts'
 
 const GATHER_MS = 100
 
-/** `attempt` does the work and says what went wrong. */
+/** `attempt` runs the work and shows its error. */
 export function createNews(items: InboxList, attempt: (work: () => Promise<void>) => Promise<void>): (request_id: string) => void {
   const changed = new Set<string>()
   let isGathering = false
@@ -27,7 +27,7 @@ export function createNews(items: InboxList, attempt: (work: () => Promise<void>
 }
 
 export type Connection = {
-  /** Since when the server does not answer; null: it does. */
+  /** Since when the server is unreachable; null: it is reachable. */
   readonly awaySince: number | null
   /** The stream of news, or calls; answers whether it was there until now. */
   lost(of: 'stream' | 'calls', isLost: boolean): boolean

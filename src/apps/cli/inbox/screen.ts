@@ -69,7 +69,7 @@ export function frameOf(view: View, { columns, rows }: Size, now: number): Frame
 
 const FETCHING: Line = { text: 'Fetching what was delivered…', style: 'yellow' }
 
-/** Of everything that fits, also what is not read yet; what is decided stands in the list until it is read anew. */
+/** Counts all matching items, including unread pages. Decided items stay in the list until it is reloaded, so they count too. */
 function totalOf({ list: { all, isMore, counts, marks } }: View): string {
   if (!isMore) return String(all.length)
   const decided = all.filter((item) => marks.has(item.request_id)).length
@@ -195,11 +195,11 @@ function styleOf({ priority, overdue }: Item): Style | undefined {
 const HOME = '\u001b[H'
 const CLEAR_LINE = '\u001b[K'
 export const CLEAR = '\u001b[2J'
-/** Without wrapping: a line that the terminal draws wider than we think is cut off, and never goes on where the server's lines begin. */
+/** Disables wrapping: a line drawn wider than expected is cut off, and never continues where the server's own lines begin. */
 export const SCREEN_ON = '\u001b[?1049h\u001b[?25l\u001b[?7l'
 export const SCREEN_OFF = '\u001b[?7h\u001b[?25h\u001b[?1049l'
 
-/** A line is cleared before it is written: behind a full one there is no place to clear from. */
+/** Clears each line before writing it: after a full line, the cursor has no position to clear from. */
 export function drawFrame({ lines }: Frame, paint: Paint): string {
   return `${HOME}${lines.map(({ text, style }) => `${CLEAR_LINE}${style === undefined ? text : paint(style, text)}`).join('\r\n')}`
 }

@@ -1,4 +1,4 @@
-// The keys that are pressed at a terminal in raw mode. Pasted text is text, whatever keys it looks like.
+// Keys of a terminal in raw mode. Pasted text is always text, even if it looks like keys.
 
 export type Key = { readonly name: string; readonly text: string }
 
@@ -47,13 +47,13 @@ export const PASTE_OFF = '\u001b[?2004l'
 const [PASTE_BEGINS, PASTE_ENDS] = ['\u001b[200~', '\u001b[201~']
 // oxlint-disable-next-line no-control-regex -- the sequences of keys begin with a control character
 const SEQUENCE = /^\u001b(?:\[[0-9;?]*[ -/]*[@-~]|O[A-Z])/
-/** An escape that is alone so long is the key of that name. */
+/** An escape character followed by nothing for this long is the Esc key. */
 const ALONE_MS = 40
 const PASTE_CHARS_MAX = 100_000
 
 export type Keyboard = { push(text: string): void; stop(): void }
 
-/** `pressed` is told of all keys that came at once. */
+/** `pressed` gets all keys of one read together. */
 export function createKeyboard(pressed: (keys: readonly Key[]) => void): Keyboard {
   let rest = ''
   let timer: NodeJS.Timeout | undefined
@@ -83,7 +83,7 @@ export function createKeyboard(pressed: (keys: readonly Key[]) => void): Keyboar
   }
 }
 
-/** null: the rest of it has not come yet. */
+/** null: the sequence is incomplete. */
 function next(text: string, isOver: boolean): { length: number; key: Key | null } | null {
   if (text.startsWith(PASTE_BEGINS)) {
     const end = text.indexOf(PASTE_ENDS)
@@ -93,7 +93,7 @@ function next(text: string, isOver: boolean): { length: number; key: Key | null 
   }
   if (text.startsWith(ESC)) {
     const sequence = SEQUENCE.exec(text)?.[0]
-    // An unknown sequence does nothing; least of all is its end an answer.
+    // Swallow an unknown sequence whole: its last character must not count as an answer.
     if (sequence !== undefined) return { length: sequence.length, key: keyOf(sequence) }
     if (!isOver) return null
     return { length: 1, key: keyOf(ESC) }

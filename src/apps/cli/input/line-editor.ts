@@ -1,7 +1,7 @@
-// One line that somebody types at a terminal: the text and where the cursor stands in it. A character is whatever is seen as one.
+// A line editor for the terminal: the text and the cursor position. A character is a grapheme.
 import type { Key } from './keyboard.ts'
 
-export type Line = { readonly text: string; /** How many characters stand before the cursor. */ readonly at: number }
+export type Line = { readonly text: string; /** The number of characters before the cursor. */ readonly at: number }
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 export const charactersOf = (text: string): string[] => Array.from(graphemes.segment(text), ({ segment }) => segment)

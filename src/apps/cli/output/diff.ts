@@ -2,11 +2,11 @@
 
 export type Change = { readonly kind: 'same' | 'added' | 'removed'; readonly text: string }
 
-/** Beyond this many changed lines nobody reads a diff, and finding the shortest one takes too long. */
+/** A diff with more changed lines is unreadable, and finding the shortest one takes too long. */
 const EDITS_MAX = 2_000
 const AROUND = 3
 
-/** null: they differ in too much. */
+/** null: more than EDITS_MAX lines differ. */
 export function changesBetween(before: string, after: string): Change[] | null {
   const [a, b] = [linesIn(before), linesIn(after)]
   const trace = traceOf(a, b)
@@ -15,7 +15,7 @@ export function changesBetween(before: string, after: string): Change[] | null {
 
 const linesIn = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))
 
-/** For each number of edits, how far each diagonal came. */
+/** For each number of edits, how far each diagonal reached. */
 function traceOf(a: readonly string[], b: readonly string[]): Map<number, number>[] | null {
   const trace: Map<number, number>[] = []
   let reach = new Map<number, number>([[1, 0]])

@@ -9,7 +9,7 @@ const notes: Readonly<Record<string, Note>> = {
     connected === false ? `${String(assignee)} is offline; it receives the task when it connects.` : null,
 }
 
-/** A script that reads the answer as JSON is told nothing, unless somebody watches it. */
+/** Prints nothing for a script that reads JSON, unless its error output is a terminal. */
 export function sayMore({ io, json, paintErr }: Context, operation: string, input: Record<string, unknown>, answer: unknown): void {
   const message = notes[operation]?.(input, answer as Record<string, unknown>) ?? null
   if (message !== null && (!json || io.err.isTTY === true)) io.err.write(`${paintErr('yellow', '!')} ${escapeControl(message)}\n`)

@@ -56,7 +56,7 @@ export async function show(context: Context, operation: string, answer: unknown)
   if (isValue(answer)) context.io.out.write(cardsOf(answer, operation.split('.')[0]!, columnsOf(context.io.out), context.paint))
 }
 
-/** The words and numbers that an answer has beside its list, on one line: what it is about, and what it comes to. */
+/** The text and number fields of a response beside its list, such as its subject and totals, on one line. */
 function besides(answer: Value, paint: Paint): string {
   const said = Object.entries(answer).filter(
     ([name, value]) => !['next_cursor', 'more_projects'].includes(name) && /^(string|number)$/.test(typeof value),
@@ -90,7 +90,7 @@ function listingOf(item: Value): Listing {
   return known ?? { marks: [], columns: scalars.slice(0, 6).map((field) => [field.replaceAll('_', ' ').toUpperCase(), field] as const) }
 }
 
-/** `no tasks`: what is not there is named. */
+/** Names the missing items, such as `no tasks`. */
 function emptyMessage(operation: string): string {
   const noun = operation.split('.')[0]!.replaceAll('_', ' ')
   if (noun === 'inbox') return 'nothing waits for you'
@@ -192,10 +192,10 @@ const isEmpty = (value: unknown): boolean =>
   (isValue(value) && Object.keys(value).length === 0)
 
 const LINES_MAX = 8
-/** Values that the server itself has made, for people to copy: each stays in one piece however long it is. */
+/** Server-generated values that people copy: each stays on one line, no matter how long it is. */
 const WHOLE = ['key', 'link', 'secret', 'ticket', 'token', 'url']
 
-/** A text of one line stands beside its name. Of a longer one every line is marked, so that none looks like a field of its own (X32). */
+/** A one-line text goes beside its name. Every line of a longer text is marked, so that none looks like a field of its own (X32). */
 function valueLines(text: string, room: number): string[] {
   const lines = foldLines(inertLines(text), room)
   return lines.length === 1 ? lines : foldLines(inertLines(text), Math.max(4, room - 2)).map((line) => `│ ${line}`)

@@ -1,7 +1,7 @@
-// Text for a terminal. Agents' text may hold escape sequences that move the cursor, hide lines or turn text around: it is shown, never
-// obeyed.
+// Text for a terminal. An agent's text can contain escape sequences that move the cursor, hide lines or reverse text: they are shown as
+// text and never interpreted.
 
-/** Controls (tab and newline too), what turns text around, and what cannot be seen. */
+/** Control characters (including tab and newline), bidirectional controls, and invisible characters. */
 const HOSTILE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060-\u2064\ufeff\u{e0000}-\u{e007f}]|\p{Surrogate}/gu
 
 const escapeChar = (char: string): string => {
@@ -13,14 +13,14 @@ const escapeChar = (char: string): string => {
   return code <= 0xffff ? String.raw`\u${code.toString(16).padStart(4, '0')}` : String.raw`\u{${code.toString(16)}}`
 }
 
-/** On one line, every character visible. */
+/** Escapes control, bidirectional and invisible characters, line breaks included. */
 export const escapeControl = (text: string): string => text.replaceAll(HOSTILE, escapeChar)
 
-/** The same where lines and tabs mean what they say. */
+/** Escapes like `escapeControl`, but keeps line breaks and tabs. */
 export const inertLines = (text: string): string =>
   text.replaceAll(HOSTILE, (char) => (char === '\n' || char === '\t' ? char : escapeChar(char)))
 
-/** One JSON document that no terminal obeys: the same value, since JSON may escape any character. */
+/** JSON that is safe to print in a terminal. The value is unchanged, since JSON can escape any character. */
 export const inertJson = (value: unknown, indent: number): string =>
   JSON.stringify(value, null, indent).replaceAll(HOSTILE, (char) => {
     // Newlines can only be those of the indentation: within strings JSON has escaped them.
@@ -38,8 +38,8 @@ const AS_PICTURE = '\ufe0f'
 const ASCII = /^[ -~]*$/
 
 /**
- * The most columns that a terminal takes for a text, code point by code point: not every one joins those that make one picture, and a line
- * that is longer than was thought goes on at the beginning of the next one, where the server's own lines begin.
+ * The most columns that a terminal can use for a text, counted by code point: not every terminal joins the code points of an emoji, and an
+ * underestimated line would wrap to the start of the next one, where the server's own lines begin.
  */
 export function widthOf(text: string): number {
   if (ASCII.test(text)) return text.length
@@ -53,14 +53,14 @@ export function widthOf(text: string): number {
   return width
 }
 
-/** As people see them; one that is wider than there is room is taken apart. */
+/** Graphemes; one that is wider than `columns` is split into code points. */
 function* charactersIn(text: string, columns: number): Iterable<string> {
   for (const { segment } of graphemes.segment(text))
     if (widthOf(segment) <= columns) yield segment
     else yield* segment
 }
 
-/** Cut to so many columns, the last one an ellipsis. */
+/** Cuts a text to `columns`, ending with an ellipsis. */
 export function cutToWidth(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text
   let kept = ''
@@ -75,7 +75,7 @@ export function cutToWidth(text: string, columns: number): string {
 
 export const padToWidth = (text: string, columns: number): string => text + ' '.repeat(Math.max(0, columns - widthOf(text)))
 
-/** Lines of at most so many columns, broken between words. */
+/** Lines of at most `columns`, broken between words. */
 export function wrapWords(text: string, columns: number): string[] {
   return text.split('\n').flatMap((line) => {
     const lines: string[] = []
@@ -117,17 +117,17 @@ export const foldLines = (text: string, columns: number): string[] =>
     return [...lines, current]
   })
 
-/** Stands before every line of a text that an agent, or anybody else, wrote: no line of the server's own begins so (X32). */
+/** Prefix of every line of foreign text, from an agent or a person: no line of the server's own begins with it (X32). */
 export const MARK = '   │ '
 const NARROW = 4
-/** The text of somebody else, each line marked; `first` stands in the place of the first mark and is as wide. */
+/** Foreign text with each line marked; `first` replaces the first mark, and further lines are indented to its width. */
 export function markedLines(text: string, columns: number, first = MARK): string[] {
   const room = Math.max(NARROW, columns - widthOf(first))
   const rest = `${' '.repeat(Math.max(0, widthOf(first) - 2))}│ `
   return foldLines(inertLines(text), room).map((line, i) => `${i === 0 ? first : rest}${line}`)
 }
 
-/** A sentence of our own. A quotation in it may be long: no line after the first begins where sentences begin. */
+/** A sentence of our own. It can contain a long quotation, so every line after the first is indented deeper than a sentence. */
 export function ownLines(text: string, columns: number): string[] {
   const shown = escapeControl(text)
   const first = foldLines(shown, columns)[0]!

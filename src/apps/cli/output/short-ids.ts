@@ -40,11 +40,11 @@ const lists: Readonly<Record<string, readonly Listed[]>> = {
   user: [listOf('identity/user.list')],
 }
 /**
- * Kinds of which not everybody who sees one finds it in a list: all runs of a project are for its owners, and a question that was answered
- * waits for nobody. They are shown whole; a short one is accepted where it is found.
+ * Kinds that a person can see without finding them in a list: only owners can list all runs of a project, and an answered question is not
+ * in the inbox. These ids are shown in full; a short id is accepted where a list contains it.
  */
 const SHOWN_WHOLE = ['ckpt', 'run']
-/** Kinds whose ids people choose themselves: there the word behind the prefix is enough. */
+/** Kinds with ids that people choose: the word after the prefix is enough. */
 const CHOSEN = ['agent', 'user', 'project']
 
 /** Which kinds of id a field takes. */
@@ -123,7 +123,7 @@ function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => F
 const PAGE = 200
 /** 2,000 ids: a short one for anything older is refused by the server, and the whole one is needed. */
 const PAGES_MAX = 10
-/** Of all lists together, however many projects there are. */
+/** For all lists together, no matter how many projects there are. */
 const CALLS_MAX = 100
 type Calls = { left: number }
 /** Of ids that a short one may stand for. */
@@ -149,7 +149,7 @@ async function* idsIn(remote: Remote, { operation, input, field = 'id' }: Listed
       const paged = /rule|channel/.test(operation) ? {} : { limit: PAGE, ...(cursor === null ? {} : { cursor }) }
       answer = (await remote.callAny(operation, { ...input, ...paged })) as typeof answer
     } catch (error) {
-      // Whatever the reason is, the id is not found here; another list may have it, or the server says what is wrong with the id.
+      // Skip a refused list: another list might have the id, or the server reports what is wrong with it.
       if (error instanceof CliError && error.exit === exits.refused) return
       throw error
     }
@@ -177,13 +177,13 @@ async function wholeId(remote: Remote, text: string, prefixes: readonly string[]
   return [...found][0] ?? text
 }
 
-/** Fields that share the name of one that holds an id. */
+/** Placeholders of fields that share their name with an id field but hold no id. */
 const NO_IDS: readonly string[] = ['time', 'folder|url']
 
 const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
   NO_IDS.includes(placeholder) ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
-/** The given values, with whole ids. The server is asked only for those that are short. */
+/** Expands short ids in the given values. Asks the server only for short ids. */
 export async function withWholeIds({ positionals, flags }: Spec, given: FlagValues, remote: () => Promise<Remote>): Promise<FlagValues> {
   const whole = new Map(given)
   for (const one of [...positionals, ...flags]) {

@@ -1,5 +1,5 @@
-// A command that a program of an agent runs, by its mark (`COUNTERSIGN_AGENT`): it is that agent or nobody. Logins, admin keys, data folders and
-// daemons of the user whose account it runs under would make it somebody else, so that an agent could answer its own question.
+// A CLI command started by an agent's program, marked by `COUNTERSIGN_AGENT`. It acts as that agent or not at all: with the logins, admin
+// keys, data folders and daemons of the account it runs under, the agent could answer its own question.
 import { AGENT_VARIABLE, markedAgent } from '#workers/programs/marker.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { callsBy } from './calls.ts'
@@ -11,7 +11,7 @@ import type { Io } from '../terminal.ts'
 const OWN_KEY = (agent: string): string =>
   `give the key of ${agent} itself, with COUNTERSIGN_KEY or --api-key; a person answers and administers outside of the agent's program`
 
-/** Refuses a command that acts with what the user of this machine may do. */
+/** Refuses a command that uses the rights of this machine's user. */
 export function refuseForAgent({ env }: Io, { path, isLocal }: Pick<Spec, 'path' | 'isLocal'>, { data }: Partial<Globals>): void {
   const agent = markedAgent(env)
   if (agent === null || (!isLocal && data === undefined)) return
@@ -20,7 +20,7 @@ export function refuseForAgent({ env }: Io, { path, isLocal }: Pick<Spec, 'path'
   throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
 }
 
-/** Without a key of its own there is nothing to fall back on. */
+/** The agent has no key of its own, and there is no fallback. */
 export const keylessAgent = (agent: string): CliError =>
   new CliError(
     exits.unauthenticated,

@@ -12,7 +12,7 @@ import type { Io } from '../terminal.ts'
 export type Target = {
   readonly url: string
   readonly key: string | null
-  /** Where the key came from, for people. */
+  /** The source of the key, for messages. */
   readonly source: '--api-key' | 'COUNTERSIGN_KEY' | 'login' | 'stale login' | 'admin.key' | 'none'
   /** The agent whose program runs this command: its own key counts, and no other. */
   readonly agent: string | null
@@ -63,7 +63,7 @@ export function adminKeyIn(folder: string): string | null {
   try {
     return existsSync(file) ? readFileSync(file, 'utf8').trim() : null
   } catch {
-    // Somebody else's: then it is not ours to use.
+    // Unreadable: it belongs to another user and must not be used.
     return null
   }
 }

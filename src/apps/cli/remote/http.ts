@@ -8,12 +8,12 @@ import type { AnyOutput, Followed, Remote } from './remote.ts'
 
 type Hints = Readonly<Record<string, string>>
 
-/** Somebody waits at the terminal: a server that is not there is said to be so within a second. */
+/** A person waits at the terminal: report an unreachable server within a second. */
 const ATTEMPTS = 3
 
-/** `hints`: what to do about a refusal, by its code, where more is known than the code says. */
+/** `hints`: the next step after a refusal, by its code, where more is known than the code says. */
 export function openHttpRemote(url: string, key: string, hints: Hints = {}): Remote {
-  // A command follows one stream: a ticket for a socket would be a write more, which a server with a full disk refuses.
+  // A command follows one stream: a WebSocket ticket would be an extra write, which a server with a full disk refuses.
   const transport = httpTransport({ url, key, attempts: ATTEMPTS, streams: 'events' })
   const withHints = async <T>(work: Promise<T>): Promise<T> => {
     try {
@@ -74,13 +74,13 @@ const reasons: Readonly<Record<string, string>> = {
 
 const THERE_MS = 2_000
 
-/** A check can wait longer than somebody who only wants to know whether a server is there. */
+/** A record check can wait longer than a mere check for a running server. */
 const RECORD_MS = 5_000
 
 const healthAt = (url: string, timeoutMs = THERE_MS): Promise<Response> =>
   fetch(`${url}/health`, { signal: AbortSignal.timeout(timeoutMs), redirect: 'error' })
 
-/** The word in which a server says how its record is; without an answer in time it throws. */
+/** The server's word for the state of its record; throws on a timeout. */
 export async function recordAt(url: string): Promise<unknown> {
   const health = (await (await healthAt(url, RECORD_MS)).json()) as { record?: unknown } | null
   return health?.record

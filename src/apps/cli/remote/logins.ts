@@ -62,16 +62,16 @@ async function writeLogins(io: Io, { current, all }: Logins): Promise<string> {
 const isSame = (a: Login, b: Login): boolean =>
   a.url === b.url && (a.installation === b.installation || a.installation === null || b.installation === null)
 
-/** Its server is the current one from now on. Answers with the login that it replaces, if there was one. */
+/** Stores the login and makes its server the current one. Returns the replaced login, if any. */
 export async function storeLogin(io: Io, login: Login): Promise<{ file: string; replaced: Login | null }> {
-  // A file that cannot be read is written anew: that is what its error says to do.
+  // Overwrite an unreadable file: its error message tells the user to log in again.
   const { all } = await readLogins(io).catch(() => NO_LOGINS)
   const replaced = all.find((one) => isSame(one, login)) ?? null
   const file = await writeLogins(io, { current: login.url, all: [...all.filter((one) => !isSame(one, login)), login] })
   return { file, replaced }
 }
 
-/** Answers with those that were forgotten. `url` null: all of them. */
+/** Returns the forgotten logins. `url` null: forgets all of them. */
 export async function forgetLogins(io: Io, url: string | null): Promise<readonly Login[]> {
   if (url === null) {
     const { all } = await readLogins(io).catch(() => NO_LOGINS)
@@ -84,13 +84,13 @@ export async function forgetLogins(io: Io, url: string | null): Promise<readonly
   return all.filter((one) => one.url === url)
 }
 
-/** Of the installations at one address, the login of the one that answers there now. `stale`: there are logins, of others. */
+/** The login for the installation that now answers at an address. `stale`: all stored logins there are for other installations. */
 export async function loginFor({ all }: Logins, url: string): Promise<Login | 'stale' | null> {
   const there = all.filter((one) => one.url === url)
   const only = there.length === 1 ? there[0]! : null
   if (there.length === 0 || only?.installation === null) return only
   const installation = await installationAt(url)
-  // No server there, or one that does not say: then there is nothing to compare.
+  // The server is unreachable or does not name its installation, so there is nothing to compare.
   if (installation === null && only !== null) return only
   return there.find((one) => one.installation === installation) ?? there.find((one) => one.installation === null) ?? 'stale'
 }

@@ -22,7 +22,7 @@ export type Remote = {
   call<N extends CallName>(operation: N, input: Input<N>, options?: RemoteOptions): Promise<Output<N>>
   /** Calls an operation whose name is known at run time only. */
   callAny(operation: string, input: object, options?: RemoteOptions): Promise<AnyOutput>
-  /** Goes on after a cut, from where it was; ends when the signal aborts. */
+  /** Resumes after a lost connection from its last position; ends when the signal aborts. */
   follow(
     operation: string,
     input: object,
@@ -81,7 +81,7 @@ function staleHint(url: string): string {
   return `the login that is stored for ${url} is not valid there (any more). Log in again, ${how}`
 }
 
-/** The remedy for a key that is refused depends on where it came from. */
+/** The remedy for a refused key depends on its source. */
 function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
   if (source === 'login') return { UNAUTHENTICATED: staleHint(url) }
   if (source !== 'admin.key')

@@ -1,5 +1,5 @@
-// The move of an installation between a data folder and a database: rows, keys and bytes, page by page, so that one that was cut off goes on
-// where it ended. Only into what is empty, or its own unfinished move; verified on both sides before it counts.
+// The move of an installation between a data folder and a database: rows, keys and bytes, page by page, so that an interrupted move resumes
+// where it ended. The target must be empty or hold the same unfinished move; both sides are verified before the move counts.
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

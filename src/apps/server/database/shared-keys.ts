@@ -60,7 +60,7 @@ export async function sealShared(
   return differences
 }
 
-/** `secretName`: how the secret was given, for what is said about another one. */
+/** `secretName`: the option that gave the secret, for the message about a wrong one. */
 export async function openSharedKeys(values: WrappedValues, secretName: string, { now, entropy }: KeyMaker): Promise<Keys> {
   if (await orOther(secretName, () => values.read(MOVE_NAME)))
     throw new StartError('a move into this database is not finished: run `countersign migrate` again, it goes on where it ended')
@@ -91,7 +91,7 @@ export async function openSharedKeys(values: WrappedValues, secretName: string, 
 async function readOrMake(values: WrappedValues, name: string, make: () => string): Promise<{ version: number; text: string }> {
   const found = await values.read(name)
   if (found) return found
-  // Several servers may start at once: one of them writes, and all use what it wrote.
+  // Several servers can start concurrently: one of them writes the value, and all of them use it.
   await values.write(name, make(), 0)
   return (await values.read(name))!
 }
@@ -134,7 +134,7 @@ export async function openSharedPushKeys(values: WrappedValues, now: () => numbe
   return () => {
     if (Math.abs(now() - looked) >= LOOK_MS) {
       looked = now()
-      // One that cannot be read at present is not taken up.
+      // Keep the current ring if the read fails.
       look().catch(() => undefined)
     }
     return ring
@@ -151,7 +151,7 @@ export async function rotateSharedPushKeys(values: WrappedValues, secretName: st
   })
 }
 
-/** How far the record is verified, for all servers. */
+/** The verified position of the record, shared by all servers. */
 export function sharedMarker(values: WrappedValues): MarkerFile {
   return {
     async read() {
@@ -160,7 +160,7 @@ export function sharedMarker(values: WrappedValues): MarkerFile {
     },
     async write(marker) {
       const found = await values.read(MARKER_NAME)
-      // Another server may have come further meanwhile.
+      // Another server might have verified further.
       if (found && (markerFrom(found.text)?.position ?? 0) >= marker.position) return
       await values.write(MARKER_NAME, textOfMarker(marker), found?.version ?? 0)
     },

@@ -21,11 +21,11 @@ import { openSharedKeys, openSharedPushKeys, sealShared, sharedMarker, type Seal
 
 export type Durability = 'single' | 'replicated'
 
-/** How often it is asked again whether a standby confirms commits. */
+/** How often the server checks whether a standby confirms commits. */
 const LOOK_MS = 10_000
-/** For so long servers can catch up with what others did; one that missed more forgets its cache. */
+/** How long servers can catch up with the changes of others; a server that missed more drops its cache. */
 const KEPT_SECONDS = 600
-/** Clocks that are set by the network differ by less. */
+/** NTP-synchronized clocks differ by less. */
 const CLOCKS_MS_MAX = 5_000
 const CONNECT_MS = 5_000
 /** A pooler without a free session says nothing. */
@@ -37,7 +37,7 @@ export async function openSharedStorage(parts: StorageParts, settings: DatabaseS
   progress(`connecting to the database ${hostIn(settings.url)}`)
   let durability = await orStartError(() => checkDurability(settings))
   const figures = createDatabaseFigures()
-  // The tag needs a key that stands in the database, and the first question needs no tag.
+  // The tag needs a key from the database, and reading that key needs no tag.
   let tag: Tag | null = null
   const store = await orStartError(() =>
     postgresStore(settings.url, {
@@ -104,7 +104,7 @@ export async function openSharedStorage(parts: StorageParts, settings: DatabaseS
   }
 }
 
-/** One server after the other: the first makes what the others find. One that was stopped in the midst of it is passed over. */
+/** Runs on one server at a time: the first creates the data, the others find it. The lock of a stalled server times out. */
 async function alone<T>(url: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   const client = await orStartError(() => connectAlone(url, 'countersign first start', signal))
   try {
@@ -116,7 +116,7 @@ async function alone<T>(url: string, signal: AbortSignal | undefined, work: () =
   }
 }
 
-/** A failed turn is taken again. */
+/** A failed run is retried at the next interval. */
 function every(ms: number, work: () => Promise<void>): Worker {
   const timer = setInterval(() => void work().catch(() => undefined), ms)
   timer.unref()
@@ -128,7 +128,7 @@ function every(ms: number, work: () => Promise<void>): Worker {
   }
 }
 
-/** Nothing is decided by comparing clocks, but a deadline comes when that of the server which holds the timers says so. */
+/** Warns about clock skew. No decision compares clocks, but deadlines follow the clock of the server that holds the timers lease. */
 function compareClocks(store: PostgresStore, now: () => number, log: StorageParts['log']): () => Promise<void> {
   let isSaid = false
   return async () => {
@@ -149,13 +149,13 @@ async function durabilityOf(store: PostgresStore): Promise<Durability> {
   return durabilityBy(row!.names, row!.commit)
 }
 
-/** A standby has it on its disk before anything is acknowledged; with `remote_write` or less it may not. */
+/** Replicated: a standby has flushed a commit to disk before it is acknowledged. `remote_write` or less does not guarantee that. */
 const durabilityBy = (names: string | null | undefined, commit: string | null | undefined): Durability =>
   names && ['on', 'remote_apply'].includes(commit ?? '') ? 'replicated' : 'single'
 
 const NEEDED = 130_000
 
-/** A setting that would lose acknowledged work, or stop it later, is told at the start. */
+/** Refuses at startup database settings that would lose acknowledged work, or stop the server later. */
 async function checkDurability({ url, isReplicatedOnly }: DatabaseSettings): Promise<Durability> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: ANSWER_MS })
   client.on('error', () => undefined)
@@ -197,7 +197,7 @@ async function checkDurability({ url, isReplicatedOnly }: DatabaseSettings): Pro
   }
 }
 
-/** A pooler that gives each transaction another session loses settings and notifications. */
+/** Refuses a pooler that gives each transaction another session: it loses settings and notifications. */
 async function refusePooler(first: pg.Client, url: string): Promise<void> {
   const second = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS, query_timeout: ANSWER_MS })
   second.on('error', () => undefined)
@@ -205,7 +205,7 @@ async function refusePooler(first: pg.Client, url: string): Promise<void> {
   const sessionOf = async (client: pg.Client): Promise<number> =>
     (await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]!.pid
   try {
-    // Both at once have a session each; what is given back last is given out first, or last.
+    // Open transactions hold one session each. Commit in both orders: a pooler reuses sessions last in first out, or first in first out.
     for (const order of [
       [first, second],
       [second, first],

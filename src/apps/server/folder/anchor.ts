@@ -12,12 +12,12 @@ export type Anchor = {
   readonly key: string
   readonly position: number
   readonly tag: string
-  /** The operator restored a backup: the next start takes the record as it is, and says so on it. */
+  /** The operator restored a backup: the next start accepts the record as it is and records that. */
   readonly accepted?: true
 }
 
 export type AnchorFile = AnchorKeeping & {
-  /** Null: there is none. One that cannot be read is refused. */
+  /** Null: there is no anchor. Refuses an unreadable one. */
   read(): Promise<Anchor | null>
   write(anchor: Anchor): Promise<void>
 }

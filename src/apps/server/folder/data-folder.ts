@@ -86,7 +86,7 @@ function syncEntry(path: string): void {
   }
 }
 
-/** SQLite opens what it may only read, and would say so at the first change. A full disk is no reason: it can be read from. */
+/** SQLite opens a read-only file and fails only at the first write, so check now. A full disk is not refused: it can still be read. */
 function refuseUnwritable(path: string): void {
   try {
     accessSync(path, constants.W_OK)
@@ -95,14 +95,14 @@ function refuseUnwritable(path: string): void {
   }
 }
 
-/** A little room that is given up when the disk is full, so that the server can start and be read from all the same. */
+/** Reserved disk space, released when the disk is full so that the server can still start and serve reads. */
 export type Reserve = {
-  /** Takes as much of it as there is. */
+  /** Reserves as much as the disk has. */
   keep(): void
-  /** Whether there was some to give up. */
+  /** Releases the reserve; false: there was none. */
   giveUp(): boolean
 }
-/** To open the database, SQLite makes a file of 32 KiB beside it. */
+/** SQLite creates a 32 KiB file beside the database to open it. */
 const RESERVE_BYTES = 64 * 1024
 const PORTION = new Uint8Array(4_096)
 
@@ -118,7 +118,7 @@ function reserveIn(path: string): Reserve {
           closeSync(file)
         }
       } catch {
-        // A part of it, or none: that is what the disk has.
+        // The disk is full: a partial reserve, or none, is fine.
       }
     },
     giveUp() {

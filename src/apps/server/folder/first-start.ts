@@ -1,5 +1,5 @@
-// The first start: a project, an owner, and a key to administer with. Each step looks first, so that a start after a crash at any point
-// goes on where the last one ended, and later changes are left alone.
+// The first start: creates a project, an owner, and an admin key. Each step checks first, so that a start after a crash resumes where the
+// last one ended, and later changes are preserved.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'

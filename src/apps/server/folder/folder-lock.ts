@@ -1,12 +1,12 @@
-// The lock of a data folder, and the watch over its files: a file that was deleted goes on taking everything that is written to it, and all
-// of it is lost, so a server notices when its files are no longer the ones that it opened.
+// The lock of a data folder, and the watch over its files. A deleted file still accepts writes, and all of them are lost, so the server
+// checks that its files are still the ones it opened.
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StartError } from '../start-error.ts'
 import type { Logger } from '../log.ts'
 
-/** An exclusive transaction that never ends. The operating system gives the lock back however the process dies. */
+/** Locks with an exclusive transaction that never ends. The operating system releases the lock no matter how the process dies. */
 export function lockFile(file: string, taken: string): () => void {
   let db: DatabaseSync
   try {
@@ -15,7 +15,7 @@ export function lockFile(file: string, taken: string): () => void {
     throw unwritable(dirname(file), error)
   }
   try {
-    // Nothing is ever written to it, so it needs no journal; making one would need room on the disk.
+    // The file is never written, so it needs no journal; a journal would need disk space.
     db.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
   } catch (error) {
     db.close()
@@ -30,9 +30,9 @@ const SQLITE_BUSY = 5
 export const unwritable = (path: string, error: unknown): StartError =>
   new StartError(`the data folder ${path} cannot be written: ${(error as Error).message} (see --data)`)
 
-/** How often a running server looks whether its files are in their place. */
+/** How often a running server checks that its files are in place. */
 const LOOK_MS = 250
-/** A lock that is missing beside a database was deleted, perhaps under a running server: it gets this long to make it anew. */
+/** A database without a lock file means that the lock was deleted. A server that is still running gets this long to create it again. */
 const DELETED_MS = 1_000
 
 /** The process that holds a folder, as messages call it, and its database. */
@@ -47,9 +47,9 @@ export function lockFolder(folder: string, taken: string, { database } = SERVER)
 }
 
 export type FolderLock = {
-  /** From now on these files must stay as well. */
+  /** Watches these files as well from now on. */
   keep(files: readonly string[], log: Pick<Logger, 'info' | 'error'>): void
-  /** Says what is amiss with the files; null: they are the ones that were opened. */
+  /** Returns what is wrong with the files; null: they are the ones that were opened. */
   amiss(): string | null
   release(): void
 }
@@ -62,7 +62,7 @@ export function holdFolder(folder: string, taken: string, holder = SERVER): Fold
   const kept = new Map<string, FoundFile>()
   let timer: NodeJS.Timeout | undefined
 
-  /** A lock that was deleted is taken again; one that is another file now may be that of another server, which may have written. */
+  /** Takes a deleted lock again. A different file in its place might be the lock of another server, which might have written. */
   function isLocked(): boolean {
     const there = identityOf(file)
     if (there !== null) return there === lock

@@ -21,10 +21,10 @@ export const SERVER_KEY_BYTES = 32
 const FILE_BYTES_MAX = 1024 * 1024
 
 export type Keys = {
-  /** Everything that is derived from it is lost with it: sealed answers, evidence hashes, pseudonyms. */
+  /** Losing this key loses everything derived from it: sealed answers, evidence hashes, pseudonyms. */
   readonly server: Uint8Array
   ring(): KeyRing
-  /** Looks whether the ring was rotated meanwhile; true: it was. */
+  /** Loads a rotated ring; true: the ring has changed. */
   refresh(): Promise<boolean>
 }
 
@@ -33,7 +33,7 @@ export const namesOf = (server: Uint8Array, { current, retired }: KeyRing): Omit
   signing: [current, ...retired].map(({ kid }) => kid),
 })
 
-/** How the key files differ from those that the record names; a ring that was rotated holds all that were in it before. */
+/** How the key files differ from those on the record. A rotated ring still holds all of its earlier keys. */
 export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNames): Found[] {
   const gone = recorded.signing.filter((kid) => !now.signing.includes(kid))
   return [
@@ -44,22 +44,22 @@ export function keyDifferences(now: Omit<KeyNames, 'id' | 'at'>, recorded: KeyNa
   ]
 }
 
-/** Keys that `receipt rotate --lost` made anew, until a start has put them on the record. */
+/** Lists the keys that `receipt rotate --lost` replaced, until the next start puts them on the record. */
 const replacedFile = (keys: string): string => join(keys, 'replaced')
-/** Such as `server.key`. A key that was not lost is checked as ever, and its tags stay as they are. */
+/** File names such as `server.key`. Keys that were not lost are still checked, and their tags remain valid. */
 export const replacedIn = (keys: string): string[] =>
   existsSync(replacedFile(keys)) ? readFileSync(replacedFile(keys), 'utf8').split('\n').filter(Boolean) : []
 export const SERVER_KEY = 'server.key'
 export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
 
-/** There since the record of this installation is sealed: a database without seals beside it lost them. */
+/** Present once the record of this installation is sealed: a database without seals beside this file has lost them. */
 const sealedMark = (keys: string): string => join(keys, 'sealed')
 export const wasSealed = (keys: string): boolean => existsSync(sealedMark(keys))
 export const markSealed = (keys: string): Promise<void> => (wasSealed(keys) ? Promise.resolve() : write(sealedMark(keys), ''))
 
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
 
-/** `isFirst`: there is no database yet, so nothing can have been sealed or signed, and what is missing is made. */
+/** `isFirst`: there is no database yet, so nothing was sealed or signed, and missing keys are created. */
 export async function openKeyFiles(keys: string, isFirst: boolean, maker: KeyMaker): Promise<Keys> {
   if (isFirst)
     await makeMissing(keys, maker).catch((error: Error) => {
@@ -76,7 +76,7 @@ export async function openKeyFiles(keys: string, isFirst: boolean, maker: KeyMak
       if ((await markOf(ringFile(keys))) === mark) return false
       const next = await ringIn(keys)
       const { current, retired } = next.ring
-      // A ring that does not know the key in use was not rotated but exchanged.
+      // A ring without the key in use was replaced, not rotated.
       if (![current, ...retired].some(({ kid }) => kid === ring.current.kid))
         throw new StartError(`${ringFile(keys)} is another key ring: it does not hold the key ${ring.current.kid}, which is in use`)
       ;({ ring, mark } = next)
@@ -85,7 +85,7 @@ export async function openKeyFiles(keys: string, isFirst: boolean, maker: KeyMak
   }
 }
 
-/** Each file is whole or not there, so a start that was cut off goes on where it ended. */
+/** Each file is complete or absent, so an interrupted start continues where it ended. */
 async function makeMissing(keys: string, { now, entropy }: KeyMaker): Promise<void> {
   if (!existsSync(keys)) {
     await mkdir(keys, { recursive: true, mode: 0o700 })
@@ -141,7 +141,7 @@ async function ringIn(keys: string): Promise<{ ring: KeyRing; mark: string }> {
   }
 }
 
-/** Whether a server could start with them; throws a StartError where it could not. Answers with those that others may look into. */
+/** Throws a StartError if a server could not start with these keys. Returns the paths that other users can access. */
 export async function inspectKeys(keys: string): Promise<string[]> {
   await serverKeyIn(keys)
   await ringIn(keys)
@@ -195,7 +195,7 @@ const brokenError = (file: string, why: string): StartError => new StartError(`$
 
 // --- Rotation --------------------------------------------------------------------------------------------------------------
 
-/** A new key to sign with. A running server takes it within seconds; what is signed meanwhile verifies all the same. */
+/** Creates a new signing key. A running server loads it within seconds; signatures made until then still verify. */
 export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
   const unlock = lockRing(keys)
   try {
@@ -207,9 +207,9 @@ export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
   }
 }
 
-/** Makes anew what is missing or broken, and keeps the broken files under another name. Answers with what it made. */
+/** Replaces missing or broken keys, and keeps the broken files under another name. Returns the replaced keys. */
 export async function replaceLost(keys: string, maker: KeyMaker): Promise<string[]> {
-  // The keys that a running server signs and seals with must not be taken from under it.
+  // Never replace the keys of a running server.
   const free = lockFolder(dirname(keys), `a server uses ${dirname(keys)}: stop it first`)
   try {
     const lost: string[] = []

@@ -1,5 +1,5 @@
-// The mark of a move. `countersign migrate` leaves one on both sides: what it made is a copy, which serves reads and nothing else until it is adopted;
-// what it read from has moved, and does not start again. Hosts, devices and inodes say nothing: a restarted container is no copy.
+// The mark of a move. `countersign migrate` leaves one on both sides: the target is a copy and read-only until it is adopted; the source
+// has moved and does not start again. Hosts, devices and inodes prove nothing: a restarted container is not a copy.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Store } from '#kernel/log/store.ts'

@@ -1,4 +1,4 @@
-// The file of the keys that pushes are signed with, beside the other keys. Without it a new one is made: then browsers have to subscribe anew.
+// The file of the push signing keys, beside the other keys. If it is missing, new keys are made, and browsers have to subscribe again.
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -17,10 +17,10 @@ function ringIn(file: string): PushRing {
   }
 }
 
-/** How often it is looked whether the file was rotated. */
+/** How often the file is checked for a rotation. */
 const LOOK_MS = 5_000
 
-/** As it is now: `receipt rotate --push` may have written another one. One that cannot be read then is not taken up. */
+/** Rereads the file, because `receipt rotate --push` might have replaced it. An unreadable file is ignored. */
 export async function openPushKeyFile(keys: string, now: () => number): Promise<() => PushRing> {
   const file = pushFile(keys)
   if (!existsSync(file)) await writeAtomically(file, textOfPushRing(newPushRing(timestampOf(now()))))

@@ -16,7 +16,7 @@ import { keyDifferences, namesOf, replacedIn, type Keys } from './key-files.ts'
 import { StartError } from '../start-error.ts'
 import type { Logger } from '../log.ts'
 
-/** Another valid key file in the place of one that the record names is no start, unless the keys were lost and made anew by the operator. */
+/** Refuses to start with valid keys other than those on the record, unless the operator replaced lost keys or skips verification. */
 export async function checkKeys(store: Store, { keys, folder, config: { skipVerify }, findings }: Omit<Starting, 'log'>): Promise<void> {
   const differences = await keysAgainst(store, keys, folder)
   const [first] = differences
@@ -27,7 +27,7 @@ export async function checkKeys(store: Store, { keys, folder, config: { skipVeri
   for (const difference of differences) findings.add(difference)
 }
 
-/** Without those that the operator made anew, until they are on the record. */
+/** Ignores keys that the operator replaced and that are not on the record yet. */
 export async function keysAgainst(store: Store, keys: Pick<Keys, 'server' | 'ring'>, folder: Pick<DataFolder, 'keys'>): Promise<Found[]> {
   const replaced = replacedIn(folder.keys)
   return (await keysBeside(store, keys)).filter(({ what }) => !replaced.includes(basename(what)))
@@ -75,7 +75,7 @@ export type CheckedRecord = Checked & {
   readonly accepted: Anchor | null
 }
 
-/** `serverKey`: its name. `isNewKey`: it was lost and made anew, so what was sealed before was sealed with another. */
+/** `serverKey`: the key's name. `isNewKey`: the key was lost and replaced, so earlier seals were made with another key. */
 type Checking = Pick<DataFolder, 'path' | 'marker'> & {
   readonly anchor: AnchorFile
   readonly serverKey: string

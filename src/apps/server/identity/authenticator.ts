@@ -22,18 +22,18 @@ import { isJwt, type Issuer } from './issuer.ts'
 import { createSignIn, type SignIn } from './sign-in.ts'
 import { rememberedKeys } from './remembered-keys.ts'
 
-/** Often enough that nobody who works is signed out, seldom enough that looking at pages does not fill the record. */
+/** Often enough that no active person is signed out, seldom enough that reading pages does not fill the record. */
 const TOUCH_MS = limits.sessionIdleMs / 6
 
 export type Authenticator = SignIn & {
-  /** At once where the same credential came before and nothing has changed since. */
+  /** Synchronous for a known credential if nothing has changed since. */
   authenticate(credential: Credential, since?: number): Actor | Promise<Actor>
-  /** The same without counting as use. */
+  /** Authenticates without counting as a use of the credential. */
   recheck(credential: Credential): Promise<Actor>
-  /** Uses a ticket up; the answer finds out, as often as it is asked, who came with it. */
+  /** Redeems a ticket; the returned function re-authenticates its actor on every call. */
   redeem(ticket: string): Promise<() => Promise<Actor>>
   open(token: string, device: Device): Promise<Opened>
-  /** The person whom a link signs in, without using it up; null: it does not work. */
+  /** The person whom a link signs in, without redeeming it; null: the link is not valid. */
   whoseLink(token: string): Promise<string | null>
   nameOf(id: string): Promise<string>
   isRemembered(session: string): Promise<boolean>
@@ -43,9 +43,9 @@ export type Authenticator = SignIn & {
 }
 
 export type AuthenticatorOptions = {
-  /** The issuer whose tokens count besides our own credentials. */
+  /** The issuer whose tokens are accepted in addition to our own credentials. */
   readonly issuer?: Issuer | null
-  /** Credentials that everybody knows count as well. */
+  /** Accepts the well-known development credentials as well. */
   readonly dev?: boolean
   /** Links can be mailed. */
   readonly mails?: boolean
@@ -143,7 +143,7 @@ export function createAuthenticator(kernel: Kernel, options: AuthenticatorOption
         const actor = await authenticate(kernel.store, { kind: 'session', token: session }, kernel.now())
         await kernel.call('identity/session.close', { session_id: idOf(session) }, actor)
       } catch (error) {
-        // It is over already: that is what was wanted.
+        // The session has already ended.
         if (!(error instanceof Refusal) || !['UNAUTHENTICATED', 'PRECONDITION_FAILED'].includes(error.code)) throw error
       }
     },

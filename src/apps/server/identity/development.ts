@@ -1,5 +1,5 @@
-// Development mode: credentials that everybody knows, for a machine where nothing is at stake. The settings allow it on the loopback alone.
-// The people and agents that these credentials make are registered like everybody else, so that nothing further on knows the difference.
+// Development mode: well-known credentials, for a machine where nothing is at stake. The settings allow it on the loopback only.
+// These credentials register people and agents like any others, so that the rest of the server needs no special case.
 import type { Actor } from '#kernel/declare/access.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -21,7 +21,7 @@ export const developmentCredentials: ReadonlyMap<string, string> = new Map([
   ['dev-human-token', OWNER],
 ])
 
-/** Each step looks first: what was changed since the last start is left alone. */
+/** Each step checks first: changes since the last start are preserved. */
 export async function setUpDevelopment(kernel: Kernel): Promise<void> {
   const [owner, ...found] = await kernel.store.read([keyOf(User, OWNER), ...agents.map(({ id }) => keyOf(Agent, id))])
   if (owner?.value['disabled'] !== false) return

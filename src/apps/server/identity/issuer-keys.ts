@@ -1,5 +1,5 @@
-// The public keys of an issuer: fetched when the first token comes, kept for a while, and asked for again when a token names one that
-// is not there. However many tokens come along, the issuer is asked seldom, and one that does not answer holds up no call for long.
+// The public keys of an issuer: fetched for the first token, cached for a while, and fetched again when a token names an unknown key.
+// Requests to the issuer are rare no matter how many tokens arrive, and an unresponsive issuer delays no call for long.
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -48,7 +48,7 @@ export function createIssuerKeys(
     }
   }
 
-  /** Never rejects. A caller that comes meanwhile waits for the same answer. */
+  /** Never rejects. Concurrent callers share one request. */
   function refresh(): Promise<void> {
     if (asking === null && now() - asked >= retryMs) {
       asked = now()

@@ -1,5 +1,5 @@
-// Tokens of an OAuth or OpenID Connect issuer: whether one is genuine, for here, and in time. A token proves a subject of that issuer; the
-// person behind it stands in the identity documents. Every token that is refused has the same answer.
+// Tokens of an OAuth or OpenID Connect issuer: checks signature, audience and validity period. A token proves a subject of that issuer; the
+// identity documents map the subject to a person. Every refused token gets the same response.
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -59,7 +59,7 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
   }
 
   async function claimsIn(token: string): Promise<Claims> {
-    // Before anybody else is asked: most of what is wrong shows by itself.
+    // Check locally before asking the issuer: most invalid tokens are recognizable on their own.
     refuseOthers(token, url)
     const keys = await keySet.current()
     const found = known.keys === keys ? known.tokens.get(token) : undefined

@@ -1,5 +1,4 @@
-// Ways to sign in besides a link of an owner: a key that a person types into the page, and a link by e-mail to an address that they have
-// confirmed.
+// Ways to sign in without a link from an owner: a key typed into the page, or a link mailed to a confirmed address.
 import { isIPv6 } from 'node:net'
 import type { Device, Opened } from '#bindings/http/browser/login.ts'
 import { setBounded } from '#kernel/codec/bounded-map.ts'
@@ -16,7 +15,7 @@ const PORTION = 500
 const NAMES_MAX = 10_000
 const SEARCHES_MAX = 20
 
-/** So many links for one name in a quarter of an hour. */
+/** Links per name in a quarter of an hour. */
 function createRation(max: number, now: () => number): (name: string) => boolean {
   const buckets = new Map<string, Bucket>()
   return (name) => {

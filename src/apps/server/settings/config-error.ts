@@ -4,5 +4,5 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** A value with the name under which it was given, for what is said about it. */
+/** A value with the name of its option, for error messages. */
 export type Named = { readonly value: string; readonly name: string }

@@ -120,7 +120,7 @@ function tlsOf(cert: Named, key: Named): TlsFiles | null {
   return { cert: resolve(cert.value), key: resolve(key.value) }
 }
 
-/** Everybody knows its credentials, so nobody else may reach it. */
+/** The development credentials are well known, so the server must be reachable from this machine only. */
 function devOf({ value, name }: Named, host: string, proxied: boolean): boolean {
   if (value === '' || value === '0') return false
   if (value !== 'on' && value !== '1') throw new ConfigError(`${name} must be 1 or 0, not ${JSON.stringify(value)}`)
@@ -138,7 +138,7 @@ function issuerOf(issuer: Named, jwks: Named, audience: Named): IssuerSettings |
   }
   if (audience.value === '') throw new ConfigError(`${issuer.name} needs --audience: a token for another service must not count here`)
   return {
-    // Compared with what stands in tokens, letter by letter.
+    // Kept verbatim: it is compared with the `iss` claim of tokens, character by character.
     url: issuerUrlOf(issuer),
     jwks: jwks.value === '' ? null : issuerUrlOf(jwks),
     audience: audience.value,
@@ -150,7 +150,7 @@ function issuerUrlOf({ value, name }: Named): string {
   return value
 }
 
-/** Keys that came in the open could be anybody's. */
+/** Keys fetched without TLS could be forged. */
 export function isSafeUrl(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
@@ -194,7 +194,7 @@ export function localOrigin(config: Config, port: number): string {
   return `${tls === null ? 'http' : 'https'}://${hostInUrl(its)}:${port}`
 }
 
-/** As it stands in a URL. */
+/** The host as written in a URL: IPv6 addresses in brackets. */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host)
 
 export function helpText(command = 'npm start --'): string {

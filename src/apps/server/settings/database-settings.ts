@@ -7,10 +7,10 @@ export type DatabaseSettings = {
   readonly secret: SecretSettings
   /** The folder that all servers share for bytes; null: they stand in the database. */
   readonly blobs: string | null
-  /** Only a database that confirms a commit once a standby has it will do. */
+  /** Requires a database that confirms a commit only once a standby has it. */
   readonly isReplicatedOnly: boolean
 }
-/** The secret itself, or the file that it stands in; `name` is what it was given as. */
+/** The secret itself or the file that holds it; `name` is the option it was given with. */
 export type SecretSettings = { readonly name: string; readonly text: string } | { readonly name: string; readonly file: string }
 
 type Flag = 'database' | 'secret' | 'secret-file' | 'blobs'

@@ -7,27 +7,27 @@ import { idempotencyKeyOf } from '../../shared/idempotency-key.ts'
 
 export type BrowserGuard = {
   readonly cookieName: string
-  /** The host that the client asked for, or undefined where it is none of ours. */
+  /** The requested host, or undefined if it is not one of ours. */
   hostOf(headers: IncomingHttpHeaders): string | undefined
-  /** Bearer key or session cookie, or UNAUTHENTICATED. With a cookie, what changes something must say from which page it comes. */
+  /** Bearer key or session cookie, or UNAUTHENTICATED. With a cookie, a change must name the page it comes from. */
   credentialOf(headers: IncomingHttpHeaders, changes?: boolean): Credential
   sessionOf(headers: IncomingHttpHeaders): string | undefined
-  /** Refuses a request of another site; a change must also name the page that it comes from. */
+  /** Refuses a request from another site; a change must also name the page it comes from. */
   refuseForeign(headers: IncomingHttpHeaders, changes?: boolean): void
-  /** Whether a request names a page of another origin; only pages send an Origin. */
+  /** Whether a request comes from a page of another origin; only pages send an Origin. */
   isForeignOrigin(headers: IncomingHttpHeaders): boolean
 }
 
 export type GuardOptions = {
-  /** Names besides those of the loopback. */
+  /** Allowed host names in addition to the loopback names. */
   readonly hosts: readonly string[]
-  /** A proxy in front ends TLS and tells the host that it was asked for. */
+  /** A proxy in front terminates TLS and forwards the requested host. */
   readonly proxied: boolean
-  /** The cookie travels over TLS. */
+  /** The cookie is sent over TLS only. */
   readonly secure: boolean
 }
 
-/** The person whom a page was opened for. In a request, a session of another person is refused; in an answer, the session's own. */
+/** The person a page was opened for. A request with another person's session is refused; a response names the session's person. */
 export const PERSON_HEADER = 'countersign-person'
 
 export function personIn(headers: IncomingHttpHeaders): string | undefined {
@@ -35,7 +35,7 @@ export function personIn(headers: IncomingHttpHeaders): string | undefined {
   return typeof person === 'string' ? person : undefined
 }
 
-/** Another site led here, by a link, a form or a script. Nobody leads where an address was typed or came from outside of the browser. */
+/** The request comes from another site's link, form or script. A typed address, or one opened from outside the browser, is not foreign. */
 export function isForeignSite(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site']
   return site !== undefined && site !== 'same-origin' && site !== 'none'
@@ -52,7 +52,7 @@ export function createBrowserGuard({ hosts, proxied, secure }: GuardOptions): Br
     return typeof forwarded === 'string' ? forwarded.split(',')[0]!.trim() : headers.host
   }
 
-  // Without its scheme, a page that somebody on the network has changed would count as ours.
+  // Compare the scheme too: otherwise a plain HTTP page altered by an attacker on the network would count as ours.
   const scheme = secure ? 'https' : 'http'
   const isForeignOrigin = (headers: IncomingHttpHeaders): boolean =>
     headers.origin !== undefined && headers.origin !== `${scheme}://${askedFor(headers)}`
@@ -60,7 +60,7 @@ export function createBrowserGuard({ hosts, proxied, secure }: GuardOptions): Br
   function refuseForeign(headers: IncomingHttpHeaders, changes = false): void {
     if (isForeignSite(headers) || isForeignOrigin(headers))
       throw new Refusal('UNAUTHORIZED', 'a page of another site may not act with your session')
-    // Every browser names its page with a POST. `none` says only that no page asked for it.
+    // Every browser sends the page's origin with a POST. `none` only means that no page made the request.
     if (changes && headers.origin === undefined && headers['sec-fetch-site'] !== 'same-origin')
       throw new Refusal(
         'UNAUTHORIZED',
@@ -113,7 +113,7 @@ function cookieIn(header: string | undefined, name: string): string | undefined 
 export const idempotencyKeyIn = (headers: IncomingHttpHeaders): string | undefined =>
   idempotencyKeyOf(headers['idempotency-key'], 'Idempotency-Key')
 
-/** A client on this machine that no proxy stands in front of. */
+/** A client on this machine that connects directly, without a proxy. */
 export function isLocal(address: string | undefined, headers: IncomingHttpHeaders, proxied: boolean): boolean {
   const isLoopback = address !== undefined && /^(127\.|::1$|::ffff:127\.)/.test(address)
   return isLoopback && !proxied && headers['x-forwarded-for'] === undefined && headers.forwarded === undefined

@@ -6,16 +6,16 @@ export type CorsOptions = {
   /** Each with everything below it, such as /hxp. */
   readonly prefixes: readonly string[]
   readonly origins: readonly string[]
-  /** For development: whatever page asks, `null` included. */
+  /** Development only: any origin is allowed, including `null`. */
   readonly anyOrigin: boolean
 }
 
 export type Cors = CorsOptions & {
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
-  /** Headers besides Retry-After that a page may read. */
+  /** Headers that a page may read in addition to Retry-After. */
   readonly exposed: readonly string[]
-  /** Whether a request may be taken at all; what may not is refused like any other, without these headers. */
+  /** Whether CORS allows this request. A disallowed request is refused like any other, without these headers. */
   isWelcome(headers: IncomingHttpHeaders): boolean
 }
 
@@ -56,7 +56,7 @@ function answer(response: ServerResponse, { 'content-type': _, ...headers }: Rec
   response.writeHead(204, headers).end()
 }
 
-/** Headers that are written later, by whomever, come below these. */
+/** These headers override headers that other code writes later. */
 function mark(response: ServerResponse, own: Readonly<Record<string, string>>): void {
   const write = response.writeHead.bind(response) as (status: number, ...rest: unknown[]) => ServerResponse
   response.writeHead = (status: number, ...rest: unknown[]) => {

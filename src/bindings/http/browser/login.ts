@@ -11,7 +11,7 @@ import type { Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
 import { badLinkPage, homePage, pageHeaders, signInPage } from './pages.ts'
 
-/** The device that somebody signs in with, and whether it is remembered. */
+/** The device that a person signs in with, and whether it is remembered. */
 export type Device = { readonly browser: string; readonly address: string; readonly remember: boolean }
 export type Opened = { readonly session: string; readonly expiresAt: string }
 
@@ -20,7 +20,7 @@ export type Logins = {
   /** Refuses with UNAUTHENTICATED. */
   open(token: string, device: Device): Promise<Opened>
   close(session: string): Promise<void>
-  /** The person whom a link signs in, without using it up; null: it does not work. */
+  /** The person whom a link signs in, without redeeming it; null: the link is not valid. */
   whoseLink?(token: string): Promise<string | null>
   /** The name of a person. */
   nameOf?(id: string): Promise<string>
@@ -32,7 +32,7 @@ export type Logins = {
   readonly mails?: boolean
   /** Mails a link to the person with this confirmed address, if there is one. False: too many were asked for from there. */
   mailLink?(address: string, from: string, request_id: string | null): boolean
-  /** How many items wait for an answer of this person; null: that cannot be told. */
+  /** How many items wait for this person's answer; null: unknown. */
   waiting?(actor: Actor): Promise<number | null>
 }
 
@@ -78,7 +78,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     remember,
   })
 
-  /** The person of the session that came along; null: there is none. */
+  /** The person of the request's session; null: there is none. */
   async function whose({ headers }: IncomingMessage): Promise<Actor | null> {
     const session = guard.sessionOf(headers)
     if (session === undefined) return null
@@ -134,7 +134,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     return open(request, linkIn(request), new URLSearchParams(body?.toString() ?? '').has('remember'))
   }
 
-  /** Refuses what a page of another site sends, and a session of another person than the one whom our page was opened for. */
+  /** Refuses requests from pages of other sites, and sessions of anyone but the person our page was opened for. */
   async function checkedFields({ request, body }: Exchange): Promise<{ fields: Record<string, unknown>; person: string | undefined }> {
     guard.refuseForeign(request.headers, true)
     const fields = body === undefined ? null : decode(body)
@@ -175,7 +175,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
       throw new Refusal('QUOTA_EXCEEDED', 'too many links were asked for from this address: try again in a few minutes', {
         retry_after: 300,
       })
-    // The same for every address: nobody learns here who has an account.
+    // Every address gets this response, so it does not reveal who has an account.
     return { status: 202, body: JSON.stringify({ asked: true }) }
   }
 
@@ -197,7 +197,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     { method: 'GET', path: '/login/ways', answer: () => ({ status: 200, body: JSON.stringify({ mail: logins.mails === true }) }) },
     { method: 'POST', path: '/login/key', body: 'json', answer: signInByKey },
     { method: 'POST', path: '/login/mail', body: 'json', answer: mailLink },
-    // A form sends no JSON, and what it sends does not matter.
+    // A form sends no JSON, and its content does not matter.
     { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
   ]
 }

@@ -69,12 +69,12 @@ const shellHeaders = {
 } as const
 
 const FOREVER = 'public, max-age=31536000, immutable'
-/** Asked for anew each time: it names the hashed files of this version. */
+/** Revalidated on every load: the file names the hashed files of this version. */
 const ANEW = 'no-cache'
 
 /**
- * Answers what is the page's and says so; false: it is somebody else's. `headers` are those of every answer of the server; a page's own come
- * above them.
+ * Serves a request for the page and returns true; returns false for any other path. `headers` go on every response of the server; the
+ * page's own headers override them.
  */
 export function createPage(files: PageFiles, headers: Readonly<Record<string, string>>) {
   const fileAt = (path: string): PageFile | undefined => {

@@ -32,7 +32,7 @@ export const pageHeaders = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
   'x-frame-options': 'DENY',
-  // Where a page names no referrer at all, a browser says for its forms that they come from nowhere, as those of other sites do.
+  // With `no-referrer`, browsers send `Origin: null` for our own forms, like for forms of other sites.
   'referrer-policy': 'same-origin',
 } as const
 

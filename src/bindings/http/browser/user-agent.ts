@@ -22,7 +22,7 @@ const systems: readonly (readonly [RegExp, string])[] = [
 ]
 const USER_AGENT_CHARS_MAX = 500
 
-/** Such as `Firefox on Android`: words of ours alone, whatever the header says. */
+/** A name such as `Firefox on Android`, built from our own words only, never from the header's text. */
 export function browserOf(userAgent: string | undefined): string {
   const text = (userAgent ?? '').slice(0, USER_AGENT_CHARS_MAX)
   const firstMatch = (known: typeof browsers): string | undefined => known.find(([pattern]) => pattern.test(text))?.[1]
@@ -30,10 +30,10 @@ export function browserOf(userAgent: string | undefined): string {
   return system === undefined ? browser : `${browser} on ${system}`
 }
 
-/** The address that a request came from: behind a trusted proxy the one that the proxy saw. */
+/** The client's address; behind a trusted proxy, the address that the proxy saw. */
 export function addressOf({ headers, socket }: IncomingMessage, proxied: boolean): string {
   const forwarded = proxied ? String(headers['x-forwarded-for'] ?? '') : ''
-  // The proxy appends what it saw; everything before it is the word of the client.
+  // The proxy appends the address it saw; everything before it is the client's claim.
   const last = forwarded.split(',').at(-1)!.trim()
   return isIP(last) === 0 ? (socket.remoteAddress ?? '') : last
 }

@@ -1,4 +1,4 @@
-// Downloads: GET and HEAD answer the bytes that an operation names which is marked for it. Its input stands in the query.
+// Downloads: GET and HEAD return the bytes that a download operation names. The query carries the operation's input.
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
 import { bytesIn, checksumIn, isDataUri, type Blobs, type ByteRange } from '#kernel/ports/blobs.ts'
@@ -58,7 +58,7 @@ async function replyWith(
   if (range === 'outside')
     throw new TransportRefusal(416, 'INVALID_REQUEST', `there are ${size} bytes`, { 'content-range': `bytes */${size}` })
   if (response.destroyed) throw clientGoneRefusal()
-  // Before a byte is read: reading and hashing are what is bounded.
+  // Take the slot before the first byte is read: the slots bound reading and hashing.
   if (method !== 'HEAD' && !isDataUri(uri)) response.once('close', slots.enter(actor.id))
   const body = method === 'HEAD' ? null : await bodyOf(kernel, blobs, uri, range)
   if (response.destroyed) {
@@ -73,7 +73,7 @@ async function replyWith(
     status: range ? 206 : 200,
     headers: {
       ...whole,
-      // Never what it says it is: nothing here may be shown as a page of ours.
+      // Never serve the declared media type: a browser must not show a download as one of our pages.
       'content-type': 'application/octet-stream',
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
       'content-length': String(length),

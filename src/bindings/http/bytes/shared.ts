@@ -9,7 +9,7 @@ export type ByteStore = { readonly blobs: Blobs; readonly bytesMax: number }
 
 export type Query = Record<string, unknown>
 
-/** The input as it stands in the query; the schema says what is a number. A wrong value is left for the kernel to refuse. */
+/** Reads the input from the query; the schema says which fields are numbers. The kernel refuses wrong values. */
 export function queryIn(url: string, op: Operation): Query {
   const { properties = {} } = op.input as { properties?: Record<string, { type?: string }> }
   const input: Query = {}

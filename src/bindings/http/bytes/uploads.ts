@@ -1,5 +1,4 @@
-// Uploads: PUT streams bytes into the blob store before the operation that is marked for them is called. The rest of the input stands in the
-// query.
+// Uploads: PUT streams bytes into the blob store, then calls the upload operation. The query carries the rest of the input.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Held } from '#kernel/ports/blobs.ts'
 import { changedNothing, Refusal } from '#kernel/declare/errors.ts'
@@ -147,7 +146,7 @@ async function* chunksOf(raw: IncomingMessage, idleMs: number): AsyncIterable<Ui
   }
 }
 
-/** Gives memory back at once that Node took for this chunk alone: left to the collector, it costs more than the hashing. */
+/** Frees memory that Node allocated for this chunk alone. Leaving it to the garbage collector costs more than the hashing. */
 function release({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }

@@ -7,14 +7,14 @@ import { rawAnswer, transportFailure, type Failure } from '../responses.ts'
 import type { BrowserGuard } from '../browser/browser-guard.ts'
 import { STATUS_CODES } from './node-http.ts'
 
-/** The request that a connection sends at present, and until when its body may take. */
+/** The request that a connection is sending, and the deadline of its body. */
 type Arrival = { raw: IncomingMessage | null; until: number }
 const arrivals = new WeakMap<Socket, Arrival>()
-/** One look at all connections now and then costs less than a timer for each request. */
+/** Polling all connections costs less than a timer for each request. */
 const LOOKS_PER_BOUND = 4
 const LOOK_MS_MAX = 1_000
 
-/** Lets go of connections whose body takes longer than `ms`. */
+/** Closes connections whose body takes longer than `ms`. */
 export function watchArrivals(sockets: ReadonlySet<Socket>, ms: number): { stop(): void } {
   const look = (): void => {
     const now = performance.now()
@@ -40,13 +40,13 @@ export function boundArrival(raw: IncomingMessage, ms: number): void {
   }
 }
 
-/** From here on another part watches over the body; or, with a time, nobody else does any more. */
+/** Lifts the body deadline while the caller enforces its own; `ms` sets a deadline again. */
 export function takesItsTime(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY): void {
   const arrival = arrivals.get(raw.socket)
   if (arrival?.raw === raw) arrival.until = performance.now() + ms
 }
 
-/** While something is done for the caller, the silence of its socket is ours. */
+/** Suspends the idle timeout of the socket while the server works: the silence is the server's, not the client's. */
 export async function patiently<T>({ socket }: IncomingMessage, stuckMs: number, work: () => Promise<T>): Promise<T> {
   socket.setTimeout(0)
   try {
@@ -60,9 +60,9 @@ const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_T
 
 /** Bytes that are no request, too many headers, or nothing at all for too long. */
 export function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
-  // Writing into an answer that has begun would garble it.
+  // Writing into a response that has begun would corrupt it.
   const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
-  // Before TLS is agreed on there is no way to say anything.
+  // Before the TLS handshake is complete, no response can be sent.
   const isShaking = (socket as { secureConnecting?: boolean }).secureConnecting === true
   if (error.code === 'ECONNRESET' || !socket.writable || begun || isShaking) {
     socket.destroy()

@@ -3,18 +3,18 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { UnsentAnswers } from '../../shared/unsent-answers.ts'
 
-/** Those who have not said who they are, by where they are. */
+/** Unauthenticated clients, by address. */
 export const nobodyAt = ({ remoteAddress }: Socket): string => `address ${remoteAddress}`
 
-/** A response that knows for whom it is. */
+/** A response with the actor it is for. */
 type Asked = ServerResponse & { askedBy?: string }
 
-/** The actor who is answered, known once the credential was looked at: answers that are not read count as theirs. */
+/** Sets the actor once the credential is authenticated: unread responses count against that actor. */
 export function askedBy(response: Asked, actor: string): void {
   response.askedBy = actor
 }
 
-/** Ends an answer whose head is written. Most are gone at once; of one that is not, the rest is kept until it is read. */
+/** Ends a response whose head is written. Most are flushed immediately; unflushed bytes count as unsent until the client reads them. */
 export function endAnswer(response: Asked, body: string | Buffer | undefined, unsent: UnsentAnswers | undefined): void {
   const before = response.writableLength
   response.end(body)

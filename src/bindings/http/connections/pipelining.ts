@@ -1,6 +1,5 @@
-// Pipelined requests of one connection, one after the other. HTTP lets a client send the next request before it has read the last answer: a
-// few of them are worked on, and the others wait until the answers before them were taken. A client that sends ahead without end is cut
-// off.
+// Pipelined requests of one connection, in order. HTTP lets a client send the next request before it has read the last response: a few of
+// them run, and the others wait until the client has read the earlier responses. A client that sends too far ahead is disconnected.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
@@ -29,17 +28,17 @@ export function inTurn(listener: RequestListener): RequestListener {
     return line
   }
 
-  /** The first is always worked on. The next ones are while what was answered before has been taken. */
+  /** The first request always runs. Further ones run while the client has read the earlier responses. */
   const mayBegin = ({ underWay, socket }: Line): boolean =>
     underWay === 0 || (underWay < limits.requestsUnderWayMax && socket.writableLength <= limits.unsentBytesHigh)
 
   function begin(line: Line, request: IncomingMessage, response: ServerResponse): void {
     line.underWay++
-    // The system has taken the whole answer.
+    // The operating system has taken the whole response.
     response.once('finish', () => {
       line.underWay--
       if (line.ahead.length === 0) return
-      // A client that sends too much ahead is told once. The rest of what it has sent is not looked at.
+      // One 429 is enough for a client that sends too far ahead: close the connection and drop its remaining requests.
       if (response.statusCode === TOO_MUCH) line.socket.destroySoon()
       else goOn(line)
     })

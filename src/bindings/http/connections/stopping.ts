@@ -3,7 +3,7 @@ import type { Server } from 'node:http'
 import type { CallMetrics } from '../../shared/call-metrics.ts'
 
 type Stopping = { readonly metrics: CallMetrics; readonly handshakes: { end(): void } | null; readonly sockets: ReadonlySet<unknown> }
-/** For so long every request is answered with 503: one whose connection is closed meanwhile would see a reset. */
+/** How long requests are answered with 503: closing their connections now would make clients see a reset. */
 const TELLING_MS = 500
 
 export async function stop(server: Server, state: Stopping, stopMs: number): Promise<void> {
@@ -12,7 +12,7 @@ export async function stop(server: Server, state: Stopping, stopMs: number): Pro
   while (state.sockets.size > 0 && performance.now() < until) await new Promise((done) => setTimeout(done, 10))
   const closing = new Promise((closed) => server.close(closed))
   state.handshakes?.end()
-  // A connection that is kept alive becomes idle only when its answer is out.
+  // A keep-alive connection becomes idle only once its response is sent.
   const sweep = setInterval(() => server.closeIdleConnections(), 20)
   await closing
   clearInterval(sweep)

@@ -1,4 +1,4 @@
-// TLS of our own: the certificate that connections are met with, and connections that never come as far as a request.
+// TLS of our own: the certificate for connections, and the connections that never complete the handshake.
 import type { Server } from 'node:http'
 import type { Server as SecureServer, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
@@ -9,13 +9,13 @@ export type Tls = { readonly cert: string; readonly key: string }
 // TLS 1.0 and 1.1 are broken (RFC 8996).
 const contextOf = ({ cert, key }: Tls) => ({ cert, key, minVersion: 'TLSv1.2' }) as const
 
-/** `ms`: how long a client may take to agree on how to speak. */
+/** `ms`: the time limit of the TLS handshake. */
 export const tlsServerOptions = (tls: Tls, ms: number): ServerOptions => ({ ...contextOf(tls), handshakeTimeout: ms })
 
 /** Open connections stay as they are; new ones meet the new certificate. Throws, and keeps the old one, where they do not fit. */
 export const renewTls = (server: Server, tls: Tls): void => (server as SecureServer).setSecureContext(contextOf(tls))
 
-/** A connection that has not agreed on TLS yet is no connection of HTTP, so nothing else ends it at a stop. */
+/** A connection in the TLS handshake is not an HTTP connection yet, so nothing else closes it at a stop. */
 export function watchHandshakes(server: Server): { end(): void } {
   const under = new Map<string, Socket>()
   const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`

@@ -12,14 +12,14 @@ type Leaving = { readonly response: ServerResponse; readonly body: string | Buff
 let leaving: Leaving[] = []
 let isGathering = false
 
-/** A request has come: what is answered in this turn waits for its end. Said before anything is done, so it waits for no commit of this turn. */
+/** Called when a request arrives, before any work: responses of this turn wait for its end, but for no commit of this turn. */
 export function gatherAnswers(): void {
   if (isGathering) return
   isGathering = true
   setImmediate(endTurn)
 }
 
-/** Ends an answer whose head is written: with the others of this turn, or, after a commit, with all who waited for it. */
+/** Ends a response whose head is written: with the others of this turn or, after a commit, with all responses that waited for it. */
 export function endSoon(response: ServerResponse, body: string | Buffer | undefined, unsent?: UnsentAnswers): void {
   if (leaving.push({ response, body, unsent }) === 1 && !isGathering) process.nextTick(endAll)
 }
@@ -44,7 +44,7 @@ function endAll(): void {
 
 let arrived: (() => void)[] = []
 
-/** Does it with everything else that arrives in this turn, once all of it was read. */
+/** Runs the work together with all other requests of this turn, once all of them are read. */
 export function withOthers(work: () => void): void {
   if (arrived.push(work) === 1) setImmediate(workAll)
 }
