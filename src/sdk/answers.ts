@@ -3,8 +3,8 @@ import { fieldProblem, type FieldProblem } from '#kernel/foreign/field-problem.t
 import { valueProblem } from '#protocols/execution/actions/provided-value.ts'
 import type { ProvidePayload } from '#protocols/execution/actions/provide.ts'
 
-/** Why this is no answer to the question, in words that follow its name ("must be at most 10"); null: it is one. */
+/** The reason why the value is not a valid answer, phrased to follow its name ("must be at most 10"); null if it is valid. */
 export const answerProblem = (payload: unknown, value: unknown): string | null => valueProblem(payload as ProvidePayload, value)
-/** The first field of edited details that the schema of the agent does not allow; null: all fit, or only the server can tell. */
+/** The first edited field that violates the agent's schema; null if all are valid, or if only the server can tell. */
 export const editProblem: (details_schema: unknown, details: unknown) => FieldProblem | null = fieldProblem
 export type { FieldProblem }

@@ -14,19 +14,19 @@ export type AnswerReceipt = NonNullable<Ended['receipt']>
 export type Remark = NonNullable<AskedRequest['thread']>[number]
 
 export type WaitOptions = {
-  /** Ends the waiting, with its reason. The request stays where it is unless `cancelOnAbort` says otherwise. */
+  /** Aborts the wait with its reason. The request stays open unless `cancelOnAbort` is set. */
   readonly signal?: AbortSignal | undefined
   /** How long to wait here; then `NotAnswered` is thrown. How long the request itself waits is its `timeout_seconds`. */
   readonly timeoutMs?: number
   /** Withdraws the request when the waiting is given up. */
   readonly cancelOnAbort?: boolean
-  /** False: the receipt is taken as it comes. */
+  /** False: the receipt is accepted without verification. */
   readonly verify?: boolean
   /** The server's public keys, as saved from /.well-known/jwks.json; by default they are fetched from it. */
   readonly keys?: unknown
   /** Replies to what the person asks back before they decide. */
   readonly onQuestion?: OnQuestion
-  /** Called for each attempt that failed and is made again, as while the server is away. By default one line says so on the standard error stream. */
+  /** Called for each failed attempt that will be retried, such as while the server is unreachable. By default prints a line to stderr. */
   readonly onRetry?: OnRetry
   /** Called when the server answers again after failed attempts. */
   readonly onReconnect?: () => void
@@ -45,7 +45,7 @@ export type Answer<T = unknown> = {
   readonly verified: boolean
 }
 
-/** Nobody has answered: its time was over (`failed`), it was withdrawn (`cancelled`), or it is still open and `timeoutMs` is over. */
+/** No answer: the request expired (`failed`), was withdrawn (`cancelled`), or is still open after `timeoutMs` (`pending`). */
 export class NotAnswered extends Error {
   override name = 'NotAnswered'
   readonly status: 'failed' | 'cancelled' | 'pending'
@@ -53,7 +53,7 @@ export class NotAnswered extends Error {
   readonly request: AskedRequest
   readonly receipt: AnswerReceipt | null
   constructor(request: AskedRequest, receipt: AnswerReceipt | null) {
-    // Without a receipt that was verified it is what the server said of it.
+    // Without a verified receipt, the status is the server's unsigned one.
     const said = receipt?.status ?? (request.status === 'cancelled' ? 'cancelled' : 'pending')
     const status = said === 'cancelled' || said === 'pending' ? said : 'failed'
     const reason = receipt?.reason ?? null
@@ -65,7 +65,7 @@ export class NotAnswered extends Error {
   }
 }
 
-/** A person would not answer. `said`: their own words; `reason` is that of the receipt, `declined: ` and their words. */
+/** A person declined to answer. `said` is their own text; `reason` is the receipt's reason, `declined: ` followed by that text. */
 export class Declined extends NotAnswered {
   override name = 'Declined'
   readonly said: string
@@ -75,14 +75,14 @@ export class Declined extends NotAnswered {
     this.message = `${request.id} was declined: ${this.said}`
   }
 }
-/** The signed receipt says it; the server's word for the status is not signed. */
+/** Uses the signed receipt, because the status in the response is not signed. */
 const isDeclined = ({ status, reason = '' }: AnswerReceipt): boolean => status === 'failed' && reason.startsWith(DECLINED)
 
-/** A person said no: whatever was to be approved must not happen. */
+/** A person rejected the request: the action must not happen. */
 export class NotApproved extends Error {
   override name = 'NotApproved'
   readonly reason: string | null
-  /** With its receipt; null where a checkpoint was rejected that was no request. */
+  /** The answer with its receipt; null if the rejected checkpoint was not a request. */
   readonly answer: Answer<'rejected'> | null
   constructor(reason: string | null, answer: Answer<'rejected'> | null) {
     super(reason ?? 'rejected')
@@ -91,7 +91,7 @@ export class NotApproved extends Error {
   }
 }
 
-/** A receipt that does not verify: do not act on it, whatever it says. */
+/** A receipt that does not verify: never act on it. */
 export class ReceiptDoubted extends Error {
   override name = 'ReceiptDoubted'
   readonly verdict: ReceiptVerdict & { readonly ok: false }
@@ -105,7 +105,7 @@ export class ReceiptDoubted extends Error {
 
 // --- Waiting ---------------------------------------------------------------------------------------------------------------
 
-/** One long poll; a server that lets wait less says so by answering earlier. */
+/** The duration of one long poll; a server with a shorter limit responds earlier. */
 const WAIT_S = 50
 /** Beyond the wait itself. */
 const ANSWER_MS = 15_000
@@ -137,7 +137,7 @@ export async function within(
   }
 }
 
-/** Where this does not get through, or somebody was faster, the request ends in another way. */
+/** Cancels the request. Returns null if the call fails or another caller ended the request first. */
 async function withdraw(transport: Transport, request_id: string): Promise<Ended | null> {
   const signal = AbortSignal.timeout(CANCEL_MS)
   return (await transport.call('execution/request.cancel', { request_id }, { signal }).catch(() => null)) as Ended | null
@@ -200,7 +200,7 @@ async function replyTo(transport: Transport, request: AskedRequest, onQuestion: 
       const idempotencyKey = `${request_id}/reply/${number}`
       await transport.call('execution/request.reply', { request_id, text }, { idempotencyKey, signal: leave })
     } catch (error) {
-      // Somebody has decided meanwhile, or another process has replied.
+      // A person has decided in the meantime, or another process has replied.
       if (!isRefusal(error, 'PRECONDITION_FAILED', 'ALREADY_RESOLVED', 'EXPIRED')) throw error
     }
   }
@@ -275,7 +275,7 @@ export async function revealSecret(transport: Transport, answer: Answer, { unsea
     throw new CountersignError({ code: 'GONE', status: 410, message, retryable: false })
   }
   const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
-  // Nobody else has looked into an answer that the person sealed themself: the receipt is about the sealed text.
+  // The server never sees the plain text of an answer that the person sealed, so the receipt commits to the sealed text.
   const told = reference.sealed_by === 'person' ? taken.sealed! : `${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`
   const digest = await textDigest(told)
   if (digest === reference.commitment) return { ...answer, result: value }

@@ -92,7 +92,7 @@ function carrier<T>(carries: T | undefined): T {
   throw new CountersignError({ code: 'UNSUPPORTED', status: null, message: 'bytes are carried over HTTP only', retryable: false })
 }
 
-/** An object that has whatever it is asked for, made once. */
+/** An object that creates each property on first access and caches it. */
 function lazyProperties(make: (name: string) => unknown): object {
   const made = new Map<string, unknown>()
   return new Proxy(Object.create(null) as object, {

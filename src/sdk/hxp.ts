@@ -21,12 +21,12 @@ import { newKey, type Transport } from './transport/transport.ts'
 
 type Create = Input<'execution/request.create'>
 type OfRequest = 'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' | 'remind_seconds' | 'escalate' | 'callback'
-/** Options that every question may carry besides its words, see `execution/request.create`; and how its answer is proven. */
+/** Options of every question, see `execution/request.create`, and how to verify its answer. */
 export type QuestionOptions = Pick<Create, OfRequest> &
   Pick<WaitOptions, 'verify' | 'keys' | 'unseal'> & {
-    /** Why, in your words: the person is told that they are yours. */
+    /** The reason, in your words. The page tells the person that it comes from you. */
     readonly context?: string
-    /** Names the question: a program that starts again finds it instead of asking twice. */
+    /** Names the question: a restarted program finds it instead of asking twice. */
     readonly key?: string
   }
 
@@ -41,16 +41,19 @@ export type Answered<T> = {
   readonly verified: boolean
 }
 
-/** The questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` when their time is over, and `Declined`, which is one, when a person would not answer. */
+/**
+ * The questions: `client.hxp` asks them from anywhere, `run.ask` within a run. Both throw `NotAnswered` on timeout, and its subclass
+ * `Declined` when the person declines to answer.
+ */
 export type Questions = Methods<QuestionOptions, Answered<unknown>>
 
-/** Besides, outside of a run: the rest of `execution/request.create`, and how long to wait here. */
+/** Further options outside of a run: the rest of `execution/request.create`, and how long to wait here. */
 export type HxpOptions = Omit<Create, 'action' | 'payload'> &
   QuestionOptions &
   WaitOptions & {
-    /** The same as `key`, as it is sent. */
+    /** The idempotency key exactly as sent; takes precedence over `key`. */
     readonly idempotencyKey?: string
-    /** The request was made, or found again. */
+    /** Called when the request was created or found again. */
     readonly onAsked?: (request: AskedRequest) => void
   }
 
@@ -85,7 +88,7 @@ export function createHxp(transport: Transport): Hxp {
       const made = await persistently(
         leave,
         () => watch(() => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>),
-        // An agent that asks too much is told so, and not made to wait for a room that may never be.
+        // Do not retry: an agent over its quota gets the error, because the quota might never free up.
         'QUOTA_EXCEEDED',
       )
       known(made.request)

@@ -1,4 +1,4 @@
-// A receipt can be verified by whoever holds it: with the server's public keys, saved at any time, and without any network.
+// Receipt verification by any holder: offline, with the server's public keys, which may have been saved at any time.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#protocols/execution/answering/receipt-format.ts'
@@ -23,14 +23,14 @@ export type VerifyOptions = {
 }
 
 /**
- * Never throws and never asks anybody: whatever is wrong with a receipt is a reason with words. A receipt may be given as its JSON text:
- * only so is a field found that stands in it twice.
+ * Never throws and never uses the network: every defect of a receipt is returned as a reason with a message. Pass the receipt as its JSON
+ * text to detect duplicate fields; a parsed object no longer has them.
  */
 export async function verifyReceipt(receipt: unknown, options: VerifyOptions): Promise<Verdict> {
   try {
     return await verdictOf(receipt, options)
   } catch {
-    // A value that cannot be written as JSON: nested without end, or not from JSON at all.
+    // The value cannot be serialized as JSON: it is nested too deeply, or did not come from JSON.
     return doubt('not_a_receipt', 'it cannot be read')
   }
 }

@@ -1,17 +1,17 @@
-// The notice that a question waits for the server and not for a person: a wrong address must not look like somebody who thinks.
+// The notice that a question waits for the server and not for a person: a wrong address must not look like a slow answer.
 import { CountersignError } from './errors.ts'
 
-/** Called for each failed attempt that is tried again. */
+/** Called for each failed attempt that will be retried. */
 export type OnRetry = (error: CountersignError) => void
 
 export type RetryNotice = {
-  /** Runs one attempt, and tells when it fails for now. */
+  /** Runs one attempt, and notifies the listener if it fails with a retryable error. */
   watch<T>(attempt: () => Promise<T>): Promise<T>
 }
 
 export type RetryListeners = { readonly onRetry?: OnRetry | undefined; readonly onReconnect?: (() => void) | undefined }
 
-/** By default one line on the standard error stream when the server goes away, and one when it is back. */
+/** By default prints one line to stderr when the server becomes unreachable, and one when it is back. */
 export function retryNotice({ onRetry, onReconnect }: RetryListeners, where = 'the server'): RetryNotice {
   let isAway = false
   const tell = (error: CountersignError): void => {

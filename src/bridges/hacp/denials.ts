@@ -1,4 +1,4 @@
-// Denials in the audit (W6, W41): so many a minute for each session and word get a line of their own; what is beyond is one line with a count.
+// Denials in the audit (W6, W41): each session and code gets a limited number of lines a minute; further ones share one line with a count.
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { limits } from '#kernel/limits.ts'
 
@@ -15,7 +15,7 @@ type Window = { readonly from: number; count: number; last: Denial | null }
 export type Denials = {
   /** `whose`: the session, or the connection where there is none. Resolves when its line is in the audit, where it gets one. */
   note(whose: string, denial: Denial): Promise<unknown> | null
-  /** Writes down those that were only counted and whose minute is over. */
+  /** Writes the counted denials whose minute has ended. */
   sweep(): void
 }
 

@@ -1,5 +1,5 @@
-// Events of tasks (HACP hardware draft, 8; W21): what has happened so far, in order, then what happens. A subscriber that does not read loses
-// the subscription and never slows a task.
+// Events of tasks (HACP hardware draft, 8; W21): past events in order, then live ones. A subscriber that does not read loses its
+// subscription and never slows a task.
 import { send, type Connection } from '#bindings/jsonrpc/connection.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// Failures as the draft numbers them (HACP hardware draft, 6): only here does a refusal become a number and a word. No number has a second
+// Failures with the draft's numbers (HACP hardware draft, 6). Only this file maps a refusal to a number and a code. No number has a second
 // meaning.
 import { Refusal } from '#kernel/declare/errors.ts'
 
@@ -73,7 +73,7 @@ export const connectionsFull = (limit: number): Failure => ({
 })
 export const stopping: Failure = failure(FULL, 'queue_full', 'Stopping', 'the daemon is stopping')
 
-/** A refusal as the wire says it; null for what is no refusal but a bug. */
+/** A refusal in wire format; null if the error is a bug and not a refusal. */
 export function failureOf(error: unknown): Failure | null {
   if (!(error instanceof Refusal)) return null
   const { code, message, details = {} } = error

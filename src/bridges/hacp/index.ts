@@ -1,5 +1,4 @@
-// The HACP bridge: the draft's wire over any pair of streams. The part that accepts a connection says which policy, and which subject, it
-// has.
+// The HACP bridge: the draft's wire over any pair of streams. The component that accepts a connection assigns its policy and its subject.
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -55,7 +54,7 @@ export type HacpServer = {
   accept(peer: Peer, policy: string, subject: string | null): void
   progress(task_id: string, index: number): void
   readonly stats: { connections(): number; sessions(): number }
-  /** Accepts nothing new, and answers what is under way. */
+  /** Refuses new calls and answers those in flight. */
   stop(): Promise<void>
 }
 
@@ -208,11 +207,11 @@ function problemOf(message: unknown): Failure | null {
   return Array.isArray(params) ? failures.badParams('params must be an object, not an array') : null
 }
 
-/** W6: who reached for what is not theirs stands in the audit. */
+/** W6: records denied calls in the audit. */
 function note(failure: Failure, method: string, params: object, caller: Caller, denials: Denials): Promise<unknown> | null {
   if (!isDenial(failure.code)) return null
   const { session_id } = params as { session_id?: unknown }
-  // Only a session of its own: anybody could name another's, and fill its minute.
+  // Only count against the caller's own session: otherwise any caller could name a foreign session and use up its limit per minute.
   const own = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
   const { tool } = failure.data as { tool?: unknown }
   return denials.note(own ?? caller.name, {
@@ -223,5 +222,5 @@ function note(failure: Failure, method: string, params: object, caller: Caller, 
     ...(own === undefined ? {} : { session_id: own }),
   })
 }
-/** Sessions and tools that are not there, what is not allowed, busy, too often, full. A merely malformed message is no attempt at anything. */
+/** Unknown session or tool, not allowed, busy, rate limited, full. A malformed message is not a denial. */
 const isDenial = (code: number): boolean => code === -32_000 || (code <= -32_002 && code >= -32_008 && code !== -32_007)

@@ -1,5 +1,5 @@
-// The methods of the wire, under the draft's bare names. Each hands the kernel only what it declares: every other field is unknown here, and
-// ignored (W26, W40).
+// The methods of the wire, under the draft's bare names. Each passes only its declared fields to the kernel; unknown fields are ignored
+// (W26, W40).
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Command, Query } from '#kernel/declare/operation.ts'
@@ -9,7 +9,7 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { Id, NamedTask, type TaskEvent } from '#protocols/hardware/daemon/schema.ts'
 import type { Caller, Hacp } from './index.ts'
 
-/** `applied`: its effect is there, although its answer is still to come. */
+/** `applied`: called when the effect is applied, possibly before the response. */
 export type Run = (caller: Caller, params: object, applied: () => void) => Promise<unknown>
 /** The next message of the same connection sees the effect of these. */
 export const changing: ReadonlySet<string> = new Set(['session.open', 'session.close', 'task.submit', 'task.cancel'])
@@ -25,7 +25,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
   const { kernel, sessions, events, options } = hacp
   const inputs = new Map(kernel.protocols.flatMap(({ operations }) => operations.map((op) => [op.name, op as Command | Query])))
 
-  /** Calls with the fields that the operation declares, out of those that were sent. */
+  /** Calls the operation with only the fields that it declares. */
   const call = (name: string, params: object, actor: Actor, key?: string): Promise<unknown> =>
     kernel.call(`hardware/${name}`, parse(inputs.get(name)!.input, params), actor, key === undefined ? {} : { key })
 

@@ -1,7 +1,7 @@
-// The order of one connection: a message that changes something begins when all before it have taken effect, and all after it wait for its own
-// effect. Messages that only read run beside each other.
+// The order of one connection: a mutating message begins when all messages before it have taken effect, and all later messages wait for its
+// effect. Read-only messages run concurrently.
 export type Order = {
-  /** `begin` calls `applied` once its effect is there, which may be before its answer. */
+  /** `begin` calls `applied` once its effect is applied, possibly before the response. */
   add(changes: boolean, begin: (applied: () => void) => void): void
 }
 

@@ -1,4 +1,5 @@
-// Sessions of the wire and their connections (W19): one may be used by the connection that opened it while that is open, then the first of the same principal that names it.
+// Sessions of the wire and their connections (W19): a session belongs to the connection that opened it, and after that one has closed to
+// the first connection of the same principal that names it.
 // Idle sessions are ended; one with a task that runs or waits is not idle.
 import type { Connection } from '#bindings/jsonrpc/connection.ts'
 import { invalidSession } from '#protocols/hardware/daemon/operations/session.ts'
@@ -8,12 +9,12 @@ type Held = { readonly principal: string; connection: Connection<Failure> | null
 
 export type Sessions = {
   opened(session_id: string, principal: string, connection: Connection<Failure>, idleMs: number): void
-  /** Refused as unknown for everybody else. */
+  /** Refuses other principals as if the session were unknown. */
   use(session_id: unknown, principal: string, connection: Connection<Failure>): void
   closed(session_id: string): void
-  /** Its sessions wait for another connection to take them over. */
+  /** The sessions of the connection wait until another connection takes them over. */
   disconnected(connection: Connection<Failure>): void
-  /** Sessions that have been silent for too long. */
+  /** Sessions past their idle timeout. */
   idle(now: number): string[]
   all(): string[]
 }

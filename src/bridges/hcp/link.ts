@@ -26,7 +26,7 @@ export type LinkOptions = {
   readonly log: LinkLog
 }
 
-/** A message as it came. Where its sender names no encoding, the library parses JSON by itself, and `body` is written anew from that. */
+/** A received message. If the sender names no encoding, the library parses the JSON, and `body` is serialized again from the result. */
 export type Arrived = {
   readonly queue: string
   readonly body: Buffer
@@ -34,7 +34,7 @@ export type Arrived = {
   readonly user_id: string | null
   readonly headers: Readonly<Record<string, unknown>>
 }
-/** Taken for good, or back to the queue. */
+/** Acknowledged, or returned to the queue. */
 export type Verdict = 'ack' | 'requeue'
 export type Handler = (arrived: Arrived) => Promise<Verdict>
 
@@ -118,11 +118,11 @@ export function connect(options: LinkOptions): Link {
     }
   }
 
-  /** Makes what is missing, also again. False: this user may not, so the operator has made it. */
+  /** Declares missing exchanges and queues; idempotent. Returns false if this user lacks the permission and the operator declares them. */
   async function declare(): Promise<boolean> {
     const { exchanges, bindings } = topologyOf(id)
     try {
-      // The commands come first, each exchange with its queue: others can submit as soon as that one is bound.
+      // Declares commands first, each exchange with its queue: other harnesses can submit as soon as that queue is bound.
       for (const binding of bindings) {
         await connection.exchangeDeclare(exchanges.find(({ exchange }) => exchange === binding.exchange)!)
         await connection.queueDeclare(queueOptions(binding.queue, options.queues))
@@ -135,7 +135,7 @@ export function connect(options: LinkOptions): Link {
     }
   }
 
-  /** Everything is there, and what is sent to this harness comes into its queues. The dead letters have no reader that could take a probe. */
+  /** Checks that everything exists and that messages reach this harness's queues. Dead letters have no reader that could take a probe. */
   async function checkMade(): Promise<void> {
     const { exchanges, queues, bindings } = topologyOf(id)
     const remedy = `the operator makes it: countersign harness permissions ${id} --apply`
@@ -219,7 +219,7 @@ export function connect(options: LinkOptions): Link {
         body,
       )
       await sending.catch((error: unknown) => {
-        // An exchange is gone: it is made again before the next attempt.
+        // An exchange is missing, so declare it again before the next attempt.
         if (isMissing(error)) void check()
         throw error
       })

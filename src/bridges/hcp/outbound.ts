@@ -1,5 +1,5 @@
-// Messages to other harnesses: a channel of the outbox, in the order of each session. A message leaves the outbox only when the broker has
-// confirmed it, and one that no queue takes is told to the operation that ends its session.
+// Messages to other harnesses: a channel of the outbox, in order within each session. A message leaves the outbox only when the broker has
+// confirmed it. An unroutable message is reported to the operation that ends its session.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { boundedLog } from '#kernel/codec/rate-limit.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
@@ -22,7 +22,7 @@ export type OutboundOptions = {
 }
 
 const BACKOFF_MS_MAX = 5_000
-/** On one connection messages stay in order, so many of a session may be under way. */
+/** Messages of a session in flight. One connection keeps their order, so there can be more than one. */
 const WINDOW = 64
 const LANES_MAX = 256
 
@@ -39,7 +39,7 @@ export function outboundChannel(kernel: Kernel, { id, publish, notary }: Outboun
   const turns = new Map<string, Promise<void>>()
   const lines = boundedLog(log, limits.harnessLinesPerMinute, kernel.now)
 
-  /** An answer to a harness without rights here: where no queue takes it, it is not worth a second attempt, and nothing else holds it long. */
+  /** Gives up an answer to a harness without rights here: never retried if unroutable, and kept only briefly after other errors. */
   function isGivenUp({ stranger, key, envelope }: Outgoing, error: unknown): boolean {
     const isOld = kernel.now() - Date.parse(envelope.timestamp) >= limits.harnessStrangerMs
     if (stranger !== true || !(error instanceof Unroutable || isOld)) return false

@@ -1,5 +1,5 @@
-// Rights at the broker, as an operator gives them: users, permissions, topic permissions and the policy of event queues (C25, C28). Locked, as
-// is usual: harnesses declare, bind and delete nothing, and the operator's own command has made exchanges, queues and bindings.
+// Rights at the broker, as an operator gives them: users, permissions, topic permissions and the policy of event queues (C25, C28). Locked,
+// as is usual: harnesses declare, bind and delete nothing, and the operator's own command has made exchanges, queues and bindings.
 import { EVENTS, isHarnessId } from '#protocols/harness/envelope.ts'
 import { topologyOf, type QueueKind } from './topology.ts'
 
@@ -8,7 +8,7 @@ export type PermissionOptions = {
   readonly ids: readonly string[]
   readonly locked: boolean
   readonly queues: QueueKind
-  /** Bytes that an event queue holds before publishers keep what is new. */
+  /** Bytes that an event queue holds before it rejects new messages and publishers keep them. */
   readonly eventBytesMax: number
 }
 

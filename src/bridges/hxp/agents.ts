@@ -21,7 +21,7 @@ export function requestRoutes({ host, tickets }: Parts) {
       const { id, status, created_at, expires_at } = request
       const ws_url = `${socketHostOf(raw, host)}/hxp/ws/${id}?ticket=${tickets.issue(id, credential)}`
       const created = { request_id: id, status, created_at, expires_at, poll_url: `/hxp/v1/requests/${id}`, ws_url }
-      // Somebody decided it beforehand: there is nothing to wait for.
+      // A grant or rule has already decided the request: there is nothing to wait for.
       return aboutRequest(201, receipt ? { ...created, receipt } : created, request)
     },
   }
@@ -64,7 +64,7 @@ export function requestRoutes({ host, tickets }: Parts) {
     },
   }
 
-  // X7: once, and then it is gone.
+  // X7: the secret can be taken only once.
   const secret: Route = {
     who: 'agent',
     operation: 'execution/secret.take',
@@ -80,7 +80,7 @@ export function requestRoutes({ host, tickets }: Parts) {
 /** As the published OpenAPI has it. */
 const LIST_USUAL = 20
 
-/** The path says which; a body that says otherwise does not count. */
+/** The path names the request; a different id in the body is ignored. */
 export const about = (request_id: string, body: Ask['body'], more: object = {}): unknown =>
   isObject(body) ? { ...body, ...more, request_id } : body
 
@@ -104,7 +104,7 @@ export async function pageAfter(
 }
 const SKIP = 200
 
-/** Of the configured origin, the same at every repeat; without one as the client reaches us, over TLS where a certificate stands for it. */
+/** The configured origin, stable across retries; without one, the host that the client used, over TLS if the connection or proxy has it. */
 function socketHostOf({ headers, socket }: IncomingMessage, { guard, proxied, origin }: BridgeHost): string {
   if (origin !== undefined) return origin.replace(/^http/, 'ws')
   const isSecure = proxied || (socket as { encrypted?: boolean }).encrypted === true

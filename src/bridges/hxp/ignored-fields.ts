@@ -9,7 +9,7 @@ import { payloadInput } from '#protocols/execution/asking/payload.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Many clients write what they do not say as null; what must be said is refused as missing then. */
+/** Many clients send omitted fields as null. A required field that is null is refused as missing. */
 const withoutNulls = (body: Fields): Fields =>
   Object.values(body).includes(null)
     ? Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || name === 'result'))
@@ -24,10 +24,10 @@ function inputOf({ protocols }: Kernel, operation: string): TSchema {
 }
 
 const create = 'execution/request.create'
-/** Fields that the path or the bridge itself says, whatever the body does. */
+/** Fields that the path or the bridge sets, regardless of the body. */
 const OURS = ['request_id', 'surface']
 
-/** The body without its unknown fields, and their names. A field that says who sends it stays: the kernel checks it. */
+/** The body without its unknown fields, and their names. A field that names the sender stays, because the kernel checks it. */
 export function dropUnknownFields(
   kernel: Kernel,
   operation: string,

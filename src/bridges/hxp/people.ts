@@ -1,4 +1,4 @@
-// Routes for people: reading their inbox, answering, naming a substitute; and for everybody: figures, and verifying receipts.
+// Routes for people: reading their inbox, answering, naming a substitute. Routes for all callers: statistics and receipt verification.
 import { limits } from '#kernel/limits.ts'
 import { agentPageIn, offsetIn, pageIn } from './query-string.ts'
 import { about, pageAfter, type Page } from './agents.ts'
@@ -31,11 +31,11 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     async run({ id, body, caller, options, isPage }) {
       const input = about(id, body, isPage ? { surface: 'page' } : {})
       const { request, receipt } = (await kernel.call('execution/request.resolve', input, caller, options)) as Got
-      // Where several have to agree, one answer alone has no receipt yet.
+      // With a quorum, a single answer has no receipt yet.
       return aboutRequest(200, { ...(receipt ? { receipt } : {}), request_id: request.id, status: statusOf(request) }, request)
     },
   }
-  // X5: the name stands behind the question mark, what it is in the header; the answer to the request then names it.
+  // X5: the file name is in the query string, its media type in the header. The answer to the request then refers to the file.
   const file: Route = {
     who: 'human',
     operation: 'execution/file.add',

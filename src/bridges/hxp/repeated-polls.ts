@@ -1,6 +1,6 @@
-// Repeated polls, only for speed: the answer about a request that is still open is written once for people and once for agents, who are shown
-// different views of it. Measured in one process: 0.04 us instead of 2.3 us for an answer, and its text is not made again. Without this file, the
-// answer is made anew each time. The views are the same objects only through `src/protocols/execution/view-again.ts`.
+// Repeated polls, a cache only for speed: the response about an open request is serialized once for people and once for agents, who see
+// different views of it. Measured in one process: 0.04 us instead of 2.3 us per response, and no new string. Without this file, every
+// response is serialized again. The cache hits only because `src/protocols/execution/view-again.ts` returns the same view objects.
 import type { Got } from './request-json.ts'
 import type { HttpAnswer } from './responses.ts'
 

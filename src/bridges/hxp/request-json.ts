@@ -1,17 +1,17 @@
-// A request as the draft writes it (HXP 0.1, 3.1), with what became of it. An absent field is left out, never null; only `expires_at` may
-// be null.
+// A request in the draft's JSON format (HXP 0.1, 3.1), with its outcome. An absent field is omitted, never null; only `expires_at` can be
+// null.
 import type { Actor } from '#kernel/declare/access.ts'
 import { knownForm } from '#protocols/execution/actions/index.ts'
 import { asShown } from '#protocols/execution/answering/shown-request.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'
 import type { RequestView } from '#protocols/execution/view.ts'
 
-/** The draft has no word for a request that was declined: on its wire it has failed, and the reason in its receipt says why. */
+/** The draft has no status for a declined request: on the wire it is `failed`, and the receipt has the reason. */
 export const statusOf = ({ status }: Pick<RequestView, 'status'>): string => (status === 'declined' ? 'failed' : status)
 
 export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
 
-/** Fields of our own besides the draft's, for clients that can use them. */
+/** Our own fields in addition to the draft's, for clients that can use them. */
 const further = [
   'kind',
   'risk',

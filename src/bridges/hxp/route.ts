@@ -46,6 +46,6 @@ export type Parts = {
 export function answerOf(status: number, body: unknown, headers: readonly string[] = []): HttpAnswer {
   return { status, text: JSON.stringify(body), headers }
 }
-/** About one request: what became of it stands in the headers too. */
+/** A response about one request, with the status also in the headers. */
 export const aboutRequest = (status: number, body: object, request: Pick<RequestView, 'id' | 'status'>): HttpAnswer =>
   answerOf(status, body, ['HXP-Status', statusOf(request), 'HXP-Request-Id', request.id])

@@ -8,12 +8,12 @@ export type Found = { readonly methods: Methods; readonly id: string; readonly i
 
 const REQUESTS = '/hxp/v1/requests/'
 const RULES = '/hxp/v1/delegation/rules/'
-/** Whatever else stands there is no id. */
+/** A valid id in a path. */
 const anId = /^[A-Za-z0-9_-]{1,80}$/
 
 type Table = {
   readonly fixed: Readonly<Record<string, Methods>>
-  /** The words that may follow the id of a request. */
+  /** The path segments that can follow the id of a request. */
   readonly below: Readonly<Record<string, Methods>>
   readonly rule: Methods
 }

@@ -64,7 +64,7 @@ async function answerLink(host: BridgeHost, request: IncomingMessage, response: 
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const { status } = host.failed(error, url.pathname)
-    // A refusal that may pass says nothing about the link, and the person who has pressed the button tries again.
+    // A temporary refusal says nothing about the link, so the person can press the button again.
     if (status === statuses.busy || status === statuses.quota) return say(status, wordsPage('Not possible now', AGAIN))
     say(404, wordsPage('This link does not work', BAD))
   }

@@ -1,5 +1,5 @@
-// Questions to the people of the task. A question waits for days, and a handler that is started anew finds it. It is a request of HXP
-// that names its task, and so a checkpoint of the task; what only a checkpoint can carry makes it one by itself.
+// Questions to the people of the task. A question can wait for days, and a restarted handler finds it again. It is an HXP request that
+// names its task, and so a checkpoint of the task. Options that only a checkpoint can carry make it a plain checkpoint.
 import { definedFields } from '#kernel/codec/strict-json.ts'
 import { persistently } from '../transport/retry.ts'
 import type { Input, Output } from '../client.ts'
@@ -15,7 +15,7 @@ type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
 /** Options of a checkpoint alone; see `collaboration/checkpoint.raise`. */
 type OfCheckpoint = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'context' | 'run_id' | 'attempt'>
-/** Options of a question besides its words: as for `client.hxp`, and those of a checkpoint alone. */
+/** Options of a question: those of `client.hxp`, and those that only a checkpoint has. */
 export type AskOptions = Omit<QuestionOptions, 'context'> &
   OfCheckpoint & {
     /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
@@ -72,7 +72,7 @@ export function createAsk(job: RunState, steps: Steps): Ask {
     if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
-        // A question that the system's own has put an end to was not answered: it is put again when the run goes on.
+        // A question of the system can supersede this one. It was not answered then, so ask again when the run continues.
         for (let again = 0; ; again++) {
           const answer = await askOnce(question, task_id, again === 0 ? 'ask' : `ask-again-${again}`, key, proof)
           if (answer !== null) return answer
@@ -81,7 +81,7 @@ export function createAsk(job: RunState, steps: Steps): Ask {
     )
   }
 
-  /** null: it ended without an answer, because the system had to ask whether the run goes on at all. */
+  /** null: a system question, whether the run should continue at all, superseded this one without an answer. */
   async function askOnce(
     question: Question,
     task_id: string,
@@ -159,7 +159,7 @@ async function answerOf(job: RunState, kind: Kind, made: Put, isNew: boolean, pr
   if (checkpoint_id !== null && resolution === null) return null
   const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
   const said = resolution ?? resolutionOf(answer)
-  // HXP has a no that is an answer: the task goes on with it.
+  // In HXP a rejection is an answer, and the task continues.
   if (kind === 'approval' && answer.result !== 'approved')
     throw new Rejected(checkpoint_id ?? request_id, said, false, answer as Answer<'rejected'>)
   return { ...answer, resolution: said }
@@ -167,7 +167,7 @@ async function answerOf(job: RunState, kind: Kind, made: Put, isNew: boolean, pr
 
 function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Kind): Asked<unknown> {
   const { action, choice, input, comment = null, approved_actions = [], denied_actions = [] } = resolution
-  // Of the actions that it proposed none was approved: a no, with which the task goes on.
+  // None of the proposed actions was approved: a rejection, after which the task continues.
   if (kind === 'approval' && denied_actions.length > 0 && approved_actions.length === 0)
     throw new Rejected(checkpoint_id, resolution, false)
   const results = { approval: action === 'approve' ? 'approved' : undefined, choice, input }
@@ -177,7 +177,7 @@ function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Kind)
 }
 const labels = { approval: 'a yes', choice: 'a choice', input: 'any input' }
 
-/** A grant has answered: nobody was asked, and no checkpoint was there. */
+/** The resolution of a question that a grant answered, without a person or a checkpoint. */
 const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
   by: receipt.completed_by,
   action: result === 'approved' ? 'approve' : 'reject',
@@ -188,7 +188,7 @@ const resolutionOf = ({ result, reason, receipt }: Answer): Resolution => ({
 /** null: it was superseded. */
 async function answerTo(job: RunState, checkpoint_id: string, isNew: boolean, proof: Proof): Promise<Resolution | null> {
   let id = checkpoint_id
-  /** The item that everybody has declined: the run goes on without an answer to it. */
+  /** The item that every recipient has declined: the run continues without an answer to it. */
   let declined: string | null = null
   for (let isFresh = isNew; ; isFresh = false) {
     job.waitsFor = id
@@ -199,7 +199,7 @@ async function answerTo(job: RunState, checkpoint_id: string, isNew: boolean, pr
     if (!isFresh) {
       const checkpoint = await read(job, id)
       if (checkpoint.resolution?.action === 'reject') throw new Rejected(id, checkpoint.resolution)
-      // It throws: the receipt of the item says that it was declined.
+      // This throws, because the item's receipt says that it was declined.
       if (checkpoint.resolution && declined !== null) await job.client.hxp.outcome(declined, { ...proof, signal: job.signal })
       if (checkpoint.resolution) return checkpoint.resolution
       if (checkpoint.reason === 'superseded') return null
@@ -223,7 +223,7 @@ const itemOf = (checkpoint_id: string): string => `hxp_${checkpoint_id.slice('ck
 const read = async (job: RunState, checkpoint_id: string): Promise<Checkpoint> =>
   (await persistently(job.signal, () => job.client.collaboration.checkpoint.get({ checkpoint_id }))).checkpoint
 
-/** The same question, put to the next person when nobody answered in time. */
+/** The checkpoint that asks the next person the same question after a timeout. */
 async function successorOf(job: RunState, { id, task_id }: Checkpoint): Promise<Checkpoint | null> {
   const { task } = await persistently(job.signal, () => job.client.collaboration.task.get({ task_id }))
   for (const later of task.checkpoints.slice(task.checkpoints.indexOf(id) + 1).toReversed()) {
@@ -233,7 +233,7 @@ async function successorOf(job: RunState, { id, task_id }: Checkpoint): Promise<
   return null
 }
 
-/** A no ends the run, and is heard of as its end: what it was stands in the checkpoint. */
+/** A rejection cancels the run, so the handler only sees a cancelled run; the checkpoint has the reason. */
 async function refusalOf({ client, signal }: RunState, checkpoint_id: string | null): Promise<Rejected | null> {
   const isCancelled = signal.reason instanceof Ended && signal.reason.reason === 'cancelled'
   if (!isCancelled || checkpoint_id === null) return null

@@ -1,4 +1,4 @@
-// The bound on handlers at work. A handler that waits for a person or for another agent needs no place meanwhile.
+// The limit on concurrent handlers. A handler that waits for a person or another agent gives up its slot.
 
 export type Concurrency = {
   readonly free: number

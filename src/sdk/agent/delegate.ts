@@ -1,4 +1,4 @@
-// Passing a part of the work to another agent and waiting for what comes of it. Under a task the part is a child task of its own, so
+// Delegating a part of the work to another agent and waiting for the result. Under a task the part is a child task of its own, so
 // that people see it; the run below it names this one as its parent.
 import type { Input, Output } from '../client.ts'
 import { CountersignError } from '../errors.ts'
@@ -22,9 +22,9 @@ export type DelegateOptions = {
 }
 export type Delegated = {
   readonly run_id: string
-  /** The child task; null where no task stands behind this run. */
+  /** The child task; null if this run has no task. */
   readonly task_id: string | null
-  /** The value that the other handler returned or, for a task, the artifact that it delivered. */
+  /** The other handler's return value or, for a task, the delivered artifact. */
   readonly result: unknown
 }
 
@@ -40,7 +40,7 @@ export function createDelegate(job: RunState, steps: Steps): (options: DelegateO
   }
 }
 
-/** Kept, so that a handler that is started anew asks the same ones in the same order. */
+/** Saved as a step, so that a restarted handler tries the same agents in the same order. */
 function candidates(job: RunState, steps: Steps, { capability, key }: DelegateOptions): Promise<string[]> {
   if (!capability) throw new TypeError('name `to` or `capability`: where the work goes')
   return steps.once('candidates', key, async () => {

@@ -67,7 +67,7 @@ export async function openArtifact({ client, signal }: RunState, artifact_id: st
   return bytes
 }
 
-// In portions: a function takes only so many arguments.
+// Encodes in portions, because the number of function arguments is limited.
 const PORTION = 8_192
 function base64Of(bytes: Uint8Array): string {
   let text = ''

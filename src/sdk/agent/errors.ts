@@ -5,8 +5,8 @@ import { NotApproved, type Answer } from '../await-answer.ts'
 export type Resolution = NonNullable<Output<'collaboration/checkpoint.get'>['checkpoint']['resolution']>
 
 /**
- * A person said no. Where that was the end of the task (`isFinal`), the handler may clean up, and what it does then is not reported.
- * Otherwise the task goes on: a handler that does not catch it fails its run.
+ * A person rejected the request. If that ended the task (`isFinal`), the handler can clean up, and its outcome is not reported.
+ * Otherwise the task continues, and a handler that does not catch this error fails its run.
  */
 export class Rejected extends NotApproved {
   override name = 'Rejected'
@@ -22,8 +22,8 @@ export class Rejected extends NotApproved {
 }
 
 /**
- * cancelled: the run was ended; handed_off: it goes on elsewhere; stale: another process has taken it; stopping: this process
- * ends, and the next one takes the run up; done: the handler has returned.
+ * cancelled: the run was ended; handed_off: it continues elsewhere; stale: another process has taken it; stopping: this process
+ * ends, and the next one resumes the run; done: the handler has returned.
  */
 export type EndReason = 'cancelled' | 'handed_off' | 'stale' | 'stopping' | 'done'
 

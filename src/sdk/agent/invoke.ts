@@ -1,4 +1,4 @@
-// Invoking a capability for a run. The call has the name of its step as its key: a handler that is started anew gets what came of it.
+// Invoking a capability for a run. The step name is the idempotency key, so a restarted handler gets the first result.
 import type { Input, Output } from '../client.ts'
 import { durationOf } from '../transport/retry.ts'
 import type { RunState } from './run-state.ts'

@@ -1,5 +1,5 @@
-// The run loop of an agent: it waits for messages, gives each to its run, holds the runs that handlers work on, and releases the runs it cannot
-// finish. Nothing is lost: a run that a process took and did not end is redelivered when its lease expires.
+// The run loop of an agent: it waits for messages, passes each to its run, renews the leases of active runs, and releases the runs it
+// cannot finish. Nothing is lost: a run that a process took and did not end is redelivered when its lease expires.
 import type { Client } from '../client.ts'
 import { newKey, pause } from '../transport/transport.ts'
 import { durationOf, isRefusal, persistently } from '../transport/retry.ts'
@@ -15,7 +15,7 @@ export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' |
 export type RunLoop = {
   /** Aborts when nothing more is taken. */
   readonly stopping: AbortSignal
-  /** Resolves when it was stopped; rejects when it cannot go on. */
+  /** Resolves when the loop was stopped; rejects when it cannot continue. */
   serve(): Promise<void>
   stop(): Promise<void>
 }
@@ -28,7 +28,7 @@ const ANSWER_MS = 15_000
 const SOON_MS = 500
 /** How often it is looked whether another process has taken a run that waits for a person. */
 const LOOK_MS = 300_000
-/** Handlers that were told to stop may take this long to do so before their runs are given back. */
+/** Grace period for aborted handlers before their runs are given back. */
 const LEAVE_MS = 500
 
 const portions = <T>(all: readonly T[]): T[][] =>
@@ -48,7 +48,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
 
   // --- Taking ----------------------------------------------------------------------------------------------------------------
 
-  /** Without room for a new run, what comes for those at hand is still heard. */
+  /** Without a free slot for a new run, messages for current runs are still received. */
   function pump(): void {
     if (stopping.signal.aborted) return
     const room = jobs.size - (concurrency - slots.free) < waitingMax ? Math.min(slots.free, RUNS_MAX) : 0
@@ -107,7 +107,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
   // --- Holding ---------------------------------------------------------------------------------------------------------------
 
   const looked = new WeakMap<RunState, number>()
-  /** A run that waits for a person has nothing to redeliver: its answer goes to the process that comes for it. */
+  /** A run that waits for a person has nothing to redeliver: the process that takes it next gets the answer. */
   async function mustBeHeld(job: RunState): Promise<boolean> {
     if (job.signal.aborted || job.isDelivered) return false
     if (job.waitsFor === null) return true
@@ -138,7 +138,7 @@ export function createRunLoop(agent_id: string, client: Client, connection: Conn
         for (const job of jobs.values()) if (await mustBeHeld(job)) held.push(job)
         for (const some of portions(held)) await hold(some)
       } catch {
-        // The next beat tries again; what is lost meanwhile is refused when it is used.
+        // The next beat tries again. The server refuses calls of a run that is lost in the meantime.
       }
     }
   }

@@ -8,12 +8,12 @@ import type { Concurrency } from './concurrency.ts'
 
 export type MailboxItem = Output<'delegation/mailbox.take'>['items'][number]
 export type RunDocument = MailboxItem['run']
-/** Something that a person or the delegating agent said while the run goes on. */
+/** A message from a person or the delegating agent during the run. */
 export type Steer = {
   readonly text: string
   readonly intent?: string
   readonly amendment_id?: string
-  /** A task below that has ended, and how. */
+  /** A child task that has ended, with its outcome. */
   readonly ended?: { readonly task_id: string; readonly outcome: string }
   readonly at: string
 }
@@ -22,47 +22,47 @@ export type RunState = {
   readonly client: Client
   readonly item: MailboxItem
   readonly id: string
-  /** The present one; it counts on where no other process had the run in between. */
+  /** The current attempt; it increases when this process takes the run again before any other process did. */
   readonly attempt: number
-  /** No handler can have worked on the run before this one. */
+  /** Whether this is the first handler to work on the run. */
   readonly isFirst: boolean
-  /** This process was the first to say that it began. */
+  /** Called when this process was the first to report the start of the run. */
   begun(): void
   /** Its reason is an `Ended`. */
   readonly signal: AbortSignal
   readonly isPaused: boolean
   readonly steers: readonly Steer[]
-  /** Answers that have come, by their checkpoint. */
+  /** Received answers by checkpoint id. */
   readonly resumes: ReadonlyMap<string, Resolution>
-  /** The checkpoint that the handler waits for; nothing has to be redelivered meanwhile, so the run need not be held. */
+  /** The checkpoint that the handler waits for. The run needs no lease during the wait, because nothing has to be redelivered. */
   waitsFor: string | null
   /** The task is with its reviewers, and the run has ended with it. */
   isDelivered: boolean
-  /** False: the messages are for a new attempt, and this one is stale. An answer that comes late says nothing. */
+  /** Returns false if the messages are for a newer attempt and this one is stale. Late responses are ignored. */
   receive(item: MailboxItem): boolean
   end(reason: EndReason, message?: string | null): void
-  /** The server says that the present attempt does not hold the run: because it has ended, or because another process took it. */
+  /** The server reports that this attempt does not hold the run: the run has ended, or another process took it. */
   lost(): Promise<void>
-  /** Throws where the run was taken again since: the answer that it came with was late. */
+  /** Throws if the run has been taken again since, so that the response which delivered it was late. */
   confirm(): Promise<void>
   /** Resolves with the next message, and when the run is over. */
   news(): Promise<void>
   /** Resolves when the run is not paused; throws when it is over. */
   untilFree(): Promise<void>
-  /** One call in the name of the run: it waits out a pause and a server that is away, and ends with the run. */
+  /** One call on behalf of the run: it waits while the run is paused or the server is unreachable, and aborts when the run ends. */
   effect<T>(call: () => Promise<T>): Promise<T>
-  /** Without a place among those who work. */
+  /** Waits without occupying a handler slot. */
   aside<T>(wait: () => Promise<T>): Promise<T>
 }
 
-/** The server may say something in between of which this process has not heard yet. */
+/** Poll interval: the server might know something that this process has not received yet. */
 const LOOK_MS = 2_000
 const CONFLICTS_MAX = 10
 
 export function createRunState(client: Client, item: MailboxItem, slots: Concurrency): RunState {
   const id = item.run.id
   const over = new AbortController()
-  // All that was said to those who worked on the task before comes along with the run.
+  // The run brings along all amendments that earlier executors of the task received.
   const said = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
     id: string
     text: string
@@ -99,9 +99,9 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
   }
 
   function receive({ attempt: given, messages }: MailboxItem): boolean {
-    // An answer that was lost on the way is given again, as it was: what came after it may be here already.
+    // The server repeats a lost response unchanged, so later messages might already be here.
     if (given < attempt) return true
-    // Between our attempt and the next no other process can have had it: the handler goes on where it is.
+    // If the attempt is ours plus one, no other process can have held the run, and the handler continues.
     if (given > attempt + 1) return false
     attempt = given
     for (const { number, kind, at, body } of messages) {
@@ -140,7 +140,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
     return items[0]?.lease_until !== null
   }
 
-  /** A refusal that only says that the run is paused, or was taken away: the first is waited out, the second ends the handler. */
+  /** Whether a refusal only means that the run is paused or was taken away. A pause is waited out; a lost run ends the handler. */
   async function isPassing(error: unknown): Promise<boolean> {
     if (isRefusal(error, 'CONFLICT') && error.details['reason'] === undefined) {
       if (!(await isHeld())) await onRunLost()
@@ -163,7 +163,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
   }
 
   async function onRunLost(): Promise<void> {
-    // It may be this process that took it again, and the answer is still on its way.
+    // This process might have taken the run again, with the response still in flight.
     const before = attempt
     await Promise.race([news(), pause(LOOK_MS, over.signal)])
     if (attempt !== before || over.signal.aborted) return

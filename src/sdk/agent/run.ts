@@ -28,21 +28,21 @@ export type Run<I extends object = Record<string, unknown>> = {
   readonly task: Task | null
   /** The run, as it was at the start of this attempt. */
   readonly document: RunDocument
-  /** 1, and one more each time that the run is taken anew. */
+  /** 1 for the first attempt, and one more each time a process takes the run again. */
   readonly attempt: number
-  /** Aborts when the run is over before its time: cancelled, handed off, taken by another process, or because this process stops. */
+  /** Aborts when the run ends early: it was cancelled, handed off or taken by another process, or this process stops. */
   readonly signal: AbortSignal
   /** A person has interrupted the run. Its calls wait by themselves; `untilFree` does so between them. */
   readonly isPaused: boolean
   untilFree(): Promise<void>
   readonly ask: Ask
-  /** Says how far it is, in words and percent. */
+  /** Reports progress as a message and a percentage. */
   progress(message: string, percent?: number): Promise<void>
-  /** Delivers an artifact; with `final: false` the work goes on, otherwise the task goes to its reviewers and the run is over. */
+  /** Delivers an artifact. With `final: false` the work continues; otherwise the task goes to its reviewers and the run ends. */
   commit(content: Content, options?: CommitOptions): Promise<Delivered>
   /** The bytes of an artifact. */
   open(artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>>
-  /** Passes a part on and waits for what comes of it. Throws `DelegationFailed`. */
+  /** Delegates a part of the work and waits for the result. Throws `DelegationFailed`. */
   delegate(options: DelegateOptions): Promise<Delegated>
   /** Invokes a capability and waits for its result. A refusal by the capability is a result with `ok: false`. */
   invoke(ref: { readonly capability_id: string; readonly version: string }, input?: unknown, options?: InvokeOptions): Promise<Invoked>

@@ -18,11 +18,11 @@ export type ServeOptions = {
   readonly key?: string
   /** Instead of both: any transport of the SDK. It is closed when serving ends. */
   readonly transport?: Transport
-  /** Handlers that work at once, 1 by default. One that waits for a person or another agent does not count. */
+  /** Maximum number of concurrent handlers, 1 by default. A handler that waits for a person or another agent does not count. */
   readonly concurrency?: number
-  /** Handlers that wait for people or others, 1,000 by default; beyond it nothing new is taken. */
+  /** Maximum number of waiting handlers, 1,000 by default. At the limit, no new runs are taken. */
   readonly waitingMax?: number
-  /** For how long a run is held, a minute by default: after a crash it is redelivered at most this much later. */
+  /** The lease of a run, a minute by default. After a crash the run is redelivered when the lease expires. */
   readonly leaseMs?: number
   /** How long one call waits for messages: 50 s by default, at most a minute. */
   readonly waitMs?: number
@@ -40,8 +40,8 @@ export type Serving = {
   /** Takes nothing more, lets handlers finish for a while, and gives back the rest. */
   stop(): Promise<void>
   /**
-   * Resolves when serving has stopped; rejects when it cannot go on, such as with a key that is not valid. Without anybody who asks for it, the
-   * process ends with exit code 1 then.
+   * Resolves when serving has stopped; rejects when it cannot continue, such as with an invalid key. If the program does not use this
+   * promise, the process then ends with exit code 1.
    */
   readonly done: Promise<void>
 }
@@ -71,7 +71,7 @@ export function serve<I extends object = Record<string, unknown>>(
   const loop = createRunLoop(agent_id, client, connection, handler as Handler, { ...usual, ...given })
   const stop = async (): Promise<void> => {
     await loop.stop()
-    // Why it could not go on is told there.
+    // The caller gets the failure from `done`.
     await done.catch(() => undefined)
   }
   const unhear = signals ? hear(stop) : () => undefined
@@ -102,7 +102,7 @@ export function serve<I extends object = Record<string, unknown>>(
   }
   let isAsked = false
   const done = serveRuns()
-  // The line above says why: a stack trace of ours would not help.
+  // The line above gives the reason; a stack trace of the SDK would not help.
   done.catch(() => undefined)
   return {
     stop,

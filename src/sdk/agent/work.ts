@@ -34,11 +34,11 @@ export async function work(
   }
 }
 
-/** An error that a handler throws because it was told to stop is no failure. */
+/** An error that a handler throws after its abort signal is not a failure. */
 const isOver = (job: RunState, error: unknown): boolean =>
   job.signal.aborted || error instanceof Ended || (error instanceof Rejected && error.isFinal)
 
-/** An attempt says each of these at most once. */
+/** An attempt reports each of these at most once. */
 const optionsFor = ({ id, attempt, signal }: RunState, what: string) => ({ idempotencyKey: `${id}/${what}/${attempt}`, signal })
 
 async function start(job: RunState): Promise<void> {
@@ -50,7 +50,7 @@ async function start(job: RunState): Promise<void> {
     await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, { idempotencyKey: null, signal }))
     job.begun()
   } catch (error) {
-    // It was said already, such as by the task itself.
+    // It was already reported, for example by the task itself.
     if (!isRefusal(error, 'INVALID_TRANSITION')) throw error
     await job.confirm()
   }
@@ -61,7 +61,7 @@ async function taskOf({ client, item, effect }: RunState): Promise<Task | null> 
   return task_id === null ? null : (await effect(() => client.collaboration.task.get({ task_id }))).task
 }
 
-/** A result is an object; anything else stands in one as `value`. */
+/** A result must be an object; any other value is wrapped as `{ value }`. */
 function resultOf(returned: unknown): { result: object } | object {
   if (returned === undefined || returned === null) return {}
   return { result: typeof returned === 'object' && !Array.isArray(returned) ? returned : { value: returned } }

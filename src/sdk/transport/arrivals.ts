@@ -1,9 +1,9 @@
-// Arrivals: what a connection has brought and nothing has taken yet, in order, until it ends with an error.
+// Arrivals: an ordered queue of items that a connection has received and no reader has taken yet. It ends with an error.
 import type { CountersignError } from '../errors.ts'
 
 export type Arrivals<T> = {
   push(one: T): void
-  /** Once those that are there were taken, `all` throws this. */
+  /** `all` throws this error after the queued items were taken. */
   end(error: CountersignError): void
   readonly waiting: number
   all(): AsyncGenerator<T, never>

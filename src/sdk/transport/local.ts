@@ -1,5 +1,5 @@
-// A transport without a network: the kernel of this very process. Inputs and answers are copied, as on every other way, so that nobody
-// holds a document of the store in their hands.
+// A transport without a network: the kernel of this process. Inputs and answers are copied, as on every other transport, so that no caller
+// holds a reference to a document of the store.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { lastPlace } from '#kernel/log/streams.ts'
@@ -8,7 +8,7 @@ import { newKey, withRetries, usualRetry, type Followed, type FollowOptions, typ
 
 const copy = (value: unknown): unknown => (value === undefined ? null : (JSON.parse(JSON.stringify(value)) as unknown))
 
-/** Calls as `caller`: an actor, or how to find out who it is, which is asked anew with every call. */
+/** Calls as `caller`: an actor, or a function that resolves the actor again for every call. */
 export function localTransport(kernel: Kernel, caller: Caller): Transport {
   const closing = new AbortController()
   const untilClosed = (signal: AbortSignal | undefined): AbortSignal =>

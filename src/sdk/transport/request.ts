@@ -29,7 +29,7 @@ export function failureOf(error: unknown, signal: AbortSignal | undefined, after
   return networkError(`the server could not be reached: ${reasonIn(error)}`, error)
 }
 
-/** fetch says "fetch failed" and hides the reason below. */
+/** fetch throws "fetch failed" and hides the reason in `cause`. */
 function reasonIn(error: unknown): string {
   const { message, cause } = error as { message?: string; cause?: { message?: string; code?: string } }
   return cause?.code ?? cause?.message ?? message ?? String(error)

@@ -1,5 +1,5 @@
-// Streams over one WebSocket for everything that a client follows. A browser opens six connections to a server at most, and an event stream
-// keeps one for itself; calls stay with HTTP. A ticket opens the socket: no key stands in an address.
+// Streams over one WebSocket for everything that a client follows. A browser opens at most six connections to a server, and each event
+// stream would occupy one; calls stay on HTTP. A ticket opens the socket, so that no key is in a URL.
 import { CountersignError, closedError, networkError } from '../errors.ts'
 import { createArrivals } from './arrivals.ts'
 import type { Connect } from './stream.ts'
@@ -26,7 +26,7 @@ const passing = new Set(['INTERNAL', 'UNAVAILABLE', 'BUSY', 'QUOTA_EXCEEDED'])
 const refusalIn = ({ code, message, details }: NonNullable<Frame['error']>): CountersignError =>
   new CountersignError({ code, status: null, message, details, retryable: passing.has(code) })
 
-/** Closings of ours end in the digits of a status: those that another try cannot mend. */
+/** Our close codes that a retry cannot fix. They end with the digits of an HTTP status. */
 const closings: Readonly<Record<number, string>> = { 4401: 'UNAUTHENTICATED', 4403: 'UNAUTHORIZED' }
 
 function openLine(address: string, ticket: string, failed: (error: CountersignError) => void): Promise<Line> {
@@ -111,10 +111,10 @@ export type SocketStreams = {
   close(): void
 }
 
-/** The server takes so many streams on one socket: the next one opens another. */
+/** The server's limit of streams per socket. The next stream opens another socket. */
 const CARRIED_MAX = 32
 type Shared = { readonly line: Promise<Line>; carried: number }
-/** Failed openings one after the other until sockets count as blocked. One more try comes with each connection after that. */
+/** Consecutive failed openings until sockets count as blocked. After that, each new connection tries once more. */
 const BLOCKED_AFTER = 2
 
 /** `ticket`: asks for one with the credential of the calls. */

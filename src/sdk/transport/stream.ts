@@ -1,13 +1,13 @@
-// Streams as async iterators. The place is kept after every item, so that a connection that breaks, a server that restarts or asks
-// a slow reader to come back costs nothing: the next connection goes on behind the last item.
+// Streams as async iterators. The cursor is saved after every item, so nothing is lost when a connection breaks or when the server restarts
+// or drops a slow reader: the next connection continues after the last item.
 import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { CountersignError, networkError } from '../errors.ts'
 import type { Http } from './request.ts'
 import { backoffOf, pause, type Followed, type FollowOptions } from './transport.ts'
 
-/** The server says something at least every 15 s. */
+/** The server sends something, at least a heartbeat, every 15 s. */
 const SILENCE_MS = 45_000
-/** A connection that has lasted so long was a good one, also where nothing happened on it. */
+/** A connection that has lasted this long counts as healthy, even without any events. */
 const STEADY_MS = 10_000
 const LINE_BYTES_MAX = 64 * 1024 * 1024
 
@@ -52,7 +52,7 @@ export async function* resumeStream(
       await pause(error.retryAfterMs ?? 0, signal)
     } finally {
       leaving.abort()
-      // One that opens and fails at once, again and again, is tried less and less often.
+      // A stream that opens and fails immediately keeps backing off; only a steady connection resets the count.
       if (isOpen && Date.now() - openedAt > STEADY_MS) failures = 0
       if (isOpen && !signal?.aborted) onBreak?.()
     }
@@ -107,13 +107,13 @@ function endOf(data: string): CountersignError {
   return new CountersignError({ code, status: null, message, retryable: code === 'INTERNAL' || code === 'UNAVAILABLE' })
 }
 
-/** The input as it stands in the address. */
+/** The input as a query string. */
 export function queryOf(input: object): string {
   const pairs = Object.entries(input).filter(([, value]) => value !== undefined)
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString()}`
 }
 
-/** Server-sent events out of a body; `data: null` for a block that only moves the place or says that the server is there. */
+/** Server-sent events of a response body; `data` is null for a block that only moves the cursor or is a heartbeat. */
 async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Event> {
   const lines = createLineReader(LINE_BYTES_MAX)
   const text = new TextDecoder()

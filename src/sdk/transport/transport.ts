@@ -1,5 +1,5 @@
-// The interface of a transport, and the retries of all of them. Trying again is safe: a call carries the same idempotency key each time, so
-// the server does it once, whatever was lost on the way.
+// The interface of a transport, and the retries of all transports. Retries are safe: every attempt carries the same idempotency key, so the
+// server executes the call once, even if a request or response was lost.
 import { CountersignError } from '../errors.ts'
 
 export type CallOptions = {
@@ -13,13 +13,13 @@ export type CallOptions = {
   readonly timeoutMs?: number
 }
 export type FollowOptions = {
-  /** The cursor of the last item seen, or `latest` for what comes from now on; without it from the first. */
+  /** The cursor of the last seen item, or `latest` for new items only; by default from the first item. */
   readonly after?: string | null
   /** Ends the stream quietly. */
   readonly signal?: AbortSignal | undefined
   /** Each time the server begins to follow for us: an answer that is read after this and the stream leave no gap between them. */
   readonly onOpen?: (() => void) | undefined
-  /** The connection is lost; the next one is tried by itself, and `onOpen` says when it is there. */
+  /** The connection is lost. The transport reconnects by itself and then calls `onOpen`. */
   readonly onBreak?: (() => void) | undefined
 }
 export type Followed<T = unknown> = { readonly cursor: string; readonly item: T }

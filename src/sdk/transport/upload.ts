@@ -32,7 +32,7 @@ export async function uploadBytes(
 
 const PIECE_BYTES = 64 * 1024
 
-/** In pieces that are asked for as the network takes them: what was asked for is what has gone. */
+/** A stream that the network pulls piece by piece, so that the pulled bytes measure the upload progress. */
 function countedStream(bytes: Blob, onProgress: Progress): ReadableStream {
   let done = 0
   return new ReadableStream<Uint8Array>(
@@ -100,7 +100,7 @@ function sendByXhr(
   })
 }
 
-/** The bytes that have come so far; a further attempt goes on behind them as long as they are the same. */
+/** The bytes received so far. The next attempt resumes after them if the content is unchanged. */
 type Partial = { chunks: Uint8Array[]; done: number; etag: string | null }
 
 export async function downloadBytes(

@@ -16,15 +16,15 @@ import { capital, useAgents, useGoals, useMe, useNameOf } from '../server/names.
 import type { Agent, AgentCard, Run } from '../server/types.ts'
 
 const isLive = ({ state }: Run): boolean => state === 'running' || state === 'blocked'
-/** One socket carries so many streams, and each task is a call: further ones are looked at now and then, and on the pages of the tasks. */
+/** Limit of followed tasks: a socket carries a limited number of streams, and each task costs a call. Other tasks are only polled. */
 const TASKS_MAX = 16
 const PROJECTS_MAX = 20
-/** A look is many rows, and in a busy project something happens all the time: reading is paid for. */
+/** Pause between two reads. One read loads many rows, and a busy project changes all the time. */
 const PAUSE_MS = 1_000
-/** Nobody tells of a task that has only begun, or of one that is shared from now on. */
+/** Poll interval: the server sends no event for a task that has just begun or has just been shared. */
 const NOW_AND_THEN_MS = 60_000
 
-/** All runs of a project, which its owners may read, or those of the tasks that one may read. The newest that have ended stand among them. */
+/** All runs of a project for its owners; for others the runs of the tasks they can read. Includes the newest ended runs. */
 async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run[]> {
   if (isKept) return (await call('delegation/run.list', { project_id, limit: 50 })).items
   const { items } = await call('collaboration/task.list', { project_id, state: ['in_progress', 'blocked'], limit: TASKS_MAX })

@@ -1,4 +1,4 @@
-// News for screen readers: politely for what happens, at once for what was refused.
+// Announcements for screen readers: polite for events, assertive for refusals.
 function region(kind: 'polite' | 'assertive'): HTMLElement {
   const known = document.querySelector<HTMLElement>(`[data-announce=${kind}]`)
   if (known) return known

@@ -1,5 +1,5 @@
-// Commands: what a person can do here, by a key, by the palette, or both. Single keys do nothing in fields, with a modifier, on repeat, while a
-// dialog is open, or when they are switched off; those that decide also need a moment in which nothing has moved under them.
+// Commands of a page, run by a key, the palette, or both. Single keys do nothing in fields, with a modifier, on repeat, while a dialog is
+// open, or when they are switched off. Keys that decide also require that the page has not moved for a moment.
 import { useLayoutEffect, useRef, useSyncExternalStore } from 'react'
 
 export type Command = {
@@ -7,11 +7,11 @@ export type Command = {
   /** A key as `event.key` names it, or two with a space between them, one after the other. */
   readonly keys?: readonly string[]
   readonly group: 'This item' | 'List' | 'Go to' | 'Page'
-  /** It decides something: it waits until the item was read. */
+  /** The command decides an item, so it waits until the item has been read. */
   readonly decides?: boolean
-  /** It wins over those that are offered later: what is selected goes before what is open. */
+  /** Takes precedence over commands offered later: a selection goes before the open item. */
   readonly first?: boolean
-  /** It also works in fields, with Ctrl or Cmd. */
+  /** Works with Ctrl or Cmd, also in fields. */
   readonly withModifier?: boolean
   run(): void
 }
@@ -32,11 +32,11 @@ export function useCommandList(): readonly Command[] {
   return stack.toReversed().flat()
 }
 
-/** Offers commands as long as the component is there; the last offered win where keys are the same. */
+/** Offers commands while the component is mounted. If keys collide, the last offered command wins. */
 export function useCommands(commands: readonly Command[]): void {
   const held = useRef<Command[]>([])
   held.current.splice(0, held.current.length, ...commands)
-  // Together with what is painted: a key that is pressed on sight of it counts.
+  // A layout effect registers the commands before the paint, so that a key pressed as soon as they show counts.
   useLayoutEffect(() => {
     const mine = held.current
     stack.push(mine)
@@ -81,10 +81,10 @@ const isField = (target: EventTarget | null): boolean =>
 const isToggle = (target: HTMLElement): boolean =>
   target instanceof HTMLInputElement && (target.type === 'checkbox' || target.type === 'radio')
 
-/** Takes a letter before any command does; answers whether it did. `isElsewhere`: its command is about the list or the page, not about the item. */
+/** Takes a letter before any command; returns whether it did. `isElsewhere`: the letter's command is for the list or page, not an item. */
 type Taker = (letter: string, isElsewhere: boolean) => boolean
 const takers: { take: Taker | null }[] = []
-/** A field that asks for a phrase: letters go into it from wherever the focus is, and are no shortcuts meanwhile. */
+/** For a field that asks for a phrase: it receives letters wherever the focus is, and they are no shortcuts while it is shown. */
 export function useLetters(take: Taker | null): void {
   const held = useRef({ take })
   held.current.take = take
@@ -112,7 +112,7 @@ function commandFor(keys: string, event: KeyboardEvent): Command | undefined {
 const MODIFIERS = ['Control', 'Meta', 'Shift', 'Alt', 'AltGraph']
 
 function onKeyDown(event: KeyboardEvent): void {
-  // Half of a key: the other half comes at once, and is not what was pasted or fell onto the keyboard.
+  // A modifier is half of a shortcut. The other half follows quickly, and must not count as a burst of pasted or accidental keys.
   if (MODIFIERS.includes(event.key)) return
   const since = performance.now() - lastKeyAt
   lastKeyAt = performance.now()

@@ -12,7 +12,7 @@ function set(next: readonly Toast[]): void {
   toasts = next
   for (const listener of listeners) listener()
 }
-/** Says it until somebody takes it away. */
+/** Shows the error until the user dismisses it. */
 export function tellError(error: unknown): void {
   const message = typeof error === 'string' ? error : messageOf(error)
   announce(message, 'assertive')

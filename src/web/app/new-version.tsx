@@ -1,5 +1,5 @@
-// A newer version of the page: it is said, and loaded only when somebody wants it. It is looked for when the connection comes back, as a server that
-// was renewed has restarted.
+// Notice of a newer version of the page, which loads only when the user asks for it. The page checks after each reconnect, because an
+// upgraded server has restarted.
 import { useEffect, useState } from 'react'
 import { onBack } from '../server/live.ts'
 

@@ -147,7 +147,7 @@ function BottomBar({ openPalette }: { openPalette(): void }) {
   )
 }
 
-/** Shown when nothing was heard for a while: what is on the page stays, with its age. */
+/** Shown while the connection is lost. The page keeps its content, and the banner shows its age. */
 function ConnectionBanner() {
   const { connection, brokeAt, lastNewsAt } = useConnection()
   useNow()

@@ -13,7 +13,7 @@ import { Guarded } from './guarded.tsx'
 import { onUndone } from './outgoing.ts'
 import { decline } from './send.ts'
 
-/** The digest of what is shown, which the answer carries. */
+/** The digest of the shown content, which the answer carries. */
 function Signs({ item }: { readonly item: Item }) {
   return (
     <span className="signs" title={`Your answer carries the digest of exactly what is shown: ${item.digest}`}>
@@ -205,9 +205,9 @@ type Props = {
   readonly settled: boolean
   readonly blocked: string | undefined
   readonly isReadToEnd: boolean
-  /** The words on the button that says yes; null: it cannot be said here. */
+  /** The label of the approve button; null if the item cannot be approved here. */
   readonly yes: string | null
-  /** The words on the one that says no; null: there is no no. */
+  /** The label of the reject button; null if the item cannot be rejected. */
   readonly no: string | null
   readonly comment: Comment
   readonly canChange: boolean

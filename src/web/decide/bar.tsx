@@ -58,7 +58,7 @@ function Tool({
   )
 }
 
-/** Claim and release act at once. */
+/** Claim and release are sent immediately, without the undo delay. */
 function usePool(item: Item): {
   readonly claims: boolean
   readonly releases: boolean

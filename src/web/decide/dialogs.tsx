@@ -1,4 +1,5 @@
-// The dialogs beside a decision: ask back, reassign, snooze, extend, escalate. Each closes when the server has taken it, and keeps what was typed otherwise.
+// The dialogs next to a decision: ask back, reassign, snooze, extend, escalate. Each closes when the server has accepted it, and otherwise
+// keeps the typed text.
 import { useState, type ReactNode } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { FormDialog } from '../parts/dialog.tsx'
@@ -70,7 +71,7 @@ function usePersonChoices(): { readonly id: string; readonly name: string }[] {
   return (usePeople().data ?? []).filter(({ id, disabled }) => id !== me && !disabled).map(({ id, name }) => ({ id, name }))
 }
 
-/** Those who may answer it: of a task only its own people, of anything else everybody. */
+/** People who are allowed to answer the item: for a task its owner and reviewers, otherwise anyone. */
 function useAnswerers({ task_id }: Item): { readonly choices: Choice[]; readonly isOfTask: boolean } {
   const people = usePersonChoices()
   const task = useQuery({

@@ -1,5 +1,5 @@
-// Decisions on their way: each is held in this page for five seconds, in which it can be taken back, then sent. Nothing is called decided before
-// its receipt is here and was checked.
+// Outgoing decisions: the page holds each for five seconds, during which it can be undone, and then sends it. An item counts as decided
+// only after its receipt has arrived and was verified.
 import { useSyncExternalStore } from 'react'
 import { queries } from '../server/client.ts'
 import { tellError } from '../app/error-toast.tsx'
@@ -74,10 +74,10 @@ export function sendAgain(request_id: string): void {
   set({ ...one, phase: 'held', dueAt: Date.now(), error: null }, request_id)
   void release(request_id)
 }
-/** The server answered with a receipt that does not verify: whatever it says now, it is not shown as decided. */
+/** The server returned a receipt that does not verify, so the item is not shown as decided, even if the server says so. */
 export const isDoubted = (one: Outgoing | undefined): boolean => one?.phase === 'failed' && one.error instanceof Unverified
 
-/** Forgets a refusal that was read. */
+/** Drops a refusal that the user has read. */
 export function dismiss(request_id: string): void {
   if (['failed', 'changed'].includes(all.get(request_id)?.phase ?? '')) set(null, request_id)
 }
@@ -96,17 +96,17 @@ async function release(request_id: string): Promise<void> {
       set({ ...one, phase: 'done', receipt }, request_id)
     }
     one.arrived?.()
-    // News of the decision renew the item and the count; without a connection there are none.
+    // With a live connection, the event of the decision refreshes the item and the count.
     if (isLive()) return
   } catch (error) {
     set({ ...one, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
-    // Beside the item it is said by the item.
+    // The item's own page already shows the error.
     if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${messageOf(error)}`)
   }
   void queries.invalidateQueries({ queryKey: ['item', request_id] })
 }
 
-/** A page that is closed or put away cannot count to five: what is held goes out at once. */
+/** Sends held answers immediately: a closed or hidden page cannot count down the undo delay. */
 export function releaseAll(): void {
   for (const { request_id } of all.values()) void release(request_id)
 }

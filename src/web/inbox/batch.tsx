@@ -1,4 +1,4 @@
-// Several items at once: each as it was shown, each with its own result. A weightier item is decided one at a time, and that is said.
+// Batch decisions: each item is decided as it was shown and has its own result. Weightier items are left out of the batch, with a notice.
 import { useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Dialog, FormDialog } from '../parts/dialog.tsx'
@@ -75,7 +75,7 @@ type PeekProps = { readonly rows: readonly Row[]; readonly verdict: Verdict; clo
 export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   const nameOf = useNameOf()
   const [reason, setReason] = useState('')
-  // As they are shown here, and not as they become meanwhile.
+  // Freezes the rows as shown when the dialog opened; later changes must not alter the batch.
   const [fit] = useState(() => rows.filter((row) => apart(row) === null))
   const [taken] = useState(() => rows.filter((row) => apart(row) !== null))
   const ending = verdict === 'rejected' ? fit.filter(({ reject_ends_task }) => reject_ends_task).length : 0

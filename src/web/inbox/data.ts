@@ -1,5 +1,5 @@
-// The rows of the inbox as they come: page by page, changed in place by news. An item that others decide stays in its row until the list is
-// looked at anew.
+// The rows of the inbox, loaded page by page and updated in place by live events. An item decided by others keeps its row until the list
+// is loaded again.
 import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { call, queries } from '../server/client.ts'
@@ -16,7 +16,7 @@ export type Rows = {
   readonly at: number
 }
 const PAGE = 100
-/** A filter that this page applies itself may leave little of a page: so many are asked for at a time. */
+/** Pages fetched in a row: a filter that the browser applies might leave few rows of a page. */
 const PAGES_AT_ONCE = 4
 const NEWS_AT_ONCE = 12
 const TOGETHER_MS = 40
@@ -84,7 +84,7 @@ function createRows(filters: Filters): Store {
   const isIdle = (): boolean => loading === null
   async function refetchRows(): Promise<void> {
     try {
-      // As much as is on the page already, so that nothing below moves up; a long list is looked at anew from its beginning.
+      // Loads as many rows as are shown, so that nothing below moves up. A long list is reloaded only up to three pages.
       const wanted = Math.min(state.rows.length, PAGE * 3)
       let { rows, cursor } = await fetchRows(null)
       while (cursor !== null && rows.length < wanted) {
@@ -216,7 +216,7 @@ export const useItem = (request_id: string) => useQuery(itemQuery(request_id))
 export type Shown = NonNullable<ReturnType<typeof useItem>['data']>
 
 const AHEAD_MS = 120
-/** Reads the neighbours of an item that is open, so that the next one is there at once. News of one of them make it unknown again. */
+/** Prefetches the neighbours of the open item, so that the next one opens immediately. A live event about a neighbour invalidates it. */
 export function useAhead(ids: readonly (string | undefined)[]): void {
   useEffect(() => {
     const timer = setTimeout(() => {

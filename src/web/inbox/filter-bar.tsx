@@ -81,7 +81,7 @@ export function FilterBar({ filters, counts, at }: Props) {
   const [, navigate] = useLocation()
   const agents = useAgents().data ?? []
   const projects = useProjects().data ?? []
-  // As long as nobody opened or closed them, they are there when they filter something.
+  // Until the user opens or closes the filters, they are shown only if one is set.
   const [wish, setOpen] = useState<boolean | null>(null)
   const isOpen = wish ?? isFiltered(filters)
   const [isSaving, setSaving] = useState(false)

@@ -61,7 +61,7 @@ function ListState({ rows, children, filters, counts, load }: ListProps) {
   return <AllClear filters={filters} counts={counts} at={rows.at} />
 }
 
-/** The item that is open: the one of the address, or else, where there is room for it, the first that waits. That one stays, whatever comes before it. */
+/** The open item: the one in the URL or, on a wide screen, the first pending one. The latter stays open when others arrive before it. */
 function useOpenId(id: string | null, listed: readonly Row[], key: string): { readonly at: string | null; close(): void } {
   const isNarrow = useNarrow()
   const [kept, keep] = useState<{ readonly key: string; readonly id: string | null }>({ key, id: null })

@@ -34,7 +34,7 @@ export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'a
   return { message: results[String(result)] ?? answered, no: false }
 }
 
-/** The one who answered, for those who share an inbox with them. Receipts have a pseudonym where a pool or a vote answered: agents never learn who it was. */
+/** The person who answered, for people who share the inbox. The receipt of a pool or a vote has a pseudonym: agents never see the name. */
 function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData): string | null {
   const nameOf = useNameOf()
   if (ended === null || status !== 'completed' || ended.by.id.startsWith('system')) return null

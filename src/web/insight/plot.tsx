@@ -1,11 +1,11 @@
-// Small plots, drawn as shapes of their own. Each stands beside a table with its numbers: nothing is said by a drawing alone.
+// Small plots, drawn as SVG shapes. Each is next to a table with its numbers, so no information is only in a drawing.
 import type { ReactNode } from 'react'
 
 export type Series = { readonly name: string; readonly tone: 'ok' | 'bad' | 'warn' | 'accent'; readonly values: readonly number[] }
 
 const [WIDTH, HEIGHT] = [520, 96]
 
-/** A drawing: its values, how high it goes, and from when until when. */
+/** A plot with its values, its maximum and its time range. */
 export function Plot({
   title,
   top,

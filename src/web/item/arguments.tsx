@@ -59,7 +59,7 @@ export function typeWord(value: unknown): string {
 export const valueText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
 const MONEY = /(?:^|[._])(?:amount|price|total|subtotal|net|gross|sum|cost|fee|balance)$/i
-/** The currency that stands beside an amount in the same object. */
+/** The currency of an amount: the `currency` field of the same object. */
 function currencyOf(path: string, value: unknown, beside: unknown): string | null {
   const { currency } = (isObject(beside) ? beside : {}) as { currency?: unknown }
   const isAmount = typeof value === 'number' || (typeof value === 'string' && /^-?[\d.,]+$/.test(value))

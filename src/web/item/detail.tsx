@@ -115,7 +115,7 @@ function WholeQuestion({ item }: { readonly item: Item }) {
   )
 }
 
-/** The details without what is shown as something of its own. */
+/** The details without the fields that have a section of their own. */
 export function plainDetails(item: Item): Record<string, unknown> {
   const details = inOrder(item.card.payload.details ?? {}, item.order) as Record<string, unknown>
   const apart = [...(proposedIn(item).length > 0 ? ['proposed_actions'] : []), ...(evidenceIn(item).length > 0 ? ['context'] : [])]
@@ -266,8 +266,8 @@ function useArrival({ item }: Shown): void {
 }
 
 /**
- * Whether all that is decided on was on the screen: it fits, or was scrolled to its end. Raw JSON, which follows, says the same once more. The content is
- * watched as well as the window: a font or a name that comes late makes it shorter.
+ * Whether the whole content to decide on was on the screen: it fits, or was scrolled to its end. The raw JSON below only repeats it.
+ * Observes the content as well as the window, because a font or a name that loads late can make the content shorter.
  */
 function useReadToEnd(
   of: React.RefObject<HTMLElement | null>,
@@ -298,12 +298,12 @@ function useReadToEnd(
 
 function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { readonly shown: Shown }) {
   const { item, thread, votes } = shown
-  // An answer is about what was on the screen: what comes meanwhile is shown as a difference first.
+  // An answer applies to the version on the screen. A version that arrives later is shown as a diff first.
   const [read, setRead] = useState(item)
   const outgoing = useOutgoing(item.request_id)
   const isOpen = !isEnded(item)
   const hasChanged = isOpen && read.digest !== item.digest
-  // Its assignee, votes and deadline are not what is signed: of those the newest count.
+  // The digest does not cover assignee, votes and deadline, so use the newest ones while it is unchanged.
   const decidable = hasChanged ? read : item
   const scroller = useRef<HTMLDivElement>(null)
   const end = useRef<HTMLDivElement>(null)

@@ -60,7 +60,7 @@ function PieceOf({ piece, task_id }: { readonly piece: Piece; readonly task_id: 
 }
 
 export function Evidence({ item }: { readonly item: Item }) {
-  // Its first text is what the agent says, and stands there.
+  // The item already shows the agent's reason, so skip the piece that repeats it.
   const pieces = evidenceIn(item).filter((piece) => piece.kind !== 'text' || piece.text !== item.reason?.text)
   if (pieces.length === 0) return null
   return (

@@ -1,4 +1,4 @@
-// The deliverable of a review, inside its item: the difference, the text or the picture, to its end. Nobody approves what was not shown here.
+// The deliverable of a review, inside its item: the whole diff, text or picture. A reviewer cannot approve content that was not shown here.
 import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
 import { Failed, Skeleton } from '../parts/states.tsx'

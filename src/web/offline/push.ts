@@ -38,7 +38,7 @@ export function noticeOf(pushed: Pushed): Notice {
   return { title: 'Waits for you', body: one.title ?? '', path: pathOf(one), answer: isAnswerable ? { request_id, digest, person } : null }
 }
 
-/** Answers at once; whatever does not work opens the page instead, where it is said in words. */
+/** Sends the answer immediately. On any failure the caller opens the page instead, which shows the error. */
 export async function sendAnswer(
   { request_id, digest, person }: NonNullable<Notice['answer']>,
   result: 'approved' | 'rejected',

@@ -1,5 +1,5 @@
-// The service worker: it keeps the shell's own hashed files, so that the page opens offline and says so. It answers an item
-// only when a button of a notice is pressed, for the person whom the notice was for.
+// The service worker: it caches the shell's hashed files, so that the page opens offline and says so. It answers an item only when the
+// user presses a button of a notification, and only for the person the notification was sent to.
 import { sendAnswer, noticeOf, type Pushed } from './push.ts'
 
 declare const __PAGE_VERSION__: string
@@ -45,7 +45,7 @@ async function cachedResponse(request: Request): Promise<Response> {
   return answer
 }
 
-/** The newest shell, or the one that was kept where nobody answers. */
+/** The newest shell, or the cached one if the server is unreachable. */
 async function shell(request: Request): Promise<Response> {
   try {
     return await fetch(request)

@@ -1,4 +1,4 @@
-// A button that acts on the server at once: busy while it does, and with the server's words beside it when it was refused.
+// A button that calls the server immediately. It is busy during the call and shows the server's message next to it on refusal.
 import type { ReactNode, Ref } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { queries } from '../server/client.ts'
@@ -7,7 +7,7 @@ import { tellError } from '../app/error-toast.tsx'
 type Props = {
   readonly children: ReactNode
   readonly className?: string
-  /** Queries whose answers are not known any more once it is done. */
+  /** Queries to invalidate after the call. */
   readonly changes: readonly string[]
   readonly blocked?: string | undefined
   readonly ref?: Ref<HTMLButtonElement>

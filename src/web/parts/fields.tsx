@@ -85,21 +85,21 @@ type PickProps = Base & {
   onValue(id: string): void
   readonly choices: readonly Choice[]
   readonly placeholder?: string
-  /** Told whether there are words that name nobody: a form that may be sent without a name must not take them for none. `isPart`: some fit. */
+  /** Reports text that matches no choice: a form with an optional name must not treat it as empty. `isPart`: it matches partially. */
   onUnknown?(isUnknown: boolean, isPart?: boolean): void
 }
 
-/** Those whom the words name: by id or by name; empty: nobody. */
+/** The id of the choice whose id or name was typed; empty if none matches. */
 function namedIn(choices: readonly Choice[], typed: string): string {
   const message = typed.trim().toLowerCase()
   return choices.find(({ id, name }) => id.toLowerCase() === message || name.toLowerCase() === message)?.id ?? ''
 }
 
-/** A text field that offers those who fit. Words that name nobody stay as they were typed: the list of names may come after them. */
+/** A text field that offers matching choices. Text without a match stays as typed, because the choices might load later. */
 export function Pick({ label, note, value, onValue, choices, placeholder, onUnknown }: PickProps) {
   const id = useId()
   const nameOf = (chosen: string): string => choices.find((one) => one.id === chosen)?.name ?? chosen
-  /** With whom it named then: where the form has somebody else by now, its words are no more than a memory. */
+  /** The typed text and the choice it named. The text is stale once the form has another value. */
   const [typed, setTyped] = useState<{ readonly message: string; readonly named: string } | null>(null)
   const [isWanted, setWanted] = useState(false)
   const [at, setAt] = useState(0)

@@ -1,9 +1,9 @@
-// The risk of an item: always with its word, and five bars besides the colour.
+// The risk of an item: always with its label, and with five bars in addition to the colour.
 import type { Risk } from '../server/types.ts'
 
 const labels: Readonly<Record<Risk, string>> = { R1: 'minor', R2: 'low', R3: 'moderate', R4: 'high', R5: 'severe' }
 export const riskLabel = (risk: Risk): string => `${risk} ${labels[risk]}`
-/** Such as "Severe risk (R5)". */
+/** For example "Severe risk (R5)". */
 export const riskSentence = (risk: Risk | null): string =>
   risk === null ? 'Not rated' : `${labels[risk].charAt(0).toUpperCase()}${labels[risk].slice(1)} risk (${risk})`
 /** Decided one at a time, never in a batch. */

@@ -1,4 +1,4 @@
-// The states that every page has besides its content: loading, nothing there, could not be loaded.
+// The states of a page without content: loading, empty, failed to load.
 import { useEffect, useState, type ReactNode } from 'react'
 import { Link } from 'wouter'
 import { CountersignError } from '#sdk/index.ts'
@@ -77,7 +77,7 @@ export function Skeleton({ rows = 4 }: { readonly rows?: number }) {
 }
 
 type Loads<T> = { readonly data: T | undefined; readonly error: unknown; readonly isPending: boolean; refetch(): unknown }
-/** The content of a query, or the state that it is in. Content that was loaded once stays while it is loaded anew. */
+/** The content of a query, or its state. Loaded content stays during a refetch. */
 export function Loaded<T>({ from, what, children }: { readonly from: Loads<T>; readonly what: string; children(data: T): ReactNode }) {
   if (from.data !== undefined) return <>{children(from.data)}</>
   if (from.error) return <Failed what={what} error={from.error} again={() => void from.refetch()} />

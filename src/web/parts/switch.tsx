@@ -1,4 +1,4 @@
-// A switch that is on or off at once, without a button to send it.
+// A switch that takes effect immediately, without a submit button.
 import { useId } from 'react'
 
 type Props = { readonly label: string; readonly checked: boolean; onChange(on: boolean): void; readonly note?: string }

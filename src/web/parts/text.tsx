@@ -1,8 +1,8 @@
-// Words that others wrote, as data: a text node of its own, isolated, broken where it is long, never markup and never a link.
+// Text from other users, shown as data: an isolated text node of its own, wrapped if long, never markup and never a link.
 export function Said({ children, mono = false }: { readonly children: string; readonly mono?: boolean }) {
   return <bdi className={mono ? 'said mono' : 'said'}>{children}</bdi>
 }
-/** The beginning and the end of an id; the whole of it stands in its title. */
+/** The beginning and the end of an id; the title has the full id. */
 export function ShortId({ id }: { readonly id: string }) {
   const cut = id.length > 18 ? `${id.slice(0, id.indexOf('_') + 1)}…${id.slice(-4)}` : id
   return (

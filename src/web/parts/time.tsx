@@ -12,7 +12,7 @@ const subscribe = (listener: () => void): (() => void) => {
   listeners.add(listener)
   return () => listeners.delete(listener)
 }
-/** Changes once in so many seconds, so that most of the page is left alone. */
+/** Re-renders every `everySeconds`, so that most of the page does not render each second. */
 export const useNow = (everySeconds = 1): number => {
   useSyncExternalStore(subscribe, () => Math.floor(tick / everySeconds))
   return serverNow()

@@ -85,13 +85,13 @@ function EventRow({ event, isOpen, open }: { readonly event: Event; readonly isO
   )
 }
 
-/** By what right something was done, in words; the exact one stands in its title. */
+/** The authorization of an event as a label; the title has the exact one. */
 function rightLabel({ basis }: Event): string {
   if (basis.kind === 'contract') return 'follows from another event'
   return basis.kind === 'role' ? basis.id : `${basis.kind}: ${basis.id}`
 }
 
-/** The id of a person or an agent that is named; anything else as it was typed. */
+/** Resolves the name of a person or an agent to its id; returns any other text unchanged. */
 function useIdOf(): (message: string) => string {
   const known = [...(usePeople().data ?? []), ...(useAgents().data ?? [])]
   return (message) => known.find(({ name }) => name.toLowerCase() === message.toLowerCase())?.id ?? message

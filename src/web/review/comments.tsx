@@ -1,4 +1,4 @@
-// Comments on lines: drafts that only their writer sees until the review is submitted, and those that were made before.
+// Comments on lines: drafts, which only their author sees until the review is submitted, and earlier comments.
 import { useState } from 'react'
 import { Select, TextArea } from '../parts/fields.tsx'
 import { Said } from '../parts/text.tsx'

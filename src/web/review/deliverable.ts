@@ -1,4 +1,5 @@
-// A deliverable as it is read: the files of a patch, one text against the version before it, a picture, or the reason why it cannot be shown.
+// A deliverable as shown to a reviewer: the files of a patch, a text compared with its parent version, a picture, or the reason why there
+// is nothing to show.
 import { useMemo } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { contentOf, type Content } from './bytes.ts'
@@ -14,7 +15,7 @@ export const useContent = (artifact_id: string | undefined, version: string | nu
 
 export function filesOf(content: Content, base: Content | null): DiffFile[] {
   if (content.text === null) return []
-  // A patch says by itself what it changes: it is shown as it is, whatever came before it.
+  // A patch already describes its changes, so show it as it is and ignore the previous version.
   const isPatch =
     content.artifact.payload.kind === 'diff' || content.artifact.payload.media_type === 'text/x-diff' || isUnifiedDiff(content.text)
   const patch = isPatch || base === null ? filesOfPatch(content.text) : null
@@ -28,7 +29,7 @@ export type Deliverable =
   | { readonly error: unknown; again(): void }
   | { readonly files: readonly DiffFile[]; readonly image: string | null; readonly why: string | null }
 
-/** One version, against the one that it was made from. */
+/** One version, compared with its parent version. */
 export function useDeliverable(of: { readonly artifact_id: string; readonly version: string } | undefined): Deliverable {
   const content = useContent(of?.artifact_id, of?.version ?? null)
   const parent = content.data?.artifact.parent_version ?? null

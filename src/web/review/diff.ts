@@ -18,11 +18,11 @@ export type DiffFile = {
   readonly isWhole: boolean
 }
 
-/** Characters that are not seen, or that turn others around, are spelled out: what is read is what was delivered. */
+/** Spells out invisible and bidirectional control characters, so that the reviewer reads exactly the delivered text. */
 const plain = (text: string): Part[] => [{ text: visible(text), isMarked: false }]
 const WORD_CHARS_MAX = 600
 
-/** Lines that stand for one another get their changed words marked. */
+/** Marks the changed words in lines that replace each other. */
 function markWords(lines: readonly Line[]): Line[] {
   const result = [...lines]
   for (let i = 0; i < result.length;) {
@@ -82,8 +82,8 @@ function nameIn({ git, index, old = '', fresh = '' }: Readonly<Record<string, st
 }
 
 /**
- * The files of a patch; null: it is none. All of the text is in their rows: one with anything else in it, such as words before its first file, a rename
- * or bytes, is read as the text that it is.
+ * The files of a patch; null if the text is not one. The rows must hold the whole text: a patch with anything else in it, such as a
+ * preamble, a rename or binary data, is shown as plain text.
  */
 export function filesOfPatch(text: string): DiffFile[] | null {
   const whole = `${text.replace(/\n+$/, '')}\n`
@@ -124,7 +124,7 @@ export function filesOfPatch(text: string): DiffFile[] | null {
 
 const AROUND = 3
 const FOLDED_MIN = 2
-/** Long stretches that are the same are folded to what stands around a change. */
+/** Folds long unchanged stretches, and keeps the context lines around each change. */
 function foldUnchanged(lines: readonly Line[]): Line[] {
   if (lines.every(({ kind }) => kind === 'same')) return [...lines]
   const isNear = lines.map((_, i) => lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(({ kind }) => kind !== 'same'))
@@ -132,7 +132,7 @@ function foldUnchanged(lines: readonly Line[]): Line[] {
   for (let i = 0; i < lines.length; i++) {
     let end = i
     while (end < lines.length && isNear[end] === false) end++
-    // One line takes no less room than the words that it was folded.
+    // A fold marker takes as much room as one line.
     if (end - i < FOLDED_MIN) {
       result.push(lines[i]!)
       continue

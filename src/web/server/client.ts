@@ -1,11 +1,11 @@
-// The one connection to the server: the SDK with the cookie of this browser, the server's clock, the person whom the page speaks for, and
-// what happens when nobody, or somebody else, is signed in.
+// The one connection to the server: the SDK with the cookie of this browser, the server's clock, the person the page acts for, and
+// the handling of a session that has ended or belongs to another person.
 import { QueryClient } from '@tanstack/react-query'
 import { createClient, CountersignError, type CallName, type Client, type Input, type Output } from '#sdk/index.ts'
 
-/** By how much this machine's clock is behind the server's. */
+/** The offset by which this machine's clock is behind the server's. */
 let behindMs = 0
-/** The server's time, whatever the clock of this machine says. */
+/** The server's time, independent of this machine's clock. */
 export const serverNow = (): number => Date.now() + behindMs
 
 function noteTime(answer: Response, sentAt: number): void {
@@ -18,14 +18,14 @@ function noteTime(answer: Response, sentAt: number): void {
 type Listener = () => void
 const listeners = new Set<Listener>()
 let isOut = false
-/** The person whom this page was opened for: every call names them, and the server refuses it with the session of another one. */
+/** The person this page was opened for. Every call names them, and the server refuses it if the session belongs to another person. */
 let person: string | null = null
 /** The name of another person who is signed in with this browser now. */
 let other: string | null = null
 let isProofNeeded = false
 const PERSON_HEADER = 'countersign-person'
 
-/** All tabs of this browser share its cookie: each says whom it was opened for. */
+/** All tabs of this browser share one cookie, so each tab announces which person it was opened for. */
 const tabs = new BroadcastChannel('countersign-person')
 tabs.addEventListener('message', ({ data }: MessageEvent<{ readonly id: string; readonly name: string }>) => {
   if (person !== null) session.become(data.id === person ? null : data.name)
@@ -49,13 +49,13 @@ export const session = {
     isProofNeeded = needed
     for (const listener of listeners) listener()
   },
-  /** Somebody has just signed in here. */
+  /** Called after a sign-in on this page. */
   entered(): void {
     session.needProof(false)
     session.set(false)
     void queries.invalidateQueries()
   },
-  /** Tells the other tabs whom this one was opened for. */
+  /** Tells the other tabs which person this tab is for. */
   announce: (me: { readonly id: string; readonly name: string | null }): void => tabs.postMessage({ id: me.id, name: me.name ?? me.id }),
   subscribe(listener: Listener): () => void {
     listeners.add(listener)
@@ -68,17 +68,17 @@ export const session = {
   },
 }
 
-/** A page that is left is told so before it counts as hidden. */
+/** Set on `pagehide`, which fires before the page counts as hidden. */
 let isLeaving = false
 addEventListener('pagehide', () => {
   isLeaving = true
-  setTimeout(() => (isLeaving = false)) // one that comes back, or never left, goes on as before
+  setTimeout(() => (isLeaving = false)) // a page that returns, or never left, continues as before
 })
 const isGoing = (): boolean => isLeaving || document.visibilityState === 'hidden'
 
 async function send(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
   const sentAt = Date.now()
-  // A request that is sent while the page goes away must not go away with it.
+  // The browser must not abort a request that is sent while the page unloads.
   const answer = await fetch(input, init.method === 'POST' && isGoing() ? { ...init, keepalive: true } : init)
   noteTime(answer, sentAt)
   person ??= answer.headers.get(PERSON_HEADER)
@@ -97,13 +97,13 @@ async function send(input: string | URL | Request, init: RequestInit = {}): Prom
 
 const inPersonsName = (): Record<string, string> => (person === null ? {} : { [PERSON_HEADER]: person })
 
-/** Looks whether somebody has signed in meanwhile, in another tab. */
+/** Checks whether the user has signed in from another tab. */
 export async function lookForSession(): Promise<void> {
   await call('identity/me.get', {})
   session.entered()
 }
 
-/** Signs in, or asks for a link; refuses in the words of the server. */
+/** Signs in or requests a link; throws the server's message on refusal. */
 export async function postSignIn(way: 'key' | 'mail', fields: object): Promise<void> {
   const headers = { 'content-type': 'application/json', ...inPersonsName() }
   const answer = await fetch(`/login/${way}`, { method: 'POST', headers, body: JSON.stringify(fields) }).catch(() => null)
@@ -111,10 +111,10 @@ export async function postSignIn(way: 'key' | 'mail', fields: object): Promise<v
   if (answer.ok) return
   const { error } = (await answer.json()) as { error: { code: string; message: string } }
   const message = answer.status === 401 ? 'this key is not valid here: it may have been revoked, or is not whole' : error.message
-  // Signed out is what this page says already.
+  // No status: a 401 would mean "signed out", which this page already shows.
   throw new CountersignError({ code: error.code, status: null, message, retryable: false })
 }
-/** The ways to sign in that this server offers besides keys and links. */
+/** The sign-in methods that this server offers in addition to keys and links. */
 export const signInWays = async (): Promise<{ readonly mail: boolean }> =>
   (await (await fetch('/login/ways')).json()) as { readonly mail: boolean }
 
@@ -128,7 +128,7 @@ export const client: Client = createClient({
   headers: inPersonsName,
 })
 
-/** A call by its full name. A person waits for it: what does not work is said soon, and tried again by them. */
+/** A call by its full name. A person is waiting, so it fails early and leaves the retry to them. */
 export const call = <N extends CallName>(name: N, input: Input<N>): Promise<Output<N>> => client.call(name, input)
 
 export const queries = new QueryClient({
@@ -136,14 +136,14 @@ export const queries = new QueryClient({
     queries: {
       retry: (failures, error) => failures < 1 && error instanceof CountersignError && error.retryable,
       staleTime: 10_000,
-      networkMode: 'always', // what cannot be had is said, and not waited for in silence
+      networkMode: 'always', // fail with an error instead of pausing silently while offline
       refetchOnWindowFocus: true,
     },
-    mutations: { networkMode: 'always' }, // nothing is held back and sent later, when nobody looks any more
+    mutations: { networkMode: 'always' }, // never queue a change and send it later, when the user has left
   },
 })
 
-/** Every item of a list that is short by nature, such as the people of an installation. */
+/** Every item of an inherently short list, such as the people of an installation. */
 export async function all<T>(
   list: (cursor: string | undefined) => Promise<{ items: readonly T[]; next_cursor: string | null }>,
 ): Promise<T[]> {

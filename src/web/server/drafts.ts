@@ -1,4 +1,4 @@
-// Drafts: what somebody has typed and not sent. They outlive a reload and a session that ended, in this tab alone; secrets are never kept.
+// Drafts: text that the user typed and has not sent. They survive a reload and an ended session, in this tab only. Secrets are never saved.
 import { useState } from 'react'
 
 const PREFIX = 'draft:'

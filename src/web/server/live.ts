@@ -1,4 +1,4 @@
-// The live connection: news of the inbox and of what the page shows. News only mark what is known as stale; nothing is decided by it.
+// The live connection: events of the inbox and of the data on the page. Events only mark cached data as stale and never decide anything.
 import { useSyncExternalStore } from 'react'
 import type { Input, Output, StreamName } from '#sdk/index.ts'
 import { client, queries, session } from './client.ts'
@@ -39,25 +39,25 @@ export function onBack(listener: () => void): () => void {
   backListeners.add(listener)
   return () => backListeners.delete(listener)
 }
-/** Called when the connection stands, for the first time or again: what was read before it may be old. */
+/** Called on every connect and reconnect: data read before it might be stale. */
 export function onLive(listener: () => void): () => void {
   liveListeners.add(listener)
   return () => liveListeners.delete(listener)
 }
 
-/** Nobody answers, and nothing was heard yet: the page was opened from the device. */
+/** The server is unreachable and no event has arrived yet: the service worker served the page from its cache. */
 export function noteSilence(): void {
   if (state.connection !== 'live' && state.brokeAt === null) become(navigator.onLine ? 'reconnecting' : 'offline')
 }
 
-/** Looks at everything anew, now. */
+/** Refetches everything now. */
 export function lookNow(): void {
   void queries.invalidateQueries()
   for (const listener of [...liveListeners, ...backListeners]) listener()
 }
 
 const NAMES: readonly unknown[] = ['me', 'people', 'agents', 'projects', 'filters']
-/** Data that was read before the connection stood may have changed in between: it is read once more. Names seldom do. */
+/** Refetches data that was read before the connection opened and might have changed since. Names are left out: they seldom change. */
 function catchUp(): void {
   void queries.invalidateQueries({ predicate: ({ queryKey }) => !NAMES.includes(queryKey[0]) })
   for (const listener of liveListeners) listener()
@@ -103,8 +103,8 @@ async function keepFollowing(signal: AbortSignal): Promise<void> {
 const ASKED_MS = 3_000
 const SILENCE_MS = 4_000
 /**
- * A connection stays open while nobody is at its other end: the server is asked for a sign of life as long as the page is looked at. Any
- * answer is one.
+ * A connection can stay open after its server is gone, so a visible page probes the server regularly. Any response counts as a sign of
+ * life.
  */
 async function keepAsking(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -138,7 +138,10 @@ addEventListener('online', () => {
 })
 
 const TOGETHER_MS = 60
-/** Looks anew when it is told to: once for a burst, never twice at a time, and once more for what came meanwhile, so that news without a pause are shown all the same. */
+/**
+ * Debounces `look`: one call for a burst, never two concurrently, and one more for events during a call. A steady stream of events does not
+ * postpone it.
+ */
 export function steadily(look: () => Promise<unknown>, pauseMs = TOGETHER_MS): () => void {
   let [isNew, isLooking] = [false, false]
   async function run(): Promise<void> {

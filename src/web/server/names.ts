@@ -13,7 +13,7 @@ export const useMe = () =>
       return me
     },
     staleTime: 60_000,
-    // Until somebody answers; whether one is signed in is asked for when the window gets the focus.
+    // Retries until the server responds. A lost session is detected when the window gets the focus.
     refetchInterval: ({ state }) => (state.data === undefined && state.error && !session.isOut() ? 3_000 : false),
   })
 export const usePeople = () =>
@@ -43,7 +43,7 @@ export const useLatestTasks = () =>
     staleTime: 5_000,
   })
 const GOALS_MAX = 40
-/** The first lines of the goals of tasks, by their ids: those that are not among the latest are looked up one by one. */
+/** The first lines of task goals by task id. Goals of tasks outside the latest page are fetched one by one. */
 export function useGoals(ids: readonly (string | null)[]): ReadonlyMap<string, string> {
   const latest = useLatestTasks()
   const titles = new Map((latest.data ?? []).map(({ id, spec }) => [id, firstLine(spec.goal)]))
@@ -64,7 +64,7 @@ const firstLine = (goal: string): string => goal.trim().split('\n')[0]!
 
 export type NameOf = (id: string | null | undefined, given?: string | null) => string
 const Names = createContext<NameOf>((id, given) => given ?? id ?? 'nobody')
-/** Knows the names for everything inside it: a list has hundreds of places with a name, and each would look at three lists by itself. */
+/** Provides names to its children: a list shows hundreds of names, and each would otherwise subscribe to three queries. */
 export function WithNames({ children }: { readonly children: ReactNode }) {
   const me = useMe().data?.id
   const people = usePeople().data

@@ -1,5 +1,5 @@
-// Signing in on the page: a link by e-mail, a key, or a link of an owner. Over a page that is still there it is a dialog above all others:
-// text that was typed below it stays where it is.
+// Signing in on the page: a link by e-mail, a key, or a link from an owner. On an open page it is a dialog above all others, so that text
+// typed below it is kept.
 import { useEffect, useId, useRef, useState, type FormEvent } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Seal } from '../parts/icon.tsx'
@@ -7,9 +7,9 @@ import { Refused } from '../parts/states.tsx'
 import { postSignIn, session, signInWays } from '../server/client.ts'
 
 type Props = {
-  /** Somebody was signed in, and the page is still there below. */
+  /** The session has ended, and the page is still there below the dialog. */
   readonly isOver?: boolean
-  /** They are signed in, on a remembered device, and what they did needs a fresh sign-in. */
+  /** The user is signed in on a remembered device, and the action needs a fresh sign-in. */
   readonly isProof?: boolean
 }
 

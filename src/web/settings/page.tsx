@@ -1,4 +1,4 @@
-// Settings, part by part: what is one's own, and for owners what is everybody's.
+// Settings, part by part: personal settings, and for owners those of the installation.
 import { lazy, Suspense, type ComponentType } from 'react'
 import { Link } from 'wouter'
 import { Page } from '../parts/page.tsx'

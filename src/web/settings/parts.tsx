@@ -83,7 +83,7 @@ type NamedProps = {
   readonly disabled: boolean
   readonly children: ReactNode
 }
-/** Somebody of the installation, with their id and what can be done about them. */
+/** A person or an agent of the installation, with the id and the available actions. */
 export function NamedRow({ id, name, sort, note, disabled, children }: NamedProps) {
   return (
     <li>

@@ -13,7 +13,7 @@ import { useMe, useMyName } from '../server/names.ts'
 async function signOut(): Promise<void> {
   const answer = await fetch('/logout', { method: 'POST', redirect: 'manual' }).catch(() => null)
   if (answer === null) throw new CountersignError({ code: 'NETWORK', status: null, message: 'no answer', retryable: true })
-  // It leads to another page, which is not gone to here. Whatever else it says, the session may be open still.
+  // Success is a redirect, which is not followed here. After any other response the session might still be open.
   if (answer.type !== 'opaqueredirect' && !answer.ok)
     throw new CountersignError({
       code: 'INTERNAL',

@@ -1,4 +1,4 @@
-// Delegation rules: which requests of one's agents go to somebody else.
+// Delegation rules: they route requests of the user's agents to another person.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { actionWords, type Action } from '../decide/kinds/words.ts'

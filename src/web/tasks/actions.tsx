@@ -1,5 +1,5 @@
-// Actions of a principal on a task: assign it, steer it, stop it, take it, give it back, give it time, end it. Each is offered only where the
-// state of the task allows it.
+// Actions of a principal on a task: assign, steer, stop, take over, hand back, extend and end it. Each is offered only if the task's state
+// allows it.
 import { useRef, useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useCommands } from '../app/commands.ts'
@@ -167,7 +167,7 @@ function ExtendTask(props: Props) {
   )
 }
 
-/** The work changes hands at once: either can be taken back by the other. */
+/** Take over and hand back act immediately, because each undoes the other. */
 function ChangeHands({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
   const button = useRef<HTMLButtonElement>(null)
   const title = isHeldByPerson ? 'Hand back' : 'Take over'

@@ -1,4 +1,4 @@
-// Events of a task in groups: one line for what belongs together, in words, instead of each fact of the record.
+// Events of a task in groups: one readable line for related events, instead of each fact of the record.
 import type { IconName } from '../parts/icon.tsx'
 import { sortOf } from '../parts/who.tsx'
 import type { Event } from '../server/types.ts'
@@ -8,11 +8,11 @@ export type Group = {
   readonly icon: IconName
   readonly tone: '' | 'ok' | 'bad' | 'warn' | 'agent'
   readonly message: string
-  /** It happened to the task: nobody is named for it. */
+  /** The event has no actor to name: it happened to the task. */
   readonly isPassive: boolean
-  /** The one that it went to, after the words. */
+  /** The recipient, shown after the message. */
   readonly whom: string | null
-  /** Words that somebody wrote, or the message of the last report. */
+  /** Text that a person or an agent wrote, or the message of the last progress report. */
   readonly quote: string | null
   readonly percent: number | null
   readonly request: string | null
@@ -80,7 +80,7 @@ function quoteOf(action: string, after: After | null): string | null {
   return action === 'task.cancelled' ? textIn(after, 'outcome_reason') : null
 }
 
-/** Changes that a review asked for, or else its first words. */
+/** The changes that a review requested, or else its first comment. */
 function requestedIn(after: After | null): string | null {
   const changes = (after?.['requested_changes'] as readonly string[] | undefined) ?? []
   if (changes.length > 0) return changes.join('\n')
@@ -88,7 +88,7 @@ function requestedIn(after: After | null): string | null {
   return first?.body ?? null
 }
 
-/** The end of a run that the system noted: nobody did it. */
+/** The end of a run that the system recorded, without an actor to name. */
 function endOfRun(action: string, actor: string, after: After | null): Said | null {
   if (sortOf(actor) !== 'system') return null
   if (action === 'run.completed') return { message: 'Run finished', icon: 'check', tone: 'agent' }
@@ -136,7 +136,7 @@ function groupOf(event: Event, items: ReadonlyMap<string, string>): Group {
   }
 }
 
-/** Facts that only follow from another one say nothing new to a reader: the checkpoint of a person who interrupts is the interruption. */
+/** Facts that only follow from another fact are not shown: an interruption, for example, also raises a checkpoint. */
 const isEcho = ({ action, cause, actor }: Event): boolean =>
   cause !== null &&
   (/request\.(?:created|mirrored|completed|closed|rerouted|bound)|run\.(?:delegated|started|steered|blocked|resumed)|card\.|checkpoint\.(?:asked|settled)/.test(

@@ -1,4 +1,4 @@
-// The side of a task, beside its timeline: where the task stands now, what was agreed, and what belongs to it.
+// The side panel of a task, next to its timeline: the current state, the agreed terms and the task's parts.
 import { useQuery } from '@tanstack/react-query'
 import type { HTMLAttributes } from 'react'
 import { Link } from 'wouter'

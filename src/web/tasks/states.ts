@@ -42,7 +42,7 @@ export function titleOf(goal: string): { readonly title: string; readonly rest: 
 
 export type Step = { readonly message: string; readonly phase: 'past' | 'now' | 'future' }
 const order = ['created', 'assigned', 'in_progress', 'review_ready', 'completed'] as const
-/** The way of a task, with the place where it stands now. One that was ended early shows only how far it came. */
+/** The steps of a task, with the current one marked. A task that ended early shows only the steps it reached. */
 export function stepsOf(task: Task): Step[] {
   const { state, outcome } = task
   if (isOver(task) && outcome !== 'accepted') {

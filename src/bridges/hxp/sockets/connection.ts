@@ -17,7 +17,7 @@ type Bounds = {
 }
 
 export type Connection = Sink & {
-  /** Tells how it stands; what has come meanwhile, and is newer than that, follows. */
+  /** Sends the current state, then the newer events that arrived in the meantime. */
   begin(request: Request, version: number): Promise<void>
   beatSocket(): void
   fail(): void
@@ -54,7 +54,7 @@ export function createConnection(
 ): Connection {
   const meter = createRateLimit(bounds.framesPerMinute, () => performance.now())
   const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
-  /** The version of the request that was told; null: nothing was told yet. */
+  /** The last sent version of the request; null if none was sent yet. */
   let told: number | null = null
   let alive = true
   let isOver = false
@@ -67,7 +67,7 @@ export function createConnection(
     linger = setTimeout(() => ws.terminate(), lingerMs)
   }
 
-  /** The frame is ready: what the library would do with it is done, once for everybody who gets it. */
+  /** Writes a finished frame to the socket, past the library: the frame was encoded once for all subscribers. */
   function write(bytes: Buffer, taken?: () => void): void {
     if (isOver || !socket.writable || bytes.length === 0) return taken?.()
     if (socket.writableLength + bytes.length > bounds.unsentBytes) return close(closings.slow, 'the client does not read its events', 1)
@@ -98,7 +98,7 @@ export function createConnection(
     taken()
   }
 
-  /** Most portions are new to everybody, and end nothing. */
+  /** Whether the portion is entirely new to this subscriber and does not end the request, as most are. */
   const isPlain = ({ entries }: Portion): boolean =>
     told !== null && changeIn(entries[0]!.fact)!.version > told && changeIn(entries.at(-1)!.fact)!.after.receipt === undefined
 
@@ -106,13 +106,13 @@ export function createConnection(
     close(closings.failed, 'an internal error occurred; it was logged')
   }
 
-  // It is let through and not looked at, but not without end.
+  // Client frames are accepted and ignored, up to a limit.
   ws.on('message', (_, isBinary: boolean) => {
     if (isBinary) close(closings.notText, 'frames are text')
     else if (!meter.take('')) close(closings.tooMany, `at most ${bounds.framesPerMinute} frames a minute`)
   })
   ws.on('pong', () => (alive = true))
-  // Frames that are none: the library closes the socket with the code that the standard names.
+  // Malformed frames: the library closes the socket with the code that the standard names.
   ws.on('error', () => undefined)
   ws.on('close', () => {
     isOver = true

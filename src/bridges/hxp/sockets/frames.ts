@@ -1,4 +1,4 @@
-// Frames for subscribers (HXP 0.1, 5.2): events of a request as bytes, the same ones for everybody who may hear them.
+// Frames for subscribers (HXP 0.1, 5.2): events of a request as bytes, shared by all authorized subscribers.
 import type { Entry, Portion } from '#bindings/live/topic.ts'
 import { changeIn, eventsOf, type RequestEvent } from '#protocols/execution/answering/request-events.ts'
 import type { SignedReceipt } from '#protocols/execution/answering/receipt.ts'

@@ -1,5 +1,5 @@
-// Sockets for one request each: /hxp/ws/{request_id} and /hxp/ws?request_id=. They come with a key in the header or with a ticket in the
-// address; a cookie counts for nothing here, since any page could have it sent along.
+// Sockets for one request each: /hxp/ws/{request_id} and /hxp/ws?request_id=. A client authenticates with a key in the header or a ticket
+// in the URL. Cookies are ignored, because any page can make the browser send them.
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
@@ -55,7 +55,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   let stopped = false
   let redeemed = 0
 
-  /** Null: it may go on. The Origin comes before the credential, so that a foreign page learns nothing about it. */
+  /** Null: the upgrade may proceed. Checks the Origin before the credential, so that a foreign page learns nothing about the credential. */
   function refusalOf(request: IncomingMessage): HttpAnswer | null {
     const refused = host.refusalOf(request)
     if (refused) return failureAnswer(refused, false)
@@ -117,7 +117,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     await begin(opened, id)
   }
 
-  /** How it stands is read after it is followed: what happens in between is told by one of the two. */
+  /** Reads the state after subscribing, so that every change in between is in the state or in the stream. */
   async function begin(connection: Connection, id: string): Promise<void> {
     try {
       const [found] = await kernel.store.read([keyOf(Request, id)])

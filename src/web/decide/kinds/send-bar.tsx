@@ -20,7 +20,7 @@ export function InItem({ children }: { readonly children: ReactNode }) {
   return place ? createPortal(children, place) : null
 }
 
-/** An answer that did not arrive. A value that was refused is corrected where it stands, and sent from there. */
+/** An answer that was not delivered. The user corrects a refused value in its field and sends it from there. */
 export function NotSent({ item, again }: { readonly item: Item; readonly again?: (() => void) | undefined }) {
   const outgoing = useOutgoing(item.request_id)
   if (outgoing?.phase !== 'failed') return null
