@@ -1,5 +1,5 @@
-// Agents that come for their runs: how many tasks a second go from creation to approval with few and with many of them connected,
-// how soon a handler goes on after a person's answer, and what an agent that only waits costs the server in memory.
+// Agents that pull their runs: tasks per second from creation to approval with few and with many connected agents, the delay until a
+// handler continues after a person's answer, and the server's memory for an idle agent.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,7 +44,7 @@ export const agents: Bench = {
       say(`${MANY.toLocaleString('en')} agents enrolled`)
       const grown: number[] = []
       for (let round = 1; round <= ROUNDS; round++) {
-        // A server that has just started has no heap to grow into, so that what is added is seen.
+        // A freshly started server has no spare heap, so added memory is visible.
         await server.end('SIGTERM')
         server = await startServer(data)
         const mb = await idleMb(server, keys, crowd)
@@ -61,7 +61,7 @@ export const agents: Bench = {
   },
 }
 
-/** As somebody with an administrator's key would, 64 at a time. */
+/** Enrolls the agents with the administrator's key, 64 at a time. */
 async function enrollMany({ port, adminKey }: ServerProcess): Promise<Enrolled[]> {
   const { call, close } = createCaller(port)
   const admin = async (operation: string, input: object): Promise<any> => {

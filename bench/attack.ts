@@ -1,5 +1,5 @@
-// Others while one caller attacks: the time that a small durable call takes for somebody else, in quiet and while requests are sent and
-// nothing is read, in turn on the same server; and the most memory that the server had. The attacker is a process of its own.
+// Honest callers during an attack: the latency of a small durable call, alternately without load and while an attacker sends requests and
+// reads no responses, on the same server; and the server's peak memory. The attacker is a separate process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -31,7 +31,7 @@ type Round = Readonly<Record<Way, number[]>>
 const perSecond = (spent: readonly number[]): number => (spent.length * FILE_BYTES) / 1e3 / spent.reduce((sum, ms) => sum + ms, 0)
 const shown = (megabytes: number): string => `${Math.round(megabytes).toLocaleString('en')} MB/s`
 
-/** Distinct, so that nothing is stored once for two; on disk, so that their own way there is not measured with the rest. One more to warm. */
+/** Distinct files, so that none are deduplicated; written beforehand, so that writing them is not measured. One is for warm-up. */
 async function sourcesIn(folder: string): Promise<string[]> {
   const bytes = Buffer.allocUnsafe(FILE_BYTES)
   const paths = Array.from({ length: FILES + 1 }, (_, i) => join(folder, `source-${i}`))
@@ -107,7 +107,7 @@ async function roundOf(paths: readonly string[], client: Client, bare: Client, n
   const artifacts: string[] = []
   for (const path of paths) {
     const { task, commit } = await newTask()
-    // The copies stay as the uploads do, so that both take memory and disk that nobody had before.
+    // The copies are kept as the uploads are, so that both use fresh memory and disk space.
     round.copy.push(await spent(durableCopy(path, `${path}-copy`)))
     round.hashing.push(await spent(bare.upload(task, path)))
     const sending = client.upload(task, path)

@@ -1,5 +1,5 @@
-// The hardware daemon: round trips, one-step tasks with a durable audit, the path guard and memory, each beside the bare thing on the same machine
-// in the same run. The daemon and the echo run in processes of their own, the load in this one; rounds alternate.
+// The hardware daemon: round trips, one-step tasks with a durable audit, the path guard and memory, each compared with a bare baseline in
+// the same run. The daemon and the echo server run in separate processes, the load in this one; rounds alternate.
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -38,7 +38,7 @@ async function started(message: readonly string[], ready: RegExp): Promise<Start
   throw new Error(`${message.join(' ')} did not start`)
 }
 
-/** Lines of its own for each client: nobody waits for another's lock. */
+/** Each client has its own GPIO line, so that no client waits for another's lock. */
 function startDaemon(folder: string): Promise<Started> {
   const gpio = Object.fromEntries(Array.from({ length: CLIENTS }, (_, line) => [line, { direction: 'out', safe: 0 }]))
   const often = { per_second: 1_000_000, burst: 1_000_000 }
@@ -111,7 +111,7 @@ async function measured(say: (line: string) => void): Promise<Row[]> {
   const keep = ({ child, said }: Started): Started => (children.push(child), { child, said })
   try {
     const bare = keep(await started(['-e', 'console.log("ready x"); setInterval(() => {}, 1000)'], /ready (.*)\n/))
-    // The first start after a change compiles: what counts is a daemon as it stands on a board, with its compile cache.
+    // The first start after a change compiles. Measure a daemon with a warm compile cache, as on a board.
     await ended((await startDaemon(folder)).child)
     const daemon = keep(await startDaemon(folder))
     const reference = keep(await started([join(import.meta.dirname, 'echo.ts')], /^echo ready (.*)\n/))

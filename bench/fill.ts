@@ -89,7 +89,7 @@ export async function fill(data: string, tasks: number, say: (line: string) => v
   const work = async (): Promise<void> => {
     while (next < tasks) {
       const i = next++
-      // Shifted with each hundred, so that everybody has tasks of every kind.
+      // Shifts the pairs with each hundred, so that every pair has tasks of every kind.
       await play(kernel, pairs[(i + Math.floor(i / wayOf.length)) % PAIRS]!, i)
       if ((i + 1) % SAY_EVERY === 0) say(`${(i + 1).toLocaleString('en')} tasks after ${seconds(began)}`)
     }
@@ -100,7 +100,7 @@ export async function fill(data: string, tasks: number, say: (line: string) => v
   folder.release()
 }
 
-/** The upkeep that a server does little by little while it runs, at once. */
+/** Runs the whole verification in one go; a running server does it in small steps. */
 export async function verifyAll(data: string, say: (line: string) => void): Promise<void> {
   const folder = openDataFolder(data)
   const store = sqliteStore(folder.database)

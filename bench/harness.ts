@@ -1,5 +1,5 @@
-// Two harnesses at a private RabbitMQ, or at the one that COUNTERSIGN_AMQP_URL names (only its virtual host), durable on both sides, beside a
-// bare loop of the client library: persistent, confirmed, window 100, acked. The callee is a process of its own.
+// Two harnesses at a private RabbitMQ, or at the one that COUNTERSIGN_AMQP_URL names (only its virtual host), durable on both sides,
+// compared with a bare loop of the client library: persistent, confirmed, window 100, acked. The callee is a separate process.
 //
 //   node bench/harness.ts [events]
 import { fork, type ChildProcess } from 'node:child_process'
@@ -52,12 +52,12 @@ export const harness: Bench = {
   },
 }
 
-/** One user speaks for both, so that senders cannot be told apart; and nobody may kill it. */
+/** A broker from outside: both sides share one user, so senders cannot be told apart, and the benchmark must not kill it. */
 const givenAt = (url: string): UsedBroker => ({ urlOf: () => url, stop: () => Promise.resolve() })
 type UsedBroker = Pick<Broker, 'urlOf' | 'stop'> & Partial<Pick<Broker, 'kill' | 'start'>>
 const SHARED = (process.env['COUNTERSIGN_AMQP_URL'] ?? '') === '' ? {} : ({ user_id: 'off' } as const)
 
-/** The next message of a child that is called so. */
+/** The next message with this name from a child. */
 async function told(child: ChildProcess, what: string): Promise<Record<string, number>> {
   for (;;) {
     const [message] = (await once(child, 'message')) as [Record<string, number> & { what: string }]

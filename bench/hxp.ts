@@ -159,7 +159,7 @@ function cpuRows(ours: readonly Round[], theirs: readonly Round[]): Row[] {
 
 // --- The inbox -------------------------------------------------------------------------------------------------------------
 
-/** A folder with so many open requests of one agent to one person, made by the operations themselves. */
+/** A folder with many open requests from one agent to one person, made by the operations themselves. */
 async function fill(data: string, count: number): Promise<void> {
   const { kernel, store, folder } = await openNew(data)
   await kernel.call('identity/user.add', { id: 'user_zoe', name: 'Zoe' }, SYSTEM)
@@ -240,7 +240,7 @@ async function pages(folder: string, say: (line: string) => void): Promise<Row[]
 
 // --- Sockets ---------------------------------------------------------------------------------------------------------------
 
-/** Everybody listens to one request, whose deadline is moved again and again: what is counted are events that arrived. */
+/** All sockets subscribe to one request, whose deadline is moved repeatedly. Counts delivered events. */
 async function deliveries(folder: string, say: (line: string) => void): Promise<Row> {
   const server = await startServer(join(folder, 'sockets'))
   const { call, close } = createCaller(server.port)

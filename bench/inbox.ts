@@ -1,5 +1,5 @@
-// The inbox of a person with a hundred and with a hundred thousand open items: a page of rows, and one with a search; the plan of a notice for a
-// thousand people; and the export of a record beside reading its facts.
+// The inbox of a person with a hundred and with a hundred thousand open items: a page of rows, and one with a search; the plan of a notice
+// for a thousand people; and the export of a record beside reading its facts.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -79,7 +79,7 @@ async function pageMs(world: World, more: object): Promise<number> {
   return median(spent.slice(WARM))
 }
 
-/** One question in a pool of a thousand people, each with a channel of their own: all are told. */
+/** One question to a pool of a thousand people, each with a channel of their own: all are notified. */
 async function planned(world: World): Promise<Row> {
   const people = Array.from({ length: PEOPLE }, (_, i) => `user_b${i}`)
   for (const id of people) {

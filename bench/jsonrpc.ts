@@ -1,5 +1,5 @@
-// JSON-RPC round trips on a Unix socket: a cheap query with its credential checked, beside a server that parses each line and
-// answers with the same result at once. Servers run in processes of their own, the load in this one; rounds alternate.
+// JSON-RPC round trips on a Unix socket: a cheap query with a credential check, compared with a server that parses each line and
+// immediately returns the same result. Servers run in separate processes, the load in this one; rounds alternate.
 //
 //   node bench/jsonrpc.ts [milliseconds a round]
 import assert from 'node:assert/strict'
@@ -140,7 +140,7 @@ function turnsOf(calls: readonly string[], most: number): (count: number) => str
   }
 }
 
-/** Keeps so many calls in flight until the time is over; every answer is one line. */
+/** Keeps a fixed number of calls in flight until the time is over; every response is one line. */
 function drive(socket: Socket, turn: (count: number) => string, inFlight: number, until: number): Promise<number> {
   return new Promise((done) => {
     let answers = 0

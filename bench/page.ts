@@ -1,5 +1,5 @@
-// The page in the browser with a long inbox: how soon the first row is there, how smoothly it scrolls, how much memory it takes, how soon news are on it,
-// how soon the next item is painted, and how many tabs live at a time.
+// The page in the browser with a long inbox: time to the first row, scrolling, memory, delay of live events, time to paint the next item,
+// and the number of live tabs.
 import type { Page } from 'playwright-core'
 import { openStage, type Stage } from '#test/support/browser/stage.ts'
 import { type Bench, type Row } from './report.ts'

@@ -1,4 +1,5 @@
-// Several servers on one PostgreSQL beside one server on SQLite: creates and gets, alone and at many connections, and how soon another server hears.
+// Several servers on one PostgreSQL compared with one server on SQLite: creates and gets, on one and on many connections, and the delay
+// until another server sees a commit.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -128,7 +129,7 @@ async function followed(from: Node, at: Node, alice: string, admin: string): Pro
   return all
 }
 
-/** CPU of servers that nobody calls, for each commit of another one, without what they use when nothing happens. */
+/** CPU time of idle servers for each commit of another server, without their baseline. */
 async function foreignUs(writer: Place, idle: readonly Node[]): Promise<number> {
   const pids = idle.map(({ pid }) => pid)
   const start = cpuOf(pids)

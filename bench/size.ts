@@ -73,7 +73,7 @@ async function startOf(data: string): Promise<number> {
 }
 
 async function startsOf(data: Record<Size, string>, say: (line: string) => void): Promise<Row[]> {
-  // The first one fills the cache of compiled sources, which is there on every other day.
+  // The first start fills the compile cache, which later starts have too.
   await startOf(data.empty)
   const unverified = await startOf(data.full)
   say(`start with nothing verified: ${ms(unverified)}`)

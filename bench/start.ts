@@ -23,7 +23,7 @@ export const start: Bench = {
     try {
       await created(full, TASKS, say)
       await created(empty, 0, () => undefined)
-      await spentOn(empty) // the cache of compiled sources is there on every other day
+      await spentOn(empty) // warms the compile cache, which later starts have too
       const unverified = await spentOn(full)
       await verifyAll(full, say)
       const spent: Record<'full' | 'empty', number[]> = { full: [], empty: [] }

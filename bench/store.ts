@@ -37,7 +37,7 @@ async function measure(operation: Operation, forMs: number): Promise<Measured> {
 
 const filler = 'The quick brown fox jumps over the lazy dog. '.repeat(30)
 
-/** Reads one document of 1 KB by its key, writes it anew with a fact that describes it, and moves one index entry. */
+/** Reads one document of 1 KB by its key, writes it again with a fact that describes it, and moves one index entry. */
 const bare: Contest = {
   name: 'bare store: read 1 KB, write it, one fact, one entry',
   async open(store) {

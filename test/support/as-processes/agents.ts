@@ -15,10 +15,10 @@ export type Stage = {
   readonly socket: string
   readonly server: Server
   readonly owner: Client
-  /** Registers an agent: nobody else takes what is meant for it. */
+  /** Registers an agent under a unique id, so that no other test takes its work. */
   agent(name?: string): Promise<Agent>
   system(operation: string, input: object): Promise<any>
-  /** A task for the agent; answers its id. */
+  /** Assigns a task to the agent; returns its id. */
   assign(agent: Agent, goal?: string, more?: object): Promise<string>
   taskIn(task_id: string, state: string): Promise<any>
   /** The pending checkpoint of a task. */

@@ -1,5 +1,5 @@
-// The PostgreSQL store for laws that hold on every store: one database, emptied for each world, or filled with a copy of a disk in memory; and
-// the sample of a law that `npm test` plays on it.
+// The PostgreSQL store for laws that hold on every store: one database, emptied for each world, or filled with a copy of an in-memory disk;
+// and the sample of a law that `npm test` runs on it.
 import pg from 'pg'
 import type { Group } from '#kernel/log/backend.ts'
 import type { Store } from '#kernel/log/store.ts'
@@ -71,7 +71,7 @@ async function fill(client: pg.Client, { facts, seals, images, docs, entries, co
   await client.query('UPDATE head SET position = $1, image = $2, seal = $3', [facts.length, images.length, seals.at(-1)?.tag ?? ''])
 }
 
-/** So many of them, chosen anew by each run; all of them in `npm run test:long`. */
+/** A sample of `count` items, different in each run; all items in `npm run test:long`. */
 export function sampleOf<T>(all: readonly T[], count: number): readonly T[] {
   const { isAll, name } = chosenBy(process.env[VARIABLE])
   if (isAll) return all

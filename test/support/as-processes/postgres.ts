@@ -28,7 +28,7 @@ export const POSTGRES_VARIABLE = 'COUNTERSIGN_TEST_POSTGRES'
 
 const run = promisify(execFile)
 const NOBODY = 65_534
-/** initdb and postgres refuse root; a child may be started as somebody else. */
+/** initdb and postgres refuse to run as root, so root starts them as another user. */
 export const asUser = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
 
 export type PostgresServer = {
@@ -36,7 +36,7 @@ export type PostgresServer = {
   readonly port: number
   /** The data folder. */
   readonly data: string
-  /** Where the programs are. */
+  /** The folder of the Postgres programs. */
   readonly bin: string
   readonly pid: number
   /** Everything logged since the first start. */
@@ -115,7 +115,7 @@ async function startIn(
     unwatch = watched(child.pid!, home)
     child.stderr!.on('data', (bytes: Buffer) => (logged += bytes.toString()))
     await isReady(child)
-    // It does not hold up the process that started it: whoever ends without a word is followed by the watcher.
+    // The child must not keep its parent alive. If the parent dies without cleanup, the watcher stops the child.
     child.unref()
     ;(child.stderr as unknown as { unref(): void }).unref()
   }
@@ -161,7 +161,7 @@ function watched(pid: number, home: string): () => void {
   }
 }
 
-/** Whether somebody still listens on a port. */
+/** Whether a process still listens on a port. */
 async function isServed(port: number): Promise<boolean> {
   const probe = createServer()
   try {

@@ -50,7 +50,7 @@ export async function startServers(
     nodes.push(node)
     return node
   }
-  // All at once, on a database that is empty.
+  // Starts all servers concurrently on an empty database.
   await Promise.all(Array.from({ length: count }, (_, i) => add(`node-${i + 1}`)))
   const files = nodes.map(({ data }) => join(data, 'admin.key')).filter((file) => existsSync(file))
   if (files.length !== 1 && !given) throw new Error(`${files.length} admin keys were made by ${count} servers that started at once`)

@@ -20,7 +20,7 @@ export function blocksIn(markdown: string): Block[] {
 
 const COMMANDS = /^(countersign|npm|npx|node|curl|sh|git|sqlite3) \S/
 
-/** Whatever a reader could type: the lines of blocks, and what stands as a command within a sentence. */
+/** Every command that a reader could type: the lines of code blocks, and inline commands in sentences. */
 export function commandsIn(markdown: string): string[] {
   const inBlocks = blocksIn(markdown).flatMap(({ language, text }) =>
     language === 'console' ? [...text.matchAll(/^\$ (.*)$/gm)].map(([, line]) => line!) : [text],

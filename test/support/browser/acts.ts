@@ -28,7 +28,7 @@ export const pressUntil = (page: Page, key: string, there: Locator): Promise<voi
     return false
   })
 
-/** Waits until something is so; what is refused meanwhile, as an item that is not theirs yet, is not so yet. */
+/** Waits until a condition holds. A refusal in the meantime, such as for an item that is not assigned yet, counts as not yet. */
 export async function until(check: () => Promise<boolean>): Promise<void> {
   let refused = ''
   for (let tries = 0; tries < 400; tries++) {

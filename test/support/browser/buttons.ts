@@ -47,7 +47,7 @@ function inDialog(name: string, calls: string, path: string, field: Field | null
     ...more,
   }
 }
-/** A button that acts at once. */
+/** A button that acts immediately, without a dialog. */
 const atOnce = (name: string, calls: string, path: string, beside: Button['beside'], done: string): Button => ({
   name,
   calls,

@@ -1,6 +1,6 @@
-// The browser of the tests: Debian's Chromium without its windows, or else a whole one, as it is installed, or unpacked into a cache folder where nobody may
-// install it. Opening a page in the headless shell takes a fifth of the processor time that it takes in the whole browser, which loads the pages of its own
-// windows too although nobody sees them: 2.3 s instead of 11 s for eight people with four pages each.
+// The browser of the tests: Debian's Chromium headless shell, or else the full browser. Either one is used as installed, or unpacked into a
+// cache folder if the user cannot install packages. Opening a page in the headless shell takes a fifth of the CPU time, because the full
+// browser also loads the pages of its own invisible windows: 2.3 s instead of 11 s for eight people with four pages each.
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -22,7 +22,7 @@ const firstOf = (paths: readonly string[]): string | undefined => paths.find((pa
 const ran = (command: string, args: readonly string[], cwd?: string): boolean =>
   spawnSync(command, args, { stdio: 'ignore', timeout: 300_000, ...(cwd === undefined ? {} : { cwd }) }).status === 0
 
-/** As root by the package manager; else the package and what it needs are unpacked where everybody may write. */
+/** Root installs the package with the package manager; other users unpack it and its dependencies into the cache folder. */
 function fetchPackage(name: string): void {
   console.error(`fetching ${name}, the browser of the tests (once)...`)
   if (process.getuid?.() === 0) {

@@ -1,5 +1,5 @@
-// A stage for the page: a server of its own with people and agents, and browsers that are signed in as one of them. Anything that the policy of the page forbids
-// and what its code throws is remembered: a test that ends with any of it fails.
+// A stage for the page: a server of its own with people and agents, and signed-in browsers. The stage records violations of the page's
+// content security policy and uncaught errors; a test with any of them fails.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,16 +18,16 @@ export type Stage = {
   readonly browser: Browser
   readonly server: () => ServerProcess
   keyOf(as: Person | AgentName | 'admin'): string
-  /** As a person, an agent or `admin`; refusals are thrown. */
+  /** Calls as a person, an agent or `admin`; throws on refusal. */
   call(as: Person | AgentName | 'admin', operation: string, input?: object): Promise<any>
   ask(as: AgentName, payload: object, more?: object): Promise<any>
   link(person: Person, next?: string): Promise<string>
-  /** A page of somebody who is signed in, in a browser of their own. */
+  /** Opens a page for a signed-in person, in a separate browser context. */
   open(person: Person, path?: string, options?: BrowserContextOptions): Promise<Page>
   restart(): Promise<void>
-  /** Events that must not have happened on any page. */
+  /** Unexpected events on any page, such as errors. */
   amiss(): string[]
-  /** Closes the pages of a test, which would all follow the next one, and returns what must not have happened on them. */
+  /** Closes the pages of a test, which would otherwise follow the next test's events, and returns their unexpected events. */
   tidy(): Promise<string[]>
   close(): Promise<void>
 }

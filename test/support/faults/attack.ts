@@ -1,4 +1,4 @@
-// Clients that ask and do not read, an honest one beside them, and what the server's process takes meanwhile.
+// Clients that send requests without reading responses, an honest client, and the memory of the server process during the attack.
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
@@ -64,7 +64,7 @@ export async function deaf(
 
 export type Heard = { readonly times: number[]; readonly failures: string[] }
 
-/** Somebody else, who asks for little, reads the answer and asks again, for so long and so often at least. */
+/** An honest caller: sends a small call, reads the response and repeats, for at least `ms` and `callsMin` calls. */
 export async function honest({ port, alice }: Target, ms: number, callsMin = 0): Promise<Heard> {
   const { call, close } = createCaller(port)
   const heard: Heard = { times: [], failures: [] }
@@ -88,21 +88,21 @@ export async function honest({ port, alice }: Target, ms: number, callsMin = 0):
   return heard
 }
 
-/** The most memory that a process has had at a time, in MB, as Linux tells it; 0 elsewhere. */
+/** The peak memory of a process in MB, as Linux reports it; 0 on other systems. */
 export function peakMb(pid: number): number {
   try {
     return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
   } catch (error) {
-    // A process that is gone has a folder no more; other systems have none at all.
+    // Linux removes the entry when the process ends, which is an error here; other systems have none.
     if (process.platform === 'linux') throw error
     return 0
   }
 }
 
-/** The attacks of one agent's key, and of somebody without any, that are tried in tests and measured by `npm run bench -- attack`. */
+/** Attacks with one agent's key, or without any key. Tests run them, and `npm run bench -- attack` measures them. */
 export type Attack = {
   readonly name: string
-  /** Whether it needs long pages to ask for. */
+  /** Whether the attack needs enough data to request long pages. */
   readonly isFilled: boolean
   run(server: Pick<Target, 'port' | 'devin'>): ReturnType<typeof deaf>
 }

@@ -1,5 +1,5 @@
-// A server and an agent, each a process that can be killed and comes back: the server on the same data and the same port, the agent
-// as whoever comes next. A proxy between them chooses the moment.
+// A server and an agent, each a process that can be killed and restarted: the server with the same data and port, the agent as a new
+// process. A proxy between them chooses the moment.
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,9 +19,9 @@ export type Lane = {
   readonly agent: Client
   readonly admin: Client
   arm(cut: Cut): void
-  /** Resolves when whoever was killed is back; fails where nobody was. */
+  /** Resolves when the killed process is back; fails if none was killed. */
   recovered(): Promise<void>
-  /** The lines that the agent has written about a run. */
+  /** The lines that the agent wrote about a run. */
   effectsOf(run_id: string): string[]
   close(): Promise<void>
 }
@@ -74,7 +74,7 @@ export async function openLane(): Promise<Lane> {
     return by === 'person' && !isServer
   })
   let child = await startAgent(proxy.url, keys.devin, effects)
-  // A server that comes back on a busy machine may take longer than a usual client waits.
+  // On a busy machine a server restart might take longer than the default client timeout.
   const clientOf = (key: string): Client => createClient({ url: proxy.url, key, attempts: 100, waitMsMax: 200 })
   const clients = { person: clientOf(keys.alice), agent: clientOf(keys.devin), admin: clientOf(server.adminKey) }
 

@@ -1,19 +1,19 @@
-// Stands between a server and those who call it, so that a test can act in the middle of a call: before the server has heard of it,
-// or when it has done it and nobody knows.
+// A proxy between a server and its clients, so that a test can act in the middle of a call: before the server receives the request, or
+// after the server has committed and before the client receives the response.
 import { once } from 'node:events'
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export type Passing = { readonly bearer: string; readonly operation: string; readonly input: any; readonly output: any }
 export type Moment = 'request' | 'answer'
-/** Called at each moment of each call; false: what passes is lost. */
+/** Called at each moment of each call; false drops the message. */
 export type Watch = (moment: Moment, call: Passing) => Promise<boolean>
 export type Proxy = { readonly url: string; close(): Promise<void> }
 
 export async function openProxy(port: number, watch: Watch): Promise<Proxy> {
   const agent = new Agent({ keepAlive: true })
   const server = createServer((asked, answer) => {
-    // Whatever goes wrong on the way looks to the caller as it would without us: the connection breaks.
+    // Any failure in the proxy looks to the caller as it would without it: the connection breaks.
     pass(asked, answer).catch(() => answer.destroy())
   })
 
@@ -23,7 +23,7 @@ export async function openProxy(port: number, watch: Watch): Promise<Proxy> {
     const input = parsed(body)
     if (!(await watch('request', { ...call, input, output: undefined }))) return void answer.destroy()
     const sent = request({ agent, port, host: '127.0.0.1', method: asked.method, path: asked.url, headers: asked.headers })
-    // A client that is gone does not wait any more.
+    // A disconnected client no longer waits.
     answer.on('close', () => answer.writableEnded || sent.destroy())
     sent.end(body)
     const [heard] = (await once(sent, 'response')) as [IncomingMessage]

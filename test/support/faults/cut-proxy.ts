@@ -13,7 +13,7 @@ export type CutProxy = {
   arm(point: CutPoint, manner: CutManner): void
   /** Whether what was armed has happened. */
   isArmed(): boolean
-  /** Nothing comes through any more, in either direction, until it is opened again. */
+  /** Blocks both directions until the proxy is opened again. */
   sever(manner: CutManner): void
   open(): void
 }

@@ -1,5 +1,5 @@
-// A fact that somebody appends who can write the database and has no key: its line, its hashes and its place are right, and it makes a member
-// an owner.
+// A forged fact, appended by an attacker who can write the database and has no key: its line, hashes and position are correct, and it makes
+// a member an owner.
 import { DatabaseSync } from 'node:sqlite'
 import { digestOf, hashOf, sealedLine, type Line } from '#kernel/log/hash-chain.ts'
 import { inDatabase as inPostgres } from '../as-processes/postgres.ts'

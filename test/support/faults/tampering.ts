@@ -1,4 +1,4 @@
-// A data folder with something of everything in it, made once by a real server, and copies of it for whoever wants to change one.
+// A data folder with a sample of every kind of document, made once by a real server, and copies of it for tests that tamper with one.
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,7 +44,7 @@ export async function makeFolder(): Promise<Made> {
   await must(server.adminKey, 'identity/project.add', { id: 'project_blue', name: 'Blue' })
   await must(server.adminKey, 'identity/project.join', { project_id: 'project_blue', subject: 'user_alice', role: 'member' })
   await must(keys.alice, 'collaboration/task.create', { project_id: 'project_blue', spec: { goal: 'Paint it' } })
-  // An errand waits until somebody stands in.
+  // The substitution leaves a pending errand, which is due when the substitution ends.
   const until = new Date(Date.now() + 86_400_000).toISOString()
   await must(keys.alice, 'identity/substitute.add', { person: 'user_alice', substitute: 'user_owner', until })
   const waiting = await play('waiting', flowSteps.slice(0, 4))
@@ -56,7 +56,7 @@ export async function makeFolder(): Promise<Made> {
     return (await sent.json()) as { uri: string; checksum: string }
   }
   const upload = await send(BYTES)
-  // It is never committed, so it waits for its end.
+  // This upload is never committed, so it waits for its expiry.
   await send('left behind')
   const payload = { kind: 'blob', uri: upload.uri }
   const { artifact } = await must(keys.devin, 'collaboration/artifact.commit', { task_id: waiting.task.id, type: 'file', payload })

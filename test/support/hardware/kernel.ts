@@ -1,4 +1,5 @@
-// A kernel with the operations of the daemon on any store, its board in memory, and tools that succeed at once: for the laws of single operations.
+// A kernel with the daemon's operations on any store, an in-memory board and tools that succeed immediately. The laws of single operations
+// run on it.
 import { portsOf } from '#apps/device/daemon.ts'
 import { createDevice } from '#devices/device.ts'
 import { readProfile } from '#devices/profile.ts'

@@ -1,4 +1,4 @@
-// A broker for tests: the one that COUNTERSIGN_AMQP_URL names, or a private one. Its port is told to the guard, since another program opens it.
+// A broker for tests: the one that COUNTERSIGN_AMQP_URL names, or a private one. The guard gets its port, because another program opens it.
 import { appendFileSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
@@ -13,7 +13,7 @@ export type TestBroker = Pick<Broker, 'urlOf' | 'port' | 'ctl' | 'ctlProgram'> &
   /** Killed, and started again on the same data. */
   restart(): Promise<void>
   stop(): Promise<void>
-  /** Takes what is in a queue, and answers the reasons in the headers. */
+  /** Drains a queue, and returns the reasons in the headers. */
   drain(user: string, queue: string): Promise<string[]>
 }
 

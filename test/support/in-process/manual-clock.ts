@@ -1,12 +1,12 @@
-// A clock that stands still until a test moves it. Sleepers count time that passes; the wall clock may step besides.
+// A clock that a test moves by hand. Sleepers follow elapsed time; the wall clock can also step independently.
 import type { Clock } from '#kernel/ports/clock.ts'
 
 type Sleeper = { readonly at: number; wake(): void }
 
 export type ManualClock = Clock & {
-  /** Time passes; whoever sleeps wakes in order. */
+  /** Advances time and wakes the sleepers in order. */
   advance(ms: number): Promise<void>
-  /** The wall clock steps, and nobody wakes for it. */
+  /** Steps the wall clock without waking any sleeper. */
   step(ms: number): void
   readonly longestSleepMs: number
   readonly sleeps: number

@@ -1,11 +1,11 @@
-// A notary with keys that everybody knows: the same input gives the same output in every run.
+// A notary with fixed public test keys: the same input gives the same output in every run.
 import { createHash, createHmac, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Notary } from '#kernel/ports/notary.ts'
 import { claimsOf, jwsOf } from '#protocols/execution/answering/receipt-format.ts'
 import type { Value } from '#kernel/log/store.ts'
 
-// PKCS#8 around 32 bytes: Ed25519 keys have no other parts.
+// PKCS#8 wrapping of 32 bytes: an Ed25519 key has no other parts.
 const key = createPrivateKey({
   key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), Buffer.alloc(32, 7)]),
   format: 'der',

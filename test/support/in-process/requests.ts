@@ -11,16 +11,16 @@ export const APPROVE = { action: 'APPROVE', payload: { item: 'Deploy 1.4.2', det
 
 export type Asked = {
   readonly on: Stage
-  /** By somebody of the cast, or by whom a credential would make. */
+  /** Calls as a member of the cast, or as an actor that a credential would resolve to. */
   call(as: string | Actor, operation: string, input?: object): Promise<any>
   refused: Stage['refused']
-  /** Asks as devin, whose owner is alice; answers the request. */
+  /** Asks as devin, whose owner is alice; returns the request. */
   ask(input: object, as?: string | Actor): Promise<any>
   /** The document itself. */
   stored(id: string): Promise<Request>
   /** The events of the record about it, oldest first, without the protocol. */
   facts(id: string): Promise<any[]>
-  /** Lets time pass, and does what is due meanwhile, in order; answers the operations that were not refused. */
+  /** Advances time and runs due operations in order; returns those that were not refused. */
   pass(seconds: number): Promise<string[]>
   /** The call that is due next, by name. */
   waiting(id: string): Promise<Record<string, string>>

@@ -90,7 +90,7 @@ function stageOf(world: World, refs: Refs, disk: MemoryDisk): Stage {
         const due = found && kindOf(idIn(entry)).due(found.value)
         if (!due || due.at > now) continue
         await call('system', due.call, due.input)
-        // Left by whoever joined before the scene began.
+        // Left over from members who joined before the scene began.
         if (due.call !== 'execution/recipient.check') called.push(due.call)
       }
       return called
@@ -117,7 +117,7 @@ export async function linesOf(world: World): Promise<any[]> {
   return facts.map((stored) => JSON.parse(stored.line))
 }
 
-/** Of several calls at once: what each answered, in a word, or its code; sorted, since nobody knows who wins. */
+/** The outcome of each concurrent call, as a word or an error code; sorted, because the winner is not deterministic. */
 export async function raced(calls: readonly Promise<any>[], word: (answer: any) => string): Promise<string[]> {
   const settled = await Promise.allSettled(calls)
   const message = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
@@ -126,8 +126,8 @@ export async function raced(calls: readonly Promise<any>[], word: (answer: any) 
 
 type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>
 /**
- * Everybody at once, and each against each, in time and late, each time on a copy of the scene: at most one wins besides `cancel`, which
- * ends whatever a task waits for and so may come second. `judge` sees who has won; everybody does so somewhere.
+ * Races all calls, and each against each other, in time and late, each time on a copy of the scene. At most one call wins, not counting
+ * `cancel`, which ends anything a task waits for and so can come second. `judge` gets the winners; every call must win at least once.
  */
 export async function raceAll(ready: Stage, calls: Racing, judge: (on: Stage, won: readonly string[], message: string) => Promise<void>) {
   const names = Object.keys(calls)

@@ -42,7 +42,7 @@ export const cast: Record<string, Actor> = {
   alice: { id: 'user_alice', kind: 'human', projects: inDefault('member') },
   rita: { id: 'user_rita', kind: 'human', projects: inDefault('member') },
   bob: { id: 'user_bob', kind: 'human', projects: inDefault('member') },
-  // Bob on the days on which he stands in for Alice.
+  // Bob while he is Alice's substitute.
   deputy: { id: 'user_bob', kind: 'human', projects: inDefault('member'), actsFor: new Set(['user_alice']) },
   mallory: { id: 'user_mallory', kind: 'human', projects: new Map([['project_other', 'owner']]) },
   devin: { id: 'agent_devin', kind: 'agent', projects: inDefault('member') },
@@ -101,7 +101,7 @@ function frozen<T>(value: T): T {
   return Object.freeze(value)
 }
 
-/** A document that was read is everybody's: whoever changes it in place is found here. */
+/** Freezes documents on read: they are shared, so code that changes one in place must fail here. */
 function withFrozenDocuments(store: Store): Store {
   const { read, peek } = store
   const freeze = <F extends Versioned | null | undefined>(found: F): F => {

@@ -18,7 +18,7 @@ export const columns = [
 
 // alice is the principal, rita a reviewer, bob another member, owner owns the project and the installation, mallory owns another
 // project, devin executes, robin is another agent of the project, spy one of another, project is the key of the project, deputy is
-// bob while he stands in for alice.
+// bob while he is alice's substitute.
 export const matrix: Readonly<Record<string, string>> = {
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'collaboration/task.create': '         u      u     y     y    y   y     n      u     u    n    u      y',
@@ -106,7 +106,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/run.forget': '             y      u     u     u    n   n     n      u     u    n    u      u',
   'delegation/agent.retire': '           y      u     u     u    u   u     u      u     u    u    u      u',
   'delegation/run.abandon': '            y      u     u     u    n   n     n      u     u    n    u      u',
-  // Nobody but the run's own agent invokes: people never do, and nor does the runtime.
+  // Only the run's own agent can invoke a capability: people cannot, nor can the runtime.
   'delegation/capability.list': '        y      y     y     y    y   y     n      y     y    n    y      y',
   'delegation/capability.describe': '    y      y     y     y    y   y     n      y     y    n    y      y',
   'delegation/capability.invoke': '      u      u     u     u    n   n     n      u     y    n    u      u',
@@ -126,12 +126,12 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.reroute': '         y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.bind': '            y      u     u     u    u   n     n      u     n    n    u      u',
   'execution/request.close': '           y      u     u     u    u   n     n      u     n    n    u      u',
-  // Alice answers for devin, who asks. Of an inbox everybody sees their own: others' items are not there.
+  // Devin asks, alice answers. An inbox lists only the caller's own items.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'execution/inbox.list': '              u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/inbox.get': '               u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/inbox.count': '             u      u     y     y    y   y     y      u     u    u    u      y',
-  // Those it is not for are told so for each item.
+  // The call succeeds for any person; items of others are refused one by one.
   'execution/inbox.resolve': '           u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/request.snooze': '          u      u     u     y    n   n     n      u     n    n    u      u',
   'execution/request.unsnooze': '        u      u     u     y    n   n     n      u     n    n    u      u',
@@ -139,7 +139,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/filter.save': '             u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/filter.list': '             u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/filter.remove': '           u      u     n     y    n   n     n      u     u    u    u      n',
-  // Devin asks; alice answers for devin. A pool is everybody of the project, until bob has claimed.
+  // Devin asks; alice answers. A pool includes all members of the project until bob has claimed the request.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'execution/request.create': '          u      u     u     u    u   u     u      y     u    u    y      u',
   'execution/request.get': '             y      y     y     y    n   n     n      y     n    n    y      y',
@@ -162,7 +162,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/request.remind': '          y      u     u     u    n   n     n      u     n    n    u      u',
   'execution/request.question': '        u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/request.reply': '           u      u     u     u    n   n     n      y     n    n    y      u',
-  // Everybody settles what their own agents may do; mallory shares no project with bob, to whom the example delegates.
+  // Each person sets the rules of their own agents; mallory shares no project with bob, to whom the example delegates.
   'execution/rule.add': '                u      u     y     y    y   y     n      u     u    u    u      y',
   'execution/rule.list': '               u      u     y     y    y   y     y      u     u    u    u      y',
   'execution/rule.remove': '             u      u     n     y    n   n     n      u     u    u    u      n',
@@ -172,7 +172,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'execution/group.set': '               u      u     y     u    u   u     n      u     u    n    u      u',
   'execution/group.list': '              y      y     y     y    y   y     n      y     y    n    y      y',
   'execution/group.remove': '            u      u     y     u    u   u     n      u     u    n    u      u',
-  // Channels are a person's or an agent's own; a secret is for the agent that asked, and for nobody else.
+  // A channel belongs to one person or agent; only the agent that asked can take a secret.
   'execution/file.add': '                u      u     y     y    n   n     n      u     n    n    u      y',
   'execution/file.get': '                y      y     y     y    n   n     n      y     n    n    y      y',
   'execution/file.expire': '             y      u     u     u    n   n     n      n     n    n    n      u',

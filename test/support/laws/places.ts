@@ -1,5 +1,5 @@
-// Places that a protocol, a store, a binding, a bridge and a worker need besides their own files. CONTRIBUTING.md describes them;
-// `npm run check` names each one that is missing.
+// Places that a protocol, a store, a binding, a bridge and a worker need in addition to their own files. CONTRIBUTING.md describes them;
+// `npm run check` names each missing one.
 
 export type Tree = {
   /** Every file of src, test and docs. */

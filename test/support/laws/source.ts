@@ -1,5 +1,5 @@
-// A scanner for TypeScript that is just good enough to reason about imports and names: comments are kept apart, and what stands
-// in a string or a regular expression is never taken for code.
+// A scanner for TypeScript that is just good enough to reason about imports and names: it separates comments, and never takes the content
+// of a string or a regular expression for code.
 
 export type Token = { readonly kind: 'word' | 'mark' | 'string' | 'template' | 'regex'; readonly text: string; readonly line: number }
 export type Source = { readonly tokens: readonly Token[]; readonly comments: readonly { text: string; line: number }[] }

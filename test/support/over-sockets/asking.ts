@@ -3,7 +3,7 @@ import type { World } from '../in-process/world.ts'
 
 export type Call = (as: string, operation: string, input?: object, options?: { key?: string }) => Promise<any>
 
-/** An agent asks for an approval, unless it is said otherwise. */
+/** An agent asks, by default for an approval. */
 export async function ask({ call }: { call: Call }, as: string, more: object = {}): Promise<any> {
   const asked = { action: 'APPROVE', payload: { item: 'Send the newsletter', details: { readers: 1_200 } }, ...more }
   return (await call(as, 'execution/request.create', asked)).request
@@ -25,7 +25,7 @@ export async function allOf({ call }: { call: Call }, as: string, input: object 
 }
 export const titlesOf = (items: readonly { title: string }[]): string[] => items.map(({ title }) => title)
 
-/** Somebody whom a test changes, under a name of its own. */
+/** Adds a changed copy of a cast member under a new name. */
 export const castAs = (world: World, name: string, like: string, more: object): string => {
   Object.assign(world.cast, { [name]: { ...world.cast[like]!, ...more } })
   return name

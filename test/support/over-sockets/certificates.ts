@@ -1,5 +1,5 @@
-// Certificates for tests alone: self-signed for localhost and 127.0.0.1, with keys that everybody can read. They were made once, so
-// that the tests need no openssl.
+// Certificates only for tests, self-signed for localhost and 127.0.0.1. Their private keys are public: everything is checked in, so that
+// the tests need no openssl.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -101,7 +101,7 @@ export async function page(base: string, { agent, human }: Credentials, origin: 
   assert.equal((await call(`${base}/hxp/v1/inbox`, agent, 'GET')).status, 401)
 }
 
-/** The demo script: one key, several names for agents and projects that nobody has registered. */
+/** The demo script: one key, and several names of unregistered agents and projects. */
 export async function demo(base: string, { agent }: Credentials): Promise<void> {
   for (const [agent_id, project_id] of [
     ['agent_alpha_01', 'project_alpha'],

@@ -1,4 +1,4 @@
-// A world behind a real HTTP server with live streams, keys for everybody, and clients that read them.
+// A world behind a real HTTP server with live streams, keys for the whole cast, and clients that read the streams.
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import type { TestContext } from 'node:test'
@@ -12,9 +12,9 @@ export type LiveBounds = NonNullable<NonNullable<HttpOptions['live']>['bounds']>
 export type LiveWorld = World & {
   readonly port: number
   readonly logged: string[]
-  /** How often each event was written. */
+  /** The number of times each event was written. */
   readonly writes: Map<number, number>
-  /** An API key of somebody, and the id to revoke it by. */
+  /** An API key of a cast member, and the id to revoke it by. */
   keyOf(who: string): Promise<{ key: string; id: string }>
   events(key: string, query: string, headers?: Record<string, string>): Promise<Sse>
   socket(key: string | null, options?: ClientOptions, query?: string): Promise<Socket>

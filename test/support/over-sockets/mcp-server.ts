@@ -62,7 +62,7 @@ const stateless = (tools: number): Handler => {
   return (request, response) => void handler(request as never, response)
 }
 
-/** As servers of the older revisions are: who does not know the session is told so with 404. */
+/** Behaves like servers of the older revisions: a request with an unknown session gets 404. */
 function withSessions(): Handler {
   const sessions = new Map<string, NodeStreamableHTTPServerTransport>()
   return (request, response) => {

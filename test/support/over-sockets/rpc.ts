@@ -1,4 +1,4 @@
-// A client that writes exactly the lines it is told, also what no well-behaved client would.
+// An RPC client that writes exactly the given lines, including lines that no well-behaved client would send.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -42,11 +42,11 @@ export type RpcClient = {
   readonly socket: Socket
   /** Bytes as they are. */
   write(bytes: string | Uint8Array): void
-  /** One call, and the message that answers it. */
+  /** Sends one call and returns its response. */
   call(method: string, params?: unknown): Promise<any>
-  /** The next message that answers none of the calls. */
+  /** The next message that is not a response. */
   next(): Promise<any>
-  /** Resolves when the server has closed, with the messages that nobody asked for. */
+  /** Resolves when the server has closed the connection, with the unsolicited messages. */
   closed(): Promise<any[]>
 }
 
