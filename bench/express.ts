@@ -85,8 +85,14 @@ app.post('/hxp/v1/requests', only('agent'), (request, response) => {
   })
 })
 
-app.get('/hxp/v1/requests/:id', only('agent'), (request, response) => {
-  const found = requests.get(request.params['id'] as string)
+/** Agents that wait for an answer, by request. */
+const waiting = new Map<string, () => void>()
+
+app.get('/hxp/v1/requests/:id', only('agent'), async (request, response) => {
+  const id = request.params['id'] as string
+  if (request.query['wait'] !== undefined && requests.get(id)?.status === 'pending')
+    await new Promise<void>((wake) => waiting.set(id, wake))
+  const found = requests.get(id)
   if (found) about(response, found.request_id, found.status).json(found)
   else response.status(404).json({ error: 'not_found', message: 'there is no such request' })
 })
@@ -114,6 +120,8 @@ app.post('/hxp/v1/requests/:id/resolve', only('human'), (request, response) => {
     evidence_hash: createHash('sha256').update(`${found.request_id}${result}${completed_at}${SECRET}`).digest('hex'),
   }
   requests.set(found.request_id, { ...found, status: 'completed', receipt })
+  waiting.get(found.request_id)?.()
+  waiting.delete(found.request_id)
   about(response, found.request_id, 'completed').json({ receipt })
 })
 

@@ -23,7 +23,7 @@ const goals = { create: 1.2, poll: 2, resolve: 1.2, page: 1.5, rssMb: 300, deliv
 /** Asking at most so many times the CPU time of the server in memory, and answering at most so many times that of asking. */
 const cpuGoals = { asking: 1.3, answering: 2 }
 
-const question = JSON.stringify({
+export const question = JSON.stringify({
   action: 'DECIDE',
   role: 'owner',
   priority: 'normal',
@@ -37,7 +37,7 @@ const question = JSON.stringify({
     context: 'Required for payment processing in Project Alpha.',
   },
 })
-const answer = JSON.stringify({ result: 'Approve', reason: null })
+export const answer = JSON.stringify({ result: 'Approve', reason: null })
 
 export const steps = ['create', 'poll', 'resolve'] as const
 type Step = (typeof steps)[number]

@@ -8,7 +8,13 @@ export type Row = {
   /** A sentence such as `>= 4x`, and whether it is met. */
   readonly goal?: { readonly message: string; readonly met: boolean }
 }
-export type Bench = { readonly name: string; readonly message: string; run(say: (line: string) => void): Promise<Row[]> }
+export type Bench = {
+  readonly name: string
+  readonly message: string
+  /** Runs only where it is named: it takes things from outside. */
+  readonly isByName?: true
+  run(say: (line: string) => void): Promise<Row[]>
+}
 
 export const median = (values: readonly number[]): number => {
   const sorted = values.toSorted((a, b) => a - b)
@@ -30,6 +36,17 @@ export function usageOf(pid: number): { cpuSeconds: number; rssMb: number; peakM
     return { cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND, rssMb: mb('VmRSS'), peakMb: mb('VmHWM') }
   } catch {
     return null
+  }
+}
+
+/** CPU time of a process and of its children that have ended: a pool of connections ends and begins processes of a database. */
+export function spentBy(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND
+  } catch {
+    return 0
   }
 }
 

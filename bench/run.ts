@@ -7,13 +7,17 @@ import { bytes } from './bytes.ts'
 import { commands } from './commands.ts'
 import { device } from './device.ts'
 import { flow } from './flow.ts'
+import { gate } from './gate.ts'
 import { harness } from './harness.ts'
+import { a2a } from './a2a.ts'
+import { hook } from './hook.ts'
 import { http } from './http.ts'
 import { hxp } from './hxp.ts'
 import { inbox } from './inbox.ts'
 import { install } from './install.ts'
 import { jsonrpc } from './jsonrpc.ts'
 import { page } from './page.ts'
+import { peers } from './peers.ts'
 import { reads } from './reads.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
 import { servers } from './servers.ts'
@@ -31,6 +35,7 @@ const benches: readonly Bench[] = [
   agents,
   hxp,
   inbox,
+  gate,
   harness,
   jsonrpc,
   device,
@@ -39,9 +44,12 @@ const benches: readonly Bench[] = [
   attack,
   start,
   commands,
+  hook,
+  a2a,
   install,
   page,
   servers,
+  peers,
 ]
 const width = Math.max(...benches.map(({ name }) => name.length))
 const help = `npm run bench [-- name ...]
@@ -54,7 +62,8 @@ ${benches.map(({ name, message }) => `  ${name.padEnd(width)}  ${message}`).join
 BENCH_FOLDER  where the files are made; the system's temporary folder by default
 BENCH_TASKS   how many tasks \`size\` and \`start\` fill their store with; 100000 and 1000000 by default
 BENCH_EVENTS, BENCH_SESSIONS  how many of them \`harness\` measures with; 20000 and 1000 by default
-BENCH_ROUNDS  how many rounds \`servers\` takes; 3 by default
+BENCH_ROUNDS  how many rounds \`servers\`, \`peers\` and \`--against\` take; 3, 5 and 7 by default
+BENCH_OPEN, BENCH_PEERS  how many questions of \`peers\` stay open, 10000 by default; which of sqlite, postgres, restate, openai, mastra, dbos, langgraph, memory it runs
 BENCH_AGAINST a commit that \`install\` is measured against, in turn`
 
 const wanted = process.argv.slice(2)
@@ -67,7 +76,10 @@ if (flag === '--against' && checkout === undefined) {
   console.error('--against needs the folder of another checkout')
   process.exit(2)
 }
-const chosen = flag === '--against' ? [against(checkout!)] : benches.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+const chosen =
+  flag === '--against'
+    ? [against(checkout!)]
+    : benches.filter(({ name, isByName }) => (wanted.length === 0 ? !isByName : wanted.includes(name)))
 for (const name of flag === '--against' ? [] : wanted) {
   if (benches.some((bench) => bench.name === name)) continue
   console.error(`there is no benchmark ${name}: ${benches.map((bench) => bench.name).join(', ')}`)

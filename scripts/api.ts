@@ -1,7 +1,7 @@
 // `npm run docs:api`: writes the description of the API (docs/api) from the operations. A test compares it with what is committed.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { streamPaths } from '#apps/server/stream-paths.ts'
+import { streamPaths } from '#apps/server/http.ts'
 import { version } from '#apps/version.ts'
 import { openapiOf } from '#bindings/openapi.ts'
 import { protocols } from '#protocols/index.ts'

@@ -7,7 +7,7 @@ export const verbs: ReadonlySet<string> = new Set(
   credit cut deal decide declare decline decode dedupe default defer define delay delegate delete deliver demand deny deprecate
   derive describe detect disable disconnect document download drain drop echo embed emit enable encode encrypt end enforce ensure
   erase escape estimate evict examine exclude execute exempt exit expect expire explain export expose extend extract fail fence
-  fetch fill filter find finish fit fix flush fold follow forbid forget format forward free freeze gather generate get give go grant
+  fetch fill filter find finish fit fix flush fold follow forbid forget format forward free freeze fuzz gather generate get give go grant
   group guard halt hand handle hash heal hide hint hold honor ignore implement import improve include increase index infer inject
   inline insert inspect install introduce invert invoke isolate issue join judge keep know label lead learn leave let lift limit
   link list listen load localize locate lock log look loosen lower make map mark match measure mend merge migrate mirror model move
@@ -22,6 +22,6 @@ export const verbs: ReadonlySet<string> = new Set(
   snapshot snooze sort spare spawn speak specify speed spell spend split spread stabilize stage start state stop store stream
   strengthen strip submit subscribe substitute summarize supply support suppress suspend swallow swap switch tag take teach tell
   terminate test throttle throw tidy tighten time tolerate trace track transfer translate trim trust try tune turn type unblock undo
-  unify uninstall unlink unlock unpack unwrap update upgrade upload use validate vary verify vote wait wake walk warn watch weigh
+  unify uninstall unlink unlock unpack unwrap update upgrade upload use validate vary verify void vote wait wake walk warn watch weigh
   widen wire withdraw withhold word work wrap write yield`.split(/\s+/),
 )

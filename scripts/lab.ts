@@ -1,7 +1,9 @@
 // The hardware lab: the daemon on real Linux kernels without any hardware, in QEMU. An x86 machine with simulated chips, and a Raspberry Pi 3B with
-// its own pin controller, bus and serial port. `npm run lab` runs both, `npm run lab -- x86` or `pi` one of them.
+// its own pin controller, bus and serial port. `npm run lab` runs both, `npm run lab -- x86` or `pi` one of them, and `npm run lab -- image` builds the
+// image of deploy/Dockerfile and runs the first tour in it.
 import { spawnSync } from 'node:child_process'
 import { boot, type Outcome } from './lab/boot.ts'
+import { missingForImage, runImage } from './lab/container.ts'
 import { assemble, isCached, prepare, type MachineName } from './lab/machines.ts'
 
 const hasProgram = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
@@ -23,10 +25,18 @@ export async function runMachine(name: MachineName, says: (message: string) => v
 }
 export { isCached }
 
+async function labImage(): Promise<number> {
+  const problem = missingForImage()
+  const problems = problem === null ? await runImage(console.log) : [problem]
+  for (const one of problems) console.error(`image: ${one}`)
+  return problems.length === 0 ? 0 : 1
+}
+
 async function main(message: readonly string[]): Promise<number> {
+  if (message.length === 1 && message[0] === 'image') return labImage()
   const unknown = message.find((name) => name !== 'x86' && name !== 'pi')
   if (unknown !== undefined) {
-    console.error(`there is no machine ${unknown}: x86 or pi`)
+    console.error(`there is no machine ${unknown}: x86, pi or image`)
     return 2
   }
   const problem = missing()

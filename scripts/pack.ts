@@ -11,6 +11,9 @@ import { buildWeb, STAMP } from './web.ts'
 
 const root = join(import.meta.dirname, '..')
 
+/** The bill of materials that lies beside the tarball. */
+export const BILL = 'sbom.cdx.json'
+
 type Manifest = Record<string, unknown> & {
   readonly bin: Record<string, string>
   readonly exports: Record<string, string>
@@ -116,6 +119,9 @@ export async function pack(to: string): Promise<string> {
     mkdirSync(to, { recursive: true })
     const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', to]
     const packed = JSON.parse(await run('npm', args, folder)) as { filename: string }[]
+    // What the package runs with, in the versions of the lock file.
+    const bill = ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only']
+    writeFileSync(join(to, BILL), await run('npm', bill, root))
     return join(to, packed[0]!.filename)
   } finally {
     rmSync(folder, { recursive: true, force: true })

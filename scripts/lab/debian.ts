@@ -17,7 +17,7 @@ const text = (program: string, message: readonly string[], cwd?: string): string
   execFileSync(program, message, { encoding: 'utf8', cwd, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 * 1024 * 1024 })
 
 /** The mirror that this machine uses already. */
-function mirror(): string {
+export function mirror(): string {
   const found = text('apt-get', ['indextargets', '--format', '$(REPO_URI)'])
     .split('\n')
     .filter((uri) => uri !== '' && !uri.includes('security'))

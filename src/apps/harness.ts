@@ -11,5 +11,5 @@ export {
   type Submitted,
   type SubmittedTask,
 } from './harness/caller.ts'
-export type { HarnessOptions } from './harness/open.ts'
+export type { HarnessOptions } from './harness/harness.ts'
 export type { ArtifactGiven, CalleeSession, Guarded } from './harness/session.ts'

@@ -37,6 +37,12 @@ export function stopOnSignal(stopping: AbortController, starting: Promise<{ stop
   process.on('SIGINT', stop)
 }
 
+/** The flags with a log level for people: the lines that an operator's log collector wants are noise at a terminal. */
+export const quietAtTerminal = (argv: readonly string[]): readonly string[] =>
+  process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !argv.some((word) => /^--log(=|$)/.test(word))
+    ? [...argv, '--log', 'warn']
+    : argv
+
 /** Runs the process; settings and starts that fail are told in one line. */
 export async function runProcess(run: () => Promise<void>): Promise<void> {
   try {

@@ -72,8 +72,8 @@ function calledOf(one: Served<Called>, named: Named): Json {
   if (op.kind !== 'query' || !op.download) return { post }
   const bytes = { 200: { description: 'The bytes.', ...octets }, 206: { description: 'The part that Range asks for.', ...octets } }
   const get = { ...rest, operationId: `${operationId}.bytes`, parameters, responses: { ...responses, ...bytes } }
-  const told = { 200: { description: 'The answer of a GET, without the bytes.' } }
-  return { post, get, head: { ...get, operationId: `${operationId}.bytes.head`, responses: { ...responses, ...told } } }
+  const headResponse = { 200: { description: 'The answer of a GET, without the bytes.' } }
+  return { post, get, head: { ...get, operationId: `${operationId}.bytes.head`, responses: { ...responses, ...headResponse } } }
 }
 
 /** A GET that does not end: server-sent events, with the input in the query. */
@@ -180,12 +180,12 @@ const errorSchema = (codes: readonly string[]): Json => ({
 })
 
 function responseOf(fault: Fault, codes: Readonly<Record<string, Fault>>): Json {
-  const own = Object.keys(codes)
+  const codesOfFault = Object.keys(codes)
     .filter((code) => codes[code] === fault)
     .sort()
   const waits = fault === 'quota' || fault === 'busy'
   return {
-    description: own.join(', ') || fault,
+    description: codesOfFault.join(', ') || fault,
     ...(waits ? { headers: { 'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer' } } } } : {}),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
   }

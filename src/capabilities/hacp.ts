@@ -1,5 +1,5 @@
 // Tools of a hardware daemon as capabilities: `cap:gpio.set`, with the permission `hardware:gpio.set` from risk 2 on. The daemon's own policy
-// decides all the same; here agents of this server find its tools, and use them for a run.
+// still decides. This source lets agents of this server find the tools and use them in a run.
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
@@ -8,7 +8,7 @@ import { CapabilityFailure, type CapabilitySource, type Offer, type SourceLog } 
 
 export type DeviceSettings = { readonly name: string; readonly projects: readonly string[]; readonly socket: string }
 
-/** From this risk on a task must have been granted it. */
+/** From this risk on, the task needs a grant. */
 const RISK_WITH_PERMISSION = 2
 const RETRY_MS = 2_000
 /** Sessions end after five minutes without a call. */
@@ -73,7 +73,7 @@ export function hacpSource(
           await made.client.tools(made.session_id).catch(() => made.socket.destroy())
         made.socket.destroy()
       } catch (error) {
-        log.warn({ source: name, error: (error as Error).message }, 'a device cannot be reached; trying again')
+        log.warn({ source: name, error: (error as Error).message }, 'cannot reach a device; retrying')
       }
       link = null
       await clock.sleep(RETRY_MS, stopping.signal)
@@ -94,7 +94,7 @@ export function hacpSource(
         const { status, steps, code } = await client.run(session_id, tool.name, input as object, {
           intent: `capability ${capability_id}`,
           signal,
-          // W46: the lines of the device are found from the run; and no retry does it twice.
+          // W46: the run finds the audit lines of the device by this id, and a retry does not act twice.
           extra: { correlation_id: run_id, idempotency_key: invocation_id },
         })
         const [step] = steps

@@ -28,7 +28,7 @@ export function localSource(name: string, projects: readonly string[], capabilit
     start: (offer) => offer(capabilities.map(({ manifest }) => whole(manifest))),
     async invoke(ref, input, signal) {
       const found = capabilities.find(({ manifest }) => isIt(ref, manifest))
-      if (!found) throw new CapabilityFailure('unreachable', `${ref.capability_id} ${ref.version} is not offered any more`)
+      if (!found) throw new CapabilityFailure('unreachable', `${ref.capability_id} ${ref.version} is no longer offered`)
       return found.run(input, signal)
     },
     stop: () => Promise.resolve(),
@@ -37,11 +37,11 @@ export function localSource(name: string, projects: readonly string[], capabilit
 
 export type Skill = Omit<LocalManifest, 'kind'> & {
   readonly prompt_template: string
-  /** The capabilities that its prompt speaks of. */
+  /** The capabilities that its prompt mentions. */
   readonly tools?: readonly CapabilityRef[]
 }
 
-/** A skill can be seen as a set of tools plus a prompt, and that is what invoking one answers. */
+/** A skill is a set of tools plus a prompt. Invoking it returns both. */
 export function skillOf({ tools = [], ...manifest }: Skill): LocalCapability {
   const { prompt_template, resources = [] } = manifest
   return {
@@ -50,7 +50,7 @@ export function skillOf({ tools = [], ...manifest }: Skill): LocalCapability {
   }
 }
 
-/** `{{name}}` is the field of that name: a text as it is, anything else as JSON, nothing where there is none. */
+/** `{{name}}` is the field of that name: a text as it is, any other value as JSON, an absent field as nothing. */
 function filledIn(template: string, input: unknown): string {
   const fields = typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
   return template.replaceAll(/\{\{\s*([A-Za-z0-9_]{1,64})\s*\}\}/g, (_, name: string) => {

@@ -78,7 +78,7 @@ export class StdioTransport implements Transport {
 
   send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin
-    if (!stdin?.writable) return Promise.reject(new Error('the server is not there'))
+    if (!stdin?.writable) return Promise.reject(new Error('the server is not running'))
     return new Promise((done) => {
       if (stdin.write(this._serverParams.codec.serializeMessage(message))) done()
       else stdin.once('drain', done)

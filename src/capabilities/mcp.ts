@@ -1,7 +1,7 @@
 // An MCP server as a source of tools: over stdio as a child process, or over Streamable HTTP. The client library is loaded when the
 // first such source starts, so that a server without any stays small.
 import { backoffMs } from '#kernel/codec/backoff.ts'
-import type { Client, Tool, Transport } from '@modelcontextprotocol/client'
+import type { Client, ClientOptions, Tool, Transport } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
@@ -61,38 +61,38 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
   /** Connects, offers, and stays until the link is lost. */
   async function serve(offer: Offer): Promise<string> {
     const lost = Promise.withResolvers<string>()
-    const made = await connect(
+    const connected = await connect(
       settings,
       bounds,
       clock,
       log,
       lost.resolve,
-      () => void refresh(made, offer).catch((error: unknown) => made.fail(messageOf(error))),
+      () => void refresh(connected, offer).catch((error: unknown) => connected.fail(mcpMessageOf(error))),
     )
     try {
-      await refresh(made, offer)
-      link = made
+      await refresh(connected, offer)
+      link = connected
       for (;;) {
         const over = new AbortController()
         const why = await Promise.race([lost.promise, sleepFor(clock, bounds.refreshMs, AbortSignal.any([over.signal, stopping.signal]))])
         over.abort()
         if (why !== undefined || stopping.signal.aborted) return why ?? 'stopped'
-        await refresh(made, offer)
+        await refresh(connected, offer)
       }
     } finally {
       link = null
-      await made.close()
+      await connected.close()
     }
   }
 
   async function loop(offer: Offer): Promise<void> {
     for (let failures = 0; !stopping.signal.aborted;) {
       const began = clock.now()
-      const why = await serve(offer).catch(messageOf)
+      const why = await serve(offer).catch(mcpMessageOf)
       if (stopping.signal.aborted) return
       // A server that served for a while has earned a quick return.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
-      log.warn({ source: name, error: why }, 'an MCP server cannot be reached; trying again')
+      log.warn({ source: name, error: why }, 'cannot reach an MCP server; retrying')
       await clock.sleep(backoffMs(bounds.backoffMs, bounds.backoffMsMax, failures - 1), stopping.signal)
     }
   }
@@ -106,8 +106,8 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
     async invoke({ capability_id }, input, signal) {
       const present = link
       const tool = present?.tools.get(capability_id)
-      if (!present) throw new CapabilityFailure('unreachable', `the server behind ${name} is not there at present`)
-      if (!tool) throw new CapabilityFailure('unreachable', `${capability_id} is not offered any more`)
+      if (!present) throw new CapabilityFailure('unreachable', `the server behind ${name} cannot be reached at the moment`)
+      if (!tool) throw new CapabilityFailure('unreachable', `${capability_id} is no longer offered`)
       return callTool(present, tool, input, signal)
     },
     async stop() {
@@ -129,8 +129,8 @@ async function callTool(link: Link, tool: Tool, input: unknown, signal: AbortSig
     // An answer that says no came from the server; without one the server may be gone.
     const { ProtocolError } = await import('@modelcontextprotocol/client')
     if (error instanceof ProtocolError) throw new CapabilityFailure('failed', error.message)
-    if (!signal.aborted) link.fail(messageOf(error))
-    throw new CapabilityFailure('unreachable', `the server did not answer: ${messageOf(error)}`)
+    if (!signal.aborted) link.fail(mcpMessageOf(error))
+    throw new CapabilityFailure('unreachable', `the server did not answer: ${mcpMessageOf(error)}`)
   }
   const { content, structuredContent, isError } = result
   if (isError) throw new CapabilityFailure('failed', textIn(content) || 'the tool failed and did not say why')
@@ -150,7 +150,7 @@ export const capabilityIdOf = (source: string, tool: string): string =>
   `cap:${source}/${encodeURIComponent(tool.toWellFormed()).replaceAll(/[!'()*~]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)}`
 
 function manifestOf({ name, permissions }: McpSettings, tool: Tool, version: string): CapabilityManifest {
-  const own = Object.hasOwn(permissions, tool.name) ? permissions[tool.name] : permissions['*']
+  const required = Object.hasOwn(permissions, tool.name) ? permissions[tool.name] : permissions['*']
   return {
     capability_id: capabilityIdOf(name, tool.name),
     version,
@@ -161,7 +161,7 @@ function manifestOf({ name, permissions }: McpSettings, tool: Tool, version: str
     output_schema: tool.outputSchema ?? null,
     prompt_template: null,
     resources: [],
-    required_permissions: [...(own ?? [])],
+    required_permissions: [...(required ?? [])],
   }
 }
 
@@ -172,6 +172,11 @@ const versionOf = (client: Client): string => {
 }
 
 // --- Connection --------------------------------------------------------------------------------------------------------------
+
+/** The client library would run the server's patterns on the native engine. */
+export const uncheckedOutput: NonNullable<ClientOptions['jsonSchemaValidator']> = {
+  getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
+}
 
 async function connect(
   settings: McpSettings,
@@ -187,12 +192,12 @@ async function connect(
     {
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: bounds.connectMs } },
       // Output is checked where it is recorded, with patterns that cannot hold the process.
-      jsonSchemaValidator: { getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }) },
+      jsonSchemaValidator: uncheckedOutput,
       listChanged: { tools: { autoRefresh: false, onChanged } },
       listMaxPages: PAGES_MAX,
     },
   )
-  const transport = await transportOf(settings, log)
+  const transport = await mcpTransport(settings, log)
   const close = async (): Promise<void> => {
     const over = new AbortController()
     // A client that never came to be connected does not know of its transport.
@@ -201,7 +206,7 @@ async function connect(
     over.abort()
   }
   client.onclose = () => lost('the connection was closed')
-  client.onerror = (error) => log.debug({ source: settings.name, error: messageOf(error) }, 'an MCP server reported an error')
+  client.onerror = (error) => log.debug({ source: settings.name, error: mcpMessageOf(error) }, 'an MCP server reported an error')
   try {
     await client.connect(transport, { timeout: bounds.connectMs })
   } catch (error) {
@@ -211,7 +216,7 @@ async function connect(
   return { client, version: versionOf(client), tools: new Map(), fail: lost, close }
 }
 
-async function transportOf({ name, server }: McpSettings, log: SourceLog): Promise<Transport> {
+export async function mcpTransport({ name, server }: Pick<McpSettings, 'name' | 'server'>, log: SourceLog): Promise<Transport> {
   const { StreamableHTTPClientTransport, ReadBuffer, serializeMessage } = await import('@modelcontextprotocol/client')
   if ('url' in server)
     return new StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers: server.headers }, fetch: boundedFetch })
@@ -250,7 +255,7 @@ async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
 }
 
 /** fetch says "fetch failed" and hides the reason below. */
-function messageOf(error: unknown): string {
+export function mcpMessageOf(error: unknown): string {
   const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { code?: unknown; message?: unknown } }
   const below = typeof cause?.code === 'string' ? cause.code : typeof cause?.message === 'string' ? cause.message : null
   const text = typeof message === 'string' ? message : String(error)

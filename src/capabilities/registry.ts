@@ -44,17 +44,17 @@ export function createCapabilityRegistry(
   /** One list of a source after the other: an older one must not overtake. */
   const putting = new Map<string, Promise<void>>()
   const stopping = new AbortController()
-  const own = (): { offered_by?: OfferedBy } => {
+  const offeredBy = (): { offered_by?: OfferedBy } => {
     const offered_by = self()
     return offered_by ? { offered_by } : {}
   }
-  const withdraw = (kernel: Kernel, input: object): Promise<number> => withdrawAll(kernel, { ...input, ...own() }, SYSTEM)
+  const withdraw = (kernel: Kernel, input: object): Promise<number> => withdrawAll(kernel, { ...input, ...offeredBy() }, SYSTEM)
 
   async function put(kernel: Kernel, { name, projects }: CapabilitySource, manifests: readonly CapabilityManifest[]): Promise<void> {
     const usable = usableOf(manifests, name, log)
     let changed = 0
     for (let i = 0; i < usable.length; i += OFFERED_MAX) {
-      const input = { source: name, projects, manifests: usable.slice(i, i + OFFERED_MAX), ...own() }
+      const input = { source: name, projects, manifests: usable.slice(i, i + OFFERED_MAX), ...offeredBy() }
       const offered = (await kernel.call('delegation/capability.offer', input, SYSTEM)) as { changed: number; taken: string[] }
       changed += offered.changed
       if (offered.taken.length > 0) log.warn({ source: name, taken: offered.taken }, 'another source offers these capabilities already')
@@ -69,7 +69,7 @@ export function createCapabilityRegistry(
       try {
         return await put(kernel, source, manifests)
       } catch (error) {
-        log.error({ err: error, source: source.name }, 'the offers of a source could not be recorded; trying again')
+        log.error({ err: error, source: source.name }, 'could not record the offers of a source; retrying')
         await clock.sleep(RETRY_MS, stopping.signal)
       }
     }
@@ -102,7 +102,7 @@ export function createCapabilityRegistry(
       const began = clock.now()
       const outcome = await withinTime(clock, timeout_ms, signal, async (enough) => {
         const found = named.get(source)
-        if (!found) throw new CapabilityFailure('unreachable', `${source} is no source of this server any more`)
+        if (!found) throw new CapabilityFailure('unreachable', `${source} is no longer a source of this server`)
         return { output: boundOutput(await found.invoke(ref, input, enough, { run_id, invocation_id })) }
       })
       return { ...outcome, duration_ms: Math.max(0, clock.now() - began) }

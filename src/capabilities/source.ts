@@ -3,21 +3,21 @@ import type { CapabilityManifest } from '#protocols/delegation/capabilities/mani
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 
 export type CapabilitySource = {
-  /** Among all sources there is one of this name. */
+  /** Unique among all sources. */
   readonly name: string
-  /** Where its capabilities are found and may be invoked. */
+  /** The projects whose agents can find and invoke its capabilities. */
   readonly projects: readonly string[]
-  /** Begins to offer: `offer` gets everything that there is, again whenever that changes. */
+  /** Calls `offer` with all manifests now, and again whenever they change. */
   start(offer: Offer): void
-  /** Resolves with the output, or throws; a CapabilityFailure says why. It ends soon after the signal aborts. */
+  /** Resolves with the output, or throws a CapabilityFailure with the reason. It ends soon after the signal aborts. */
   invoke(ref: CapabilityRef, input: unknown, signal: AbortSignal, about: InvokedFor): Promise<unknown>
   stop(): Promise<void>
 }
-/** The run that an invocation belongs to: a source that keeps a record of its own names it there. */
+/** The run of an invocation, for a source that keeps its own record. */
 export type InvokedFor = { readonly run_id: string; readonly invocation_id: string }
 export type Offer = (manifests: readonly CapabilityManifest[]) => void
 
-/** A failure in the words that a source has for the caller. */
+/** A failure with the source's message for the caller. */
 export class CapabilityFailure extends Error {
   override name = 'CapabilityFailure'
   readonly reason: 'failed' | 'unreachable'

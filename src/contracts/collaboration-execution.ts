@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
-import { Checkpoint, Task } from '#protocols/collaboration/schema.ts'
+import { ArtifactVersion, Checkpoint, Task, versionId } from '#protocols/collaboration/schema.ts'
 import { actionOf } from '#protocols/execution/actions/index.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
@@ -64,10 +64,13 @@ async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
   return found.find((item) => item !== null && item.kind === 'review' && isOpen(item)) ?? null
 }
 
+const isInReview = ({ state }: Task): boolean => state === 'review_ready' || state === 'under_review'
+/** The first person to be asked for a verdict. */
+const turnIn = (task: Task): string => judgesOf(task)[0] ?? task.ownership.principal
+
 async function itemsOf(read: Read, task: Task): Promise<{ item: Request | null; turn: string }> {
   const checkpoint = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
-  if (checkpoint === null)
-    return { item: task.state === 'review_ready' ? await reviewOf(read, task.id) : null, turn: task.ownership.principal }
+  if (checkpoint === null) return { item: isInReview(task) ? await reviewOf(read, task.id) : null, turn: turnIn(task) }
   return { item: await read.raw(Request, checkpoint.request_id ?? mirroredItemId(checkpoint.id)), turn: checkpoint.routed_to }
 }
 
@@ -172,6 +175,14 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
   return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...message(said), ...decided, ...shownAs(fact) }
 })
 
+/** A vote that decides nothing yet has closed the item: the others get a new one. */
+const onVoted = to('vote-leaves-the-others', 'review.submitted', 'request.mirror', async ({ subject, detail }, read) => {
+  if (detail?.['outcome'] !== 'pending') return null
+  const task = await read(Task, subject.task_id)
+  const version = await read.raw(ArtifactVersion, versionId(subject.artifact_id, subject.artifact_version))
+  return version && { ...(await itemFor(read, task, version.provenance.actor)), ...reviewAs(version, task) }
+})
+
 export const collaborationToExecution: readonly Contract[] = [
   ...onRaised,
   ...onDelivered,
@@ -181,4 +192,5 @@ export const collaborationToExecution: readonly Contract[] = [
   onDeclined,
   onExpired,
   onReviewed,
+  onVoted,
 ]

@@ -6,9 +6,11 @@ const within = contractsBetween({ from: 'collaboration', to: 'collaboration', la
 
 export const collaborationContracts: readonly Contract[] = [
   // HACP 0.1.0, Task State Machine: accepted -> completed, "Automatic completion".
-  within('accepted-completes', 'review.submitted', 'task.complete', ({ subject: { verdict, kind, task_id } }) =>
-    verdict === 'approved' && kind === 'deliverable' ? { task_id } : null,
-  ),
+  within('accepted-completes', 'review.submitted', 'task.complete', ({ subject: { verdict, kind, task_id }, detail }) => {
+    // With a review policy its outcome counts, not the single verdict.
+    const decided = detail?.['outcome'] ?? verdict
+    return decided === 'approved' && kind === 'deliverable' ? { task_id } : null
+  }),
   // A cancelled task leaves the same event, and needs no other consequence.
   within(
     'expiry-cancels',

@@ -92,10 +92,10 @@ const resolves = to(
     const checkpoint = request.kind === 'request' || request.kind === 'review' ? null : await waitingFor(read, request, fact)
     if (checkpoint === null) return null
     const { result, reason } = request.receipt!
-    const said = { checkpoint_id: checkpoint.id, ...comment(reason) }
-    if (actionOf(request).isVerdict === true) return { ...said, action: result === 'approved' ? 'approve' : 'reject' }
-    if (checkpoint.options.length > 0) return { ...said, action: 'choose', choice: optionId(request, result) }
-    return { ...said, action: 'provide', ...(typeof result === 'string' ? { input: result } : {}) }
+    const resolution = { checkpoint_id: checkpoint.id, ...comment(reason) }
+    if (actionOf(request).isVerdict === true) return { ...resolution, action: result === 'approved' ? 'approve' : 'reject' }
+    if (checkpoint.options.length > 0) return { ...resolution, action: 'choose', choice: optionId(request, result) }
+    return { ...resolution, action: 'provide', ...(typeof result === 'string' ? { input: result } : {}) }
   },
   answerTerms,
 )
@@ -150,20 +150,20 @@ function answerOf({ id, action, payload, receipt, status: stands }: Request, { o
   const { status, result, reason } = receipt!
   const unanswered = stands === 'declined' ? reason! : `${status}: ${reason ?? 'nobody answered'}`
   if (status !== 'completed') return { action: 'provide', input: cutTo(unanswered, limits.textCharsMax) }
-  const said = comment(reason)
+  const remark = comment(reason)
   const { checkpoint } = actions[action]
   if (checkpoint === 'approval')
-    return result === 'approved' ? { action: 'approve', ...said } : { action: 'provide', input: 'rejected', ...said }
+    return result === 'approved' ? { action: 'approve', ...remark } : { action: 'provide', input: 'rejected', ...remark }
   if (checkpoint === 'choice') {
     const chosen = options.find(({ label }) => label === result)
-    return { action: 'choose', ...(chosen === undefined ? {} : { choice: chosen.id }), ...said }
+    return { action: 'choose', ...(chosen === undefined ? {} : { choice: chosen.id }), ...remark }
   }
   const text = typeof result === 'string' ? result : canonical(result)
   // A secret, or a text that is too long, reaches the agent only with the receipt.
   return {
     action: 'provide',
     input: isSecret(payload) || text.length > limits.textCharsMax ? canonical({ request_id: id }) : text,
-    ...said,
+    ...remark,
   }
 }
 

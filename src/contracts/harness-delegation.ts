@@ -12,7 +12,7 @@ import { contractsBetween, onEach, textIn } from './contract.ts'
 
 const down = contractsBetween({ from: 'harness', to: 'delegation' })
 
-/** Public: the rules of the callee's own side stay with it. */
+/** The public part of a capability: the callee's own rules stay private. */
 const declares = down('declaration-stands-on-the-card', 'capability.declared', 'card.declare', ({ subject, detail }) => {
   const { id, agent_id, capability } = subject
   const { input_schema: _, output_schema: __, ...declaration } = capability
@@ -25,7 +25,7 @@ const withdraws = down('withdrawn-leaves-the-card', 'capability.withdrawn', 'car
   return { agent_id, name: id, declaration: null }
 })
 
-/** The session's task as the agent gets it; what is confidential goes along under its seals. */
+/** The session's task as the agent gets it. Confidential parts stay sealed. */
 const starts = down('started-delegates', 'session.started', 'agent.delegate', async ({ subject }, read) => {
   const { id, session_id, agent_id, project_id, state } = subject
   if (state !== 'RUNNING') return null

@@ -86,7 +86,7 @@ const decides = onEach(['request.completed', 'request.failed', 'request.declined
       const { receipt, votes = [] } = request
       const isYes = receipt?.status === 'completed' && receipt.result === 'approved' && receipt.by !== SYSTEM_ID
       const by = votes.length > 0 ? votes.filter(({ result }) => result === 'approved').map((vote) => vote.by) : [receipt!.by]
-      const reason = request.status === 'failed' ? 'too few of those who may approve it are there' : receipt?.reason
+      const reason = request.status === 'failed' ? 'too few approvers are available' : receipt?.reason
       return { session_id: session.id, result: isYes ? 'approved' : 'rejected', by, ...(reason === undefined ? {} : { reason }) }
     },
     ofSession,

@@ -1,6 +1,7 @@
 // Translation between collaboration's questions and HXP's requests: the action that fits a question, and the meaning of each answer on the
 // other side.
 import { limits } from '#kernel/limits.ts'
+import { judgesOf } from '#kernel/ports/tasks.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { ArtifactVersion, Checkpoint, Task } from '#protocols/collaboration/schema.ts'
 import { choicesIn } from '#protocols/execution/mirror/ids.ts'
@@ -94,7 +95,8 @@ export function askedAs(checkpoint: Checkpoint): Asked {
 const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], plan: ['approved', 'changes_requested'] }
 
 /** The item of a version that is ready for review. Its bytes stay where they are. */
-export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, { ownership, spec }: Task): Asked {
+export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, task: Task): Asked {
+  const { ownership, spec } = task
   const { uri: _, ...delivered } = payload
   const { goal, acceptance_criteria } = spec
   const question = cutTo(`Review the ${kind} (${type}, ${version}): ${goal}`, limits.promptCharsMax)
@@ -103,7 +105,7 @@ export function reviewAs({ artifact_id, version, type, kind, payload }: Artifact
     action: 'DECIDE',
     payload: { question, options: [...verdicts[kind]], details: { goal, acceptance_criteria, delivered } },
     priority: 'normal',
-    assigned_to: ownership.principal,
+    assigned_to: judgesOf(task)[0] ?? ownership.principal,
     expires_at: null,
     timeout_seconds: 0,
     fallback: 'pause',

@@ -6,11 +6,11 @@ import { collaborationContracts } from './collaboration.ts'
 import { delegationToCollaboration } from './delegation-collaboration.ts'
 import { delegationToHarness } from './delegation-harness.ts'
 import { executionToCollaboration } from './execution-collaboration.ts'
+import { executionToGate, gateToCollaboration, gateToExecution } from './gate-execution.ts'
 import { harnessToCollaboration } from './harness-collaboration.ts'
 import { harnessToDelegation } from './harness-delegation.ts'
 import { executionToHarness, harnessToExecution } from './harness-execution.ts'
-import { identityToDelegation } from './identity-delegation.ts'
-import { identityToExecution } from './identity-execution.ts'
+import { identityToDelegation, identityToExecution } from './identity.ts'
 
 export const contracts: readonly Contract[] = [
   // First, so that the end of a task is the last notification about it.
@@ -21,6 +21,9 @@ export const contracts: readonly Contract[] = [
   ...identityToDelegation,
   ...identityToExecution,
   ...executionToCollaboration,
+  ...gateToExecution,
+  ...gateToCollaboration,
+  ...executionToGate,
   ...harnessToExecution,
   ...harnessToCollaboration,
   ...harnessToDelegation,

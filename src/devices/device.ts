@@ -90,8 +90,8 @@ export function createDevice(options: DeviceOptions): Device {
     },
     act: (tool, acting) => deviceTool({ name: tool }).execute(bench, acting),
     makeSafe(session_id) {
-      const own = [...profile.gpio.keys()].filter((line) => session_id === null || bench.setBy.get(line) === session_id)
-      makeSafe(bench, own)
+      const ownLines = [...profile.gpio.keys()].filter((line) => session_id === null || bench.setBy.get(line) === session_id)
+      makeSafe(bench, ownLines)
     },
     close() {
       for (const guard of guards.values()) guard.close()

@@ -47,14 +47,12 @@ type Of<S extends Shape> = { -readonly [K in keyof S]?: ReturnType<S[K]> }
 export const objectWith =
   <S extends Shape>(shape: S): Reader<Of<S>> =>
   (value, place) => {
-    const made: Record<string, unknown> = {}
+    const result: Record<string, unknown> = {}
     for (const [name, inner] of Object.entries(fields(value, place))) {
-      const read = Object.hasOwn(shape, name)
-        ? shape[name]!
-        : no(at(place, name), `is not known; known are: ${Object.keys(shape).join(', ')}`)
-      made[name] = read(inner, at(place, name))
+      const read = Object.hasOwn(shape, name) ? shape[name]! : no(at(place, name), `is unknown; known: ${Object.keys(shape).join(', ')}`)
+      result[name] = read(inner, at(place, name))
     }
-    return made as Of<S>
+    return result as Of<S>
   }
 
 export const at = (place: string, name: string): string => (place === '' ? name : `${place}.${name}`)

@@ -92,7 +92,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
   return {
     read: (path, offset, length) =>
       withPlace(path, readable, (place, stats) => {
-        if (!stats.isFile()) throw deniedError('it is no plain file')
+        if (!stats.isFile()) throw deniedError('it is not a plain file')
         const { size } = stats
         // Opens the file that was checked, by its descriptor: its name might lead to another file by now.
         const file = openSync(`${OWN}/${place}`, O_RDONLY)
@@ -117,7 +117,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
     remove: (path) => inFolder(path, write, (folder, name) => rmSync(within(folder, name))),
     list: (path) =>
       withPlace(path, readable, (place, stats) => {
-        if (!stats.isDirectory()) throw deniedError('it is no folder')
+        if (!stats.isDirectory()) throw deniedError('it is not a folder')
         const entries = readdirSync(`${OWN}/${place}/`, { withFileTypes: true }).slice(0, limits.entriesPerFolderMax)
         return entries.map((entry) => ({ name: entry.name, type: typeOf(entry), size: sizeOf(place, entry.name) }))
       }),
@@ -186,7 +186,7 @@ function openComponent(folder: number, name: string, how: number): number {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') throw new DeviceError('absent', 'there is no such file or folder')
     // A link with O_NOFOLLOW and O_DIRECTORY is "not a directory".
-    if (code === 'ELOOP' || code === 'ENOTDIR') throw deniedError('the path leads over a link, or over what is no folder')
+    if (code === 'ELOOP' || code === 'ENOTDIR') throw deniedError('the path contains a symbolic link, or a part that is not a folder')
     throw deniedError(`the path cannot be entered (${code})`)
   }
 }

@@ -59,8 +59,8 @@ export type Profile = {
 const numeral =
   (max: number): Reader<number> =>
   (value, place) => {
-    const said = typeof value === 'string' && /^(?:0[xX][0-9a-fA-F]+|\d+)$/.test(value) ? Number(value) : value
-    return integer(0, max)(said, place)
+    const number = typeof value === 'string' && /^(?:0[xX][0-9a-fA-F]+|\d+)$/.test(value) ? Number(value) : value
+    return integer(0, max)(number, place)
   }
 
 const level = integer(0, 1)

@@ -1,5 +1,5 @@
-// One entrance for every binding. A query is read, authorized and shown (call/query.ts); a command goes through the steps of call/command.ts; what is
-// around both is here: calls that wait, errands, calls of many, streams, and checks before bytes are taken.
+// The kernel, the one entrance for every binding. A query is read, authorized and shown (call/query.ts); a command takes the steps of
+// call/command.ts. This file adds long polls, errands, fan-outs, streams, and the checks before an upload.
 import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 import { portsOf } from './ports/between-protocols.ts'
 import { timestampOf } from './ports/clock.ts'

@@ -16,6 +16,40 @@ export const limits = {
 
   /** One line of JSON-RPC: the same as one body. */
   lineBytesMax: 256 * 1024,
+  /** One line of an MCP client or server: images in results are large, and the official transports have the same bound. */
+  mcpLineBytesMax: 10 * 1024 * 1024,
+  /** One line of an ACP agent or editor: diffs hold whole files, and the official SDK has the same bound. */
+  acpLineBytesMax: 32 * 1024 * 1024,
+  /** Options of one permission question: agents offer three to five. */
+  acpOptionsMax: 50,
+  /** The title of a call in a message of the proxy. */
+  acpTitleCharsMax: 200,
+  /** Requests of either side that wait for an answer. */
+  acpPendingMax: 1_000,
+  /** Calls of an agent whose arguments are remembered for a later question, and the bytes of one. */
+  acpCallsKnownMax: 200,
+  /** How long an agent whose editor has gone may finish its turn after the last answer. */
+  acpOrphanMsMax: 10 * 60_000,
+  /** A larger result of a tool is named by size and hash: it would fill the window of a model. */
+  gateResultBytesMax: 1024 * 1024,
+  /** Calls whose arguments a gate remembers while people decide, and their bytes. Beyond it a client has to repeat the arguments. */
+  gateCallsKnownMax: 10_000,
+  gateCallsBytesMax: 32 * 1024 * 1024,
+  /** An allowed call begins within this time: no gate has to keep one, because the next is allowed just as fast. */
+  gateAllowedMs: 60 * 60_000,
+  /** Calls in one long poll of a gate: all of them are read each time one is decided. A gate with more of them has several polls. */
+  gateCallsAwaitedMax: 500,
+  /** Agents that a gate of the server serves at a time: each has its own connection to the upstream, which can be a process. */
+  gateAgentsMax: 64,
+  /** Actors with sessions at /mcp at a time, and the sessions of one actor: some 50 kB each. The least recently used one ends. */
+  mcpActorsMax: 1_024,
+  mcpSessionsMax: 256,
+  /** Characters of an idempotency key that a tool takes: the key of the call has a prefix. */
+  mcpKeyCharsMax: 200,
+  /** How long `ask_await` waits in one call: longer than most clients let a call run. */
+  mcpWaitSecondsMax: 600,
+  /** Sessions of clients with `initialize`, for one agent at one gate: the least recently used one ends. */
+  gateSessionsMax: 64,
   /** Calls in one JSON-RPC batch. */
   batchMax: 100,
   /** Calls in flight on one connection; further ones wait in the sender's buffer. */
@@ -41,6 +75,16 @@ export const limits = {
   publicBytesPerMinute: 64 * 1024 * 1024,
   /** The longest long poll: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
+  /** Agents end a hook after ten minutes and then run the tool. */
+  hookWait: 'PT9M',
+  /** An agent's event holds the whole content of a file that it writes; a larger one is refused before it is parsed. */
+  hookEventBytesMax: 4 * 1024 * 1024,
+  /** Left and deferred calls of hooks that one server remembers: two short texts each. */
+  leftCallsMax: 10_000,
+  /** A hook's note of a left call: after this time its session does not come back. */
+  leftCallMsMax: 30 * 86_400_000,
+  /** The time of a hook beyond its wait: below the 60 s after which the agent ends it and runs the tool. */
+  hookGraceMs: 30_000,
   /** An agent seen within this time counts as connected. Longer than a long poll, so that an agent that waits for messages is connected. */
   connectedMs: 90_000,
   /** Long polls of one actor, and of all actors: each costs a connection and a few hundred bytes. */
@@ -93,6 +137,20 @@ export const limits = {
   /** A client that counts pages instead of using a cursor makes the server read everything before its page. */
   bridgeOffsetMax: 1_000,
 
+  /** A2A: ids that other systems choose, and the parts of one message: enough for UUIDs with a prefix, and for a message with attachments. */
+  a2aIdCharsMax: 200,
+  a2aPartsMax: 100,
+  a2aUrlCharsMax: 2_000,
+  a2aTokenCharsMax: 2_000,
+  /** Messages of a task that an answer shows, newest last. */
+  a2aHistoryMax: 100,
+  /** Tasks of one caller that a list looks at: they are sorted by their last change, which no index holds. */
+  a2aTasksMax: 1_000,
+  /** How long a message waits for the end of its task before it is answered with the task as it is: proxies cut a silent request. */
+  a2aWaitMs: 10 * 60_000,
+  /** Agent cards are public: how long others may keep one. */
+  a2aCardSecondsMax: 300,
+
   nameCharsMax: 200,
   idCharsMax: 80,
   goalCharsMax: 10_000,
@@ -112,6 +170,7 @@ export const limits = {
   claimEvidenceMax: 20,
   commentsMax: 200,
   changesMax: 100,
+  externalRefsMax: 20, // systems of others that a task names
   reviewersMax: 20,
   ledgerKeyCharsMax: 256,
   ledgerValueBytesMax: 64 * 1024,
@@ -248,11 +307,42 @@ export const limits = {
   childAgentsMax: 200,
   /** A prompt as one argument: the system takes 128 KiB. */
   childPromptBytesMax: 120 * 1024,
+  /** One message of an ACP agent that takes tasks, and everything that one process of it prints: an update can hold a whole file twice. */
+  acpMessageBytesMax: 8 * 1024 * 1024,
+  acpOutputBytesMax: 512 * 1024 * 1024,
+  /** Prompts for one run: each refusal, expiry and amendment is one. An agent that asks for the same thing forever ends here. */
+  acpPromptsMax: 50,
+  /** Tool calls of one prompt that are known by their id, and permissions that wait behind one another. The oldest call is forgotten. */
+  acpCallsMax: 1_000,
+  acpQuestionsMax: 50,
+  /** The patch of a run; of a larger one only the list of files is delivered. */
+  patchBytesMax: 8 * 1024 * 1024,
   memosPerRunMax: 500,
   memoBytesMax: 16 * 1024,
   /** How long the notes of a run are kept after its end. */
   memoMs: 24 * 3_600_000,
 
+  /** Rules of one policy for calls of tools: all of them are tried for every call. */
+  gateRulesMax: 200,
+  gateConditionsMax: 20,
+  /** Names, values or pointers in one place of a rule. */
+  gatePatternsMax: 50,
+  gatePatternCharsMax: 300,
+  /** Arguments of a tool in the question itself; longer ones are a sealed file that the card shows. */
+  gateShownBytesMax: 12 * 1024,
+  /** A whole call of a tool: larger arguments are denied. */
+  gateArgumentsBytesMax: 256 * 1024,
+  /** Calls that one rehearsal of a policy reads: some seconds of work. */
+  rehearsedCallsMax: 5_000,
+  /** Calls that people answered alike before a rule is suggested: with 20, at most 14 % are to be answered otherwise. */
+  suggestedCallsMin: 20,
+  suggestionsMax: 10,
+  /** The body of a proposed call: its arguments, the definition of the tool, and room for the rest. */
+  gateProposalBytesMax: (256 + 64 + 32) * 1024,
+  /** One definition of a tool, with its schemas. */
+  toolDefinitionBytesMax: 64 * 1024,
+  /** Tools that one server of a gate reports at a time. */
+  toolsPerReportMax: 500,
   /** A capability answers while its caller waits. */
   invokeMsDefault: 30_000,
   invokeMsMax: 5 * 60_000,
@@ -291,6 +381,8 @@ export const limits = {
   /** Projects that one list goes over: each is a range of its own for every state. */
   projectsPerListMax: 100,
   keysPerSubjectMax: 50,
+  /** Keys whose last use a server remembers: about 100 bytes each, in memory and in a file. The one unused for longest is forgotten. */
+  keysSeenMax: 10_000,
   substitutionsMax: 50,
   /** People who are looked at, and asked, in the place of one who cannot answer. */
   peopleSoughtMax: 100,
@@ -370,6 +462,8 @@ export const limits = {
   cacheBytesMax: 8 * 1024 * 1024,
   /** The cache for new documents that were not read yet; above this they are read from the disk like all others. */
   newDocumentBytesMax: 2 * 1024 * 1024,
+  /** Texts of new documents outside of the heap: those of about 10,000 questions, so that an answer seldom reads the disk. */
+  newTextBytesMax: 16 * 1024 * 1024,
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
   cachedCountsMax: 100_000,

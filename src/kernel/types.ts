@@ -19,7 +19,7 @@ export type CallOptions = {
   /** The bytes sent with the call, counted and hashed by the server itself. */
   readonly received?: Received
   /** Aborts when the client disconnects: a waiting call ends. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** The store's barrier count when the call arrived: a barrier awaited since then for the credential also serves the first read. */
   readonly since?: number
 }

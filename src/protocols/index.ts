@@ -7,6 +7,8 @@ import type { events as delegationEvents } from './delegation/events.ts'
 import { delegation, type DelegationOperation } from './delegation/index.ts'
 import type { events as executionEvents } from './execution/events.ts'
 import { execution, type ExecutionOperation } from './execution/index.ts'
+import type { events as gateEvents } from './gate/events.ts'
+import { gate, type GateOperation } from './gate/index.ts'
 import type { events as hardwareEvents } from './hardware/events.ts'
 import { hardware, type HardwareOperation } from './hardware/index.ts'
 import type { events as harnessEvents } from './harness/events.ts'
@@ -14,7 +16,7 @@ import { harness, type HarnessOperation } from './harness/index.ts'
 import type { events as identityEvents } from './identity/events.ts'
 import { identity, type IdentityOperation } from './identity/index.ts'
 
-export const protocols: readonly Protocol[] = [identity, collaboration, delegation, execution, hardware, harness]
+export const protocols: readonly Protocol[] = [identity, collaboration, delegation, execution, gate, hardware, harness]
 
 /** The operations of each, for clients that take their types from them. */
 export type Operations = {
@@ -22,6 +24,7 @@ export type Operations = {
   readonly collaboration: CollaborationOperation
   readonly delegation: DelegationOperation
   readonly execution: ExecutionOperation
+  readonly gate: GateOperation
   readonly hardware: HardwareOperation
   readonly harness: HarnessOperation
 }
@@ -32,6 +35,7 @@ export type EventTables = {
   readonly collaboration: typeof collaborationEvents
   readonly delegation: typeof delegationEvents
   readonly execution: typeof executionEvents
+  readonly gate: typeof gateEvents
   readonly hardware: typeof hardwareEvents
   readonly harness: typeof harnessEvents
 }

@@ -54,8 +54,8 @@ export class NotAnswered extends Error {
   readonly receipt: AnswerReceipt | null
   constructor(request: AskedRequest, receipt: AnswerReceipt | null) {
     // Without a verified receipt, the status is the server's unsigned one.
-    const said = receipt?.status ?? (request.status === 'cancelled' ? 'cancelled' : 'pending')
-    const status = said === 'cancelled' || said === 'pending' ? said : 'failed'
+    const ending = receipt?.status ?? (request.status === 'cancelled' ? 'cancelled' : 'pending')
+    const status = ending === 'cancelled' || ending === 'pending' ? ending : 'failed'
     const reason = receipt?.reason ?? null
     super(`nobody answered ${request.id}: it is ${status}${reason === null ? '' : ` (${reason})`}`)
     this.status = status
@@ -128,10 +128,10 @@ export async function within(
     return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal, (made) => (request = made))
   } catch (error) {
     if (!signal?.aborted && !late.signal.aborted) throw error
-    const made = request as AskedRequest | null
-    const ended = cancelOnAbort && made !== null ? await withdraw(transport, made.id) : null
+    const created = request as AskedRequest | null
+    const ended = cancelOnAbort && created !== null ? await withdraw(transport, created.id) : null
     if (signal?.aborted) throw signal.reason
-    throw made === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? made, null)
+    throw created === null ? timeoutError(timeoutMs!) : new NotAnswered(ended?.request ?? created, null)
   } finally {
     clearTimeout(timer)
   }
@@ -226,12 +226,12 @@ export function createKeyring(transport: Transport): Keyring {
 }
 
 export async function answerIn(keyring: Keyring, asked: AskedRequest, { request, receipt }: Ended, options: WaitOptions): Promise<Answer> {
-  const own = receipt!
-  const verified = options.verify === false ? false : await isVerified(keyring, asked, own, options.keys)
-  if (isDeclined(own)) throw new Declined(request, own)
-  if (own.status !== 'completed') throw new NotAnswered(request, own)
-  const edited = (own.edited ?? null) as Answer['edited']
-  return { result: own.result, reason: own.reason ?? null, edited, receipt: own, request, verified }
+  const signed = receipt!
+  const verified = options.verify === false ? false : await isVerified(keyring, asked, signed, options.keys)
+  if (isDeclined(signed)) throw new Declined(request, signed)
+  if (signed.status !== 'completed') throw new NotAnswered(request, signed)
+  const edited = (signed.edited ?? null) as Answer['edited']
+  return { result: signed.result, reason: signed.reason ?? null, edited, receipt: signed, request, verified }
 }
 
 async function isVerified(keyring: Keyring, asked: AskedRequest, receipt: AnswerReceipt, given: unknown): Promise<boolean> {
@@ -276,8 +276,8 @@ export async function revealSecret(transport: Transport, answer: Answer, { unsea
   }
   const { value, salt } = taken.sealed === null ? (taken as Opened) : (JSON.parse(await unseal!(taken.sealed)) as Opened)
   // The server never sees the plain text of an answer that the person sealed, so the receipt commits to the sealed text.
-  const told = reference.sealed_by === 'person' ? taken.sealed! : `${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`
-  const digest = await textDigest(told)
+  const committed = reference.sealed_by === 'person' ? taken.sealed! : `${salt}${typeof value === 'string' ? value : JSON.stringify(value)}`
+  const digest = await textDigest(committed)
   if (digest === reference.commitment) return { ...answer, result: value }
   const verdict = { ok: false, reason: 'changed', words: 'the secret is not the one that was answered', fields: ['result'] } as const
   throw new ReceiptDoubted(verdict, answer.receipt)

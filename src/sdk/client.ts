@@ -65,7 +65,7 @@ export type ClientOptions = HttpTransportOptions | { readonly transport: Transpo
 
 export function createClient(options: ClientOptions): Client {
   const transport = 'transport' in options ? options.transport : httpTransport(options)
-  const own: Record<string, unknown> = {
+  const parts: Record<string, unknown> = {
     call: transport.call,
     follow: transport.follow,
     upload: (operation: string, input: object, bytes: Blob | Uint8Array<ArrayBuffer>, more?: UploadOptions) =>
@@ -75,8 +75,8 @@ export function createClient(options: ClientOptions): Client {
     hxp: createHxp(transport),
   }
   return lazyProperties((protocol) =>
-    Object.hasOwn(own, protocol)
-      ? own[protocol]
+    Object.hasOwn(parts, protocol)
+      ? parts[protocol]
       : lazyProperties((noun) =>
           lazyProperties(
             (verb) =>
@@ -94,13 +94,13 @@ function carrier<T>(carries: T | undefined): T {
 
 /** An object that creates each property on first access and caches it. */
 function lazyProperties(make: (name: string) => unknown): object {
-  const made = new Map<string, unknown>()
+  const properties = new Map<string, unknown>()
   return new Proxy(Object.create(null) as object, {
     get(_, name) {
       // `await` asks everything whether it is a promise, and tools ask for symbols.
       if (typeof name !== 'string' || name === 'then' || name === 'toJSON') return undefined
-      if (!made.has(name)) made.set(name, make(name))
-      return made.get(name)
+      if (!properties.has(name)) properties.set(name, make(name))
+      return properties.get(name)
     },
   })
 }

@@ -85,16 +85,16 @@ export function createHxp(transport: Transport): Hxp {
     const input = requestOf(name, text, choices, more)
     const once = idempotencyKey ?? (key === undefined ? newKey() : keyOf(key))
     return within(transport, options, async (leave, known) => {
-      const made = await persistently(
+      const created = await persistently(
         leave,
         () => watch(() => transport.call('execution/request.create', input, { idempotencyKey: once, signal: leave }) as Promise<Ended>),
         // Do not retry: an agent over its quota gets the error, because the quota might never free up.
         'QUOTA_EXCEEDED',
       )
-      known(made.request)
-      onAsked?.(made.request)
-      const ended = made.receipt ? made : await endOf(transport, made.request.id, leave, options, watch)
-      const answer = await answerIn(keyring, made.request, ended, options)
+      known(created.request)
+      onAsked?.(created.request)
+      const ended = created.receipt ? created : await endOf(transport, created.request.id, leave, options, watch)
+      const answer = await answerIn(keyring, created.request, ended, options)
       // Anything but a yes is a no, and ends here.
       if (name === 'approve' && answer.result !== 'approved') throw new NotApproved(answer.reason, answer as Answer<'rejected'>)
       return revealSecret(transport, answer, options)

@@ -5,6 +5,6 @@ type Guarded = Pick<Output<'execution/inbox.get'>['item'], 'guard' | 'options'>
 
 /** The phrase for this answer; an option with a lesser risk of its own than R4 needs none. */
 export function phraseFor({ guard, options }: Guarded, answer: unknown): string | null {
-  const own = options?.find(({ label }) => label === answer)?.risk ?? null
-  return own !== null && own < 'R4' ? null : guard.confirm
+  const optionRisk = options?.find(({ label }) => label === answer)?.risk ?? null
+  return optionRisk !== null && optionRisk < 'R4' ? null : guard.confirm
 }

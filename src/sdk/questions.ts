@@ -47,7 +47,6 @@ export type Methods<O, A> = {
   decide<const C extends string>(question: string, choices: readonly C[], options?: O & DecideOptions<NoInfer<C>>): Promise<With<A, C>>
   /** Asks for something that only a person has. */
   provide<const T extends InputType = 'text'>(prompt: string, options?: O & ProvideOptions<T>): Promise<With<A, Provided<T>>>
-  /** Asks whether a claim holds. */
   verify(claim: string, options?: O & ClaimOptions): Promise<With<A, (typeof verdicts)[number]>>
 }
 

@@ -39,7 +39,7 @@ async function verdictOf(given: unknown, options: VerifyOptions): Promise<Verdic
   const read = typeof given === 'string' ? readIn(given) : { value: given }
   if ('reason' in read) return read
   const receipt = receiptIn(read.value)
-  if (receipt === null) return doubt('not_a_receipt', 'it is no object, or has too many fields')
+  if (receipt === null) return doubt('not_a_receipt', 'it is not an object, or has too many fields')
   const jws = jwsOf(receipt['signature'])
   if (!jws.ok) return jws
   const key = keyIn(options.jwks, jws.kid)

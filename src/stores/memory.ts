@@ -94,6 +94,20 @@ export function memoryReads(disk: MemoryDisk): MemoryReads {
       }),
     tally: (prefix) =>
       Promise.resolve({ counted: counts.get(prefix) ?? 0, there: [...entries].filter((entry) => entry.startsWith(prefix)).length }),
+    counts: (after, end, limit) =>
+      Promise.resolve({
+        position: facts.length,
+        counts: [...counts]
+          .filter(([prefix, count]) => prefix > after && prefix < end && count !== 0)
+          .sort(([one], [other]) => (one < other ? -1 : 1))
+          .slice(0, limit),
+      }),
+    imagesAt(after, end, position, limit) {
+      const latest = new Map<string, ImageRow>()
+      for (const image of images) if (image.key > after && image.key < end && image.position <= position) latest.set(image.key, image)
+      const inOrder = [...latest.values()].sort((one, other) => (one.key < other.key ? -1 : 1)).slice(0, limit)
+      return Promise.resolve(inOrder.map((image) => ({ ...image, line: facts[image.position - 1]?.line ?? null })))
+    },
     allKeys: (after, limit) =>
       Promise.resolve(
         [...new Set([...docs.keys(), ...images.map(({ key }) => key)])]
@@ -154,10 +168,10 @@ export function headIn({ facts }: MemoryDisk, scope: string): Head | undefined {
 function memoryBackend(disk: MemoryDisk, onWrite: NonNullable<MemoryOptions['onWrite']>, isShared: boolean): Backend {
   const { facts, images, docs, counts, groups, watching } = disk
   const me = {}
-  let told = groups.length
+  let seen = groups.length
   function newsNow(): Hint | null {
-    const others = groups.slice(told).filter(({ by }) => by !== me)
-    told = groups.length
+    const others = groups.slice(seen).filter(({ by }) => by !== me)
+    seen = groups.length
     if (others.length === 0) return null
     const allOf = (what: 'keys' | 'wakes') => [...new Set(others.flatMap(({ hint }) => hint[what] as readonly string[]))]
     return { position: facts.length, keys: allOf('keys'), wakes: allOf('wakes') }
@@ -256,10 +270,10 @@ function atRest(facts: readonly FactRow[], { id, version, salt, text, position }
 }
 
 function storedOf(row: FactRow, { facts, images }: MemoryDisk): StoredFact {
-  const own = images.filter((image) => image.position === row.position)
+  const imagesOfRow = images.filter((image) => image.position === row.position)
   return {
     ...row,
-    images: own.map(({ key, version, salt, text, previous }) => {
+    images: imagesOfRow.map(({ key, version, salt, text, previous }) => {
       const before = previous === null ? undefined : images[previous - 1]
       return {
         key,

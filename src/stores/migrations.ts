@@ -1,11 +1,11 @@
-// The formats of the database, one step after the other. A step first compares what it goes through with the record: what differs is
-// named, and nothing of it is sealed, tagged or changed.
+// The formats of the database, one step after the other. A step first compares the documents that it reads with the record. It reports
+// differences, and does not seal, tag or change documents that differ.
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { errand } from '#kernel/log/errand.ts'
 import type { Change } from '#kernel/declare/operation.ts'
-import { duePrefix, END, entriesOf, idOf, keyOf, kindOf } from '#kernel/declare/schema.ts'
+import { duePrefix, END, entriesOf, idOf, keyOf, kindOf, talliesOf } from '#kernel/declare/schema.ts'
 import { soundOr, tagInput, type Tag } from '#kernel/log/sealed-documents.ts'
 import { createBaseline, type Seal } from '#kernel/log/seals/seals.ts'
 import type { Found, StoredFact } from '#kernel/log/store.ts'
@@ -16,14 +16,14 @@ export type MigrationOptions = {
   found?(difference: Found): void
   /** This installation has sealed its record before: a database without seals is not sealed again. */
   readonly wasSealed?: boolean
-  /** Goes on where something differs from the record; that stays as it is, and is not acted on. */
+  /** Continues despite differences from the record. Documents that differ stay unchanged and unused. */
   readonly isForced?: boolean
 }
 
 type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag, wasSealed: boolean): Found[] }
 
-/** Each brings the format before it to `to`, in one transaction. They are not changed once they were released; step 4 builds an
- * index from the present declarations, so a later change of that index brings a step of its own. */
+/** Each step brings the previous format to `to`, in one transaction. A released step is never changed. Step 4 builds an index from the
+ * present declarations, so a later change of that index needs its own step. */
 const steps: readonly Step[] = [
   {
     to: 2,
@@ -34,7 +34,7 @@ const steps: readonly Step[] = [
         what: key,
         how: 'one version of it has two images',
       }))
-      // Two images of one version are two claims, and which one is true cannot be told here.
+      // Of two images of one version, nothing here shows which one is true.
       db.exec(
         `CREATE ${doubled.length > 0 ? '' : 'UNIQUE '}INDEX images_key ON images (key, version); ALTER TABLE docs ADD COLUMN tag TEXT`,
       )
@@ -48,12 +48,12 @@ const steps: readonly Step[] = [
   },
   {
     to: 4,
-    words: 'requests that have ended are counted by project, and each open one is looked at once for somebody who can answer it',
+    words: 'requests that have ended are counted by project, and each open one is checked once for a person who can answer it',
     run(db, tag) {
       const { found, entries } = reindexKind(db, 'execution.request', tag)
       const open = 'execution.request.open\0'
       const inboxes = new Set(entries.filter((entry) => entry.startsWith(open)).map((entry) => entry.split('\0')[1]!))
-      // Until now no request was looked at again that waited for a person who was switched off or had left.
+      // Earlier releases did not recheck requests that waited for a disabled or departed person.
       for (const person of inboxes) setErrand(db, recipientErrand(person, SINCE_EVER), tag)
       return found
     },
@@ -74,7 +74,7 @@ const steps: readonly Step[] = [
   },
   {
     to: 7,
-    words: 'documents that wait for a time stand in one index, and no timer stands beside them',
+    words: 'documents that wait for a time are in one index, without separate timers',
     run: (db, tag) => [...enterTimes(db, tag), ...dropTimers(db, tag)],
   },
   {
@@ -99,10 +99,20 @@ const steps: readonly Step[] = [
       return sealAll(db, tag)
     },
   },
+  {
+    to: 11,
+    words: 'open requests have one entry for each inbox, and those that are only counted have none',
+    run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
+  },
+  {
+    to: 12,
+    words: 'runs are found by the agent that delegated them',
+    run: (db, tag) => reindexKind(db, 'delegation.run', tag).found,
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to
-/** The number of differences that the error lists: more would not be read. */
+/** The number of differences that the error lists. */
 const NAMED_MAX = 20
 
 export function migrate(
@@ -131,7 +141,7 @@ function refusalOf(to: number, words: string, differences: readonly Found[]): st
   return `it was not brought to format ${to} (${words}), because documents differ from the record: ${named.join('; ')}${more}`
 }
 
-/** Every document that a fact describes, against its image; and every image whose document is gone. */
+/** Compares every document that a fact describes with its image, and finds images whose document is missing. */
 function differencesIn(db: DatabaseSync, tag: Tag): Found[] {
   const atRest = atRestIn(db)
   const found: Found[] = []
@@ -145,7 +155,7 @@ function differencesIn(db: DatabaseSync, tag: Tag): Found[] {
   return found
 }
 
-/** An index entry for each executor and input, out of the sealed images of the tasks. */
+/** Adds an index entry for each executor and input, from the sealed images of the tasks. */
 function enterInputs(db: DatabaseSync, tag: Tag): Found[] {
   const atRest = atRestIn(db)
   const enter = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
@@ -168,7 +178,7 @@ const inputEntries = ({ id, executor, spec }: TaskOfFormat2): string[] =>
     .filter(({ kind, version }) => executor !== null && kind === 'artifact' && version !== undefined)
     .map((input) => `collaboration.task.input\0${executor}\0${input.id}@${input.version}\0${id}`)
 
-/** Kinds that no fact describes, as they were called in format 2, and later ones. A document of any other kind without an image was put there by an editor. */
+/** Kinds that no fact describes, by their names in format 2 and later. A document of any other kind without an image was added by an editor. */
 const UNTOLD = new Set([
   'kernel.delivery',
   'kernel.errand',
@@ -188,7 +198,7 @@ const UNTOLD = new Set([
   'execution.secret',
 ])
 
-/** There was nothing to compare them with until now: they are taken as they are. One that hides an image is left without a tag. */
+/** Tags documents that had no tag before: there is nothing to compare them with. A document that hides an image gets no tag. */
 function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   const update = db.prepare('UPDATE docs SET tag = ? WHERE key = ?')
   const untold = 'SELECT key, version, text FROM docs WHERE image IS NULL AND NOT EXISTS (SELECT 1 FROM images i WHERE i.key = docs.key)'
@@ -201,7 +211,7 @@ function tagAll(db: DatabaseSync, tag: Tag): Found[] {
   return found
 }
 
-/** The index of a kind as its documents have it now. A document that differs from the record has no place in it, and is named. */
+/** Rebuilds the index of a kind from its documents. Omits and reports documents that differ from the record. */
 function reindexKind(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]; entries: string[] } {
   const atRest = atRestIn(db)
   const found: Found[] = []
@@ -215,10 +225,11 @@ function reindexKind(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]
       found.push({ what: key, how: sound })
       continue
     }
-    for (const { entry, counted } of entriesOf(kindOf(key), idOf(key), JSON.parse(sound.text) as object)) {
-      entries.push(entry)
-      if (counted !== null) counts.set(counted, (counts.get(counted) ?? 0) + 1)
-    }
+    const value = JSON.parse(sound.text) as object
+    const rows = entriesOf(kindOf(key), idOf(key), value)
+    for (const { entry } of rows) entries.push(entry)
+    for (const prefix of [...rows.flatMap(({ counted }) => counted ?? []), ...talliesOf(kindOf(key), value)])
+      counts.set(prefix, (counts.get(prefix) ?? 0) + 1)
   }
   for (const [table, column] of [
     ['entries', 'entry'],
@@ -226,14 +237,14 @@ function reindexKind(db: DatabaseSync, kind: string, tag: Tag): { found: Found[]
   ] as const)
     db.prepare(`DELETE FROM ${table} WHERE ${column} > ? AND ${column} < ?`).run(`${kind}.`, `${kind}.${END}`)
   const add = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
-  // In their order: each then goes to the end of what is there.
+  // In key order, so each entry is appended at the end.
   for (const entry of entries.sort()) add.run(entry)
   const count = db.prepare('INSERT INTO counts VALUES (?, ?)')
   for (const [prefix, number] of counts) count.run(prefix, number)
   return { found, entries }
 }
 
-/** Kinds that wait for a time, as format 7 knows them. */
+/** Kinds with due times, by their names in format 7. */
 const WAITING = [
   'collaboration.task',
   'collaboration.checkpoint',
@@ -245,12 +256,12 @@ const WAITING = [
   'execution.notice',
 ]
 
-/** An entry for the next time of each document; until now those of requests stood in an index of their own. */
+/** Adds an entry for the next due time of each document. Until now requests had a separate index for it. */
 function enterTimes(db: DatabaseSync, tag: Tag): Found[] {
   const atRest = atRestIn(db)
   const found: Found[] = []
-  const own = 'execution.request.~due\0'
-  db.prepare('DELETE FROM entries WHERE entry > ? AND entry < ?').run(own, own + END)
+  const oldIndex = 'execution.request.~due\0'
+  db.prepare('DELETE FROM entries WHERE entry > ? AND entry < ?').run(oldIndex, oldIndex + END)
   const keys = db.prepare('SELECT key FROM docs WHERE key > ? AND key < ?')
   const enter = db.prepare('INSERT OR IGNORE INTO entries VALUES (?)')
   for (const kind of WAITING)
@@ -268,7 +279,7 @@ function enterTimes(db: DatabaseSync, tag: Tag): Found[] {
 
 type TimerOfFormat6 = { readonly id: string; readonly due: string; readonly body: { readonly call: string; readonly input: object } }
 
-/** Timers of documents go, since the documents say it themselves; any other becomes an errand. */
+/** Removes timers of documents, which now declare their due times. Every other timer becomes an errand. */
 function dropTimers(db: DatabaseSync, tag: Tag): Found[] {
   const found: Found[] = []
   const timers = 'kernel.delivery/call/'
@@ -278,8 +289,8 @@ function dropTimers(db: DatabaseSync, tag: Tag): Found[] {
     const sound = soundOr(atRest(key)!, key, tag)
     if (typeof sound === 'string') found.push({ what: key, how: sound })
     else {
-      const made = errandFor(JSON.parse(sound.text) as TimerOfFormat6)
-      if (made) setErrand(db, made, tag)
+      const errand = errandFor(JSON.parse(sound.text) as TimerOfFormat6)
+      if (errand) setErrand(db, errand, tag)
       drop.run(key)
     }
   }
@@ -297,7 +308,7 @@ function errandFor({ due, body: { call, input } }: TimerOfFormat6): Change | nul
   return call === 'execution/recipient.check' ? recipientErrand(person, due, from) : null
 }
 
-/** Each time has one of its own: several may wait for one person. */
+/** One errand for each time, since several requests can wait for one person. */
 const recipientErrand = (person: string, at: string, from?: object): Change =>
   from === undefined
     ? errand(`recipient/${person}/${at}`, at, 'execution/recipient.check', { person, at })

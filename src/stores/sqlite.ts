@@ -91,7 +91,9 @@ const pragma = (db: DatabaseSync, name: string): unknown => Object.values(db.pre
 function assertPragma(db: DatabaseSync, name: string, wanted: unknown): void {
   const found = pragma(db, name)
   if (found !== wanted)
-    throw new Error(`SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): work could be lost, or what was erased be found`)
+    throw new Error(
+      `SQLite refused ${name}=${String(wanted)} (it is ${String(found)}): work could be lost, or erased data could be recovered`,
+    )
 }
 
 function sqliteBackend(db: DatabaseSync, behind: Behind, writer: Partial<Pick<Backend, 'transact' | 'wasWritten'>>): Backend {

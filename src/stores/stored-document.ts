@@ -1,8 +1,8 @@
-// A document as it lies in the database, with everything that it is compared with.
+// A document as stored in the database, with everything that it is checked against.
 import type { DatabaseSync } from 'node:sqlite'
 import { END } from '#kernel/declare/schema.ts'
 import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'
-import type { Backend } from '#kernel/log/backend.ts'
+import type { Backend, PastImage } from '#kernel/log/backend.ts'
 
 type Row = ImageAtRest & {
   readonly docVersion: number | null
@@ -11,7 +11,7 @@ type Row = ImageAtRest & {
   readonly docTag: string | null
 }
 
-/** A document's row, the newest image of its key, the fact of that and the line after it. */
+/** A document's row, the newest image of its key, the fact of that image, and the line that follows it. */
 export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined {
   const get = db.prepare(
     `SELECT d.version AS docVersion, d.image AS docImage, d.text AS docText, d.tag AS docTag,
@@ -31,8 +31,10 @@ export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined 
   }
 }
 
-/** For an examination of everything. Each answer is one turn of this process, so it is about one moment. */
-export function walksIn(db: DatabaseSync): Pick<Backend, 'read' | 'inspect' | 'tally' | 'allKeys' | 'prefixes' | 'count'> {
+/** For an examination of the whole store. Each answer is computed in one turn of the event loop, so it is one snapshot. */
+export function walksIn(
+  db: DatabaseSync,
+): Pick<Backend, 'read' | 'inspect' | 'tally' | 'counts' | 'imagesAt' | 'allKeys' | 'prefixes' | 'count'> {
   const get = atRestIn(db)
   const has = db.prepare('SELECT 1 FROM entries WHERE entry = ?')
   const images = db.prepare('SELECT count(*) AS n FROM images WHERE key = ?')
@@ -43,6 +45,14 @@ export function walksIn(db: DatabaseSync): Pick<Backend, 'read' | 'inspect' | 't
      UNION SELECT key FROM (SELECT DISTINCT key FROM images WHERE key > :after ORDER BY key LIMIT :limit) ORDER BY key LIMIT :limit`,
   )
   const prefixes = db.prepare('SELECT prefix FROM counts WHERE prefix > ? ORDER BY prefix LIMIT ?')
+  const position = db.prepare('SELECT coalesce(max(position), 0) AS n FROM facts')
+  const counts = db.prepare('SELECT prefix, count FROM counts WHERE prefix > ? AND prefix < ? AND count <> 0 ORDER BY prefix LIMIT ?')
+  const imagesAt = db.prepare(
+    `SELECT i.key, i.version, i.salt, i.text, f.line FROM images i LEFT JOIN facts f ON f.position = i.position
+     WHERE i.key > :after AND i.key < :end AND i.position <= :position
+       AND NOT EXISTS (SELECT 1 FROM images n WHERE n.key = i.key AND n.version > i.version AND n.position <= :position)
+     ORDER BY i.key LIMIT :limit`,
+  )
   const countOf = (prefix: string): number => (count.get(prefix) as { n: number } | undefined)?.n ?? 0
   return {
     read: (some) => Promise.resolve(some.map(get)),
@@ -54,6 +64,12 @@ export function walksIn(db: DatabaseSync): Pick<Backend, 'read' | 'inspect' | 't
         counts: counted.map(countOf),
       }),
     tally: (prefix) => Promise.resolve({ counted: countOf(prefix), there: (entries.get(prefix, prefix + END) as { n: number }).n }),
+    counts: (after, end, limit) =>
+      Promise.resolve({
+        position: (position.get() as { n: number }).n,
+        counts: (counts.all(after, end, limit) as { prefix: string; count: number }[]).map(({ prefix, count }) => [prefix, count] as const),
+      }),
+    imagesAt: (after, end, upTo, limit) => Promise.resolve(imagesAt.all({ after, end, position: upTo, limit }) as PastImage[]),
     allKeys: (after, limit) => Promise.resolve((keys.all({ after, limit }) as { key: string }[]).map(({ key }) => key)),
     prefixes: (after, limit) => Promise.resolve((prefixes.all(after, limit) as { prefix: string }[]).map(({ prefix }) => prefix)),
     count: (prefix) => Promise.resolve(countOf(prefix)),

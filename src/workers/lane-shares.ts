@@ -1,6 +1,5 @@
 // The next lane of an outbox to be served. Owners share the lanes: the receivers of one owner, dead or slow, never hold up those of another.
 
-/** The owner and the receiver of a lane. */
 export type Share = {
   readonly owner: string
   /** Of this owner. A receiver that did not answer in time gets one lane until it answers again. */

@@ -76,7 +76,6 @@ type Membership = LeaseOptions & {
   readonly nodes: Map<string, Seen>
   /** Servers that something speaks of and that are not there, and since when that is known. */
   readonly strangers: Map<string, number>
-  /** The last holder of each lease. */
   readonly holders: Map<string, string>
   readonly listeners: Set<() => void>
   readonly stopping: AbortController

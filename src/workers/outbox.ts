@@ -53,7 +53,6 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 const isUnanswered = (result: PromiseSettledResult<unknown>): boolean =>
   result.status === 'rejected' ? result.reason instanceof Unanswered : result.value === UNANSWERED
 
-/** One channel at work. */
 type Outbox = {
   readonly kernel: Kernel
   readonly channel: Channel
@@ -78,7 +77,6 @@ type Outbox = {
   isStale: boolean
 }
 
-/** A lane at work. */
 type Lane = {
   readonly name: string
   /** Keys committed since its work began: they need not be looked for. */

@@ -1,22 +1,34 @@
-// Presence of agents: the time of their last call, in memory for every call, and now and then in a file, so that a restart does not forget
-// it.
+// Presence of agents and use of keys: the time of the last call, in memory for every call, and now and then in a file, so that a restart
+// does not forget it.
 import { limits } from '#kernel/limits.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Presence } from '#kernel/ports/presence.ts'
 import { runLoop } from './loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 
-/** Times in milliseconds by agent. */
+/** Times in milliseconds by the id of an agent or a key. */
 export type SeenFile = { read(): Promise<ReadonlyMap<string, number>>; write(seen: ReadonlyMap<string, number>): Promise<void> }
 
 /** Between two writings: after a crash an agent that has not come back was there at most this much later than is said. */
 const EVERY_MS = 5 * SLEEP_MS_MAX
 
+const isKey = (id: string): boolean => id.startsWith('key_')
+
 export function createPresence(now: () => number, known: ReadonlyMap<string, number> = new Map()) {
   const seen = new Map(known)
+  let keys = [...seen.keys()].filter(isKey).length
   const listening = new Map<string, number>()
-  const noteSeen = (agent_id: string): void => void seen.set(agent_id, now())
-  const lastSeen = (agent_id: string): number | null => (listening.has(agent_id) ? now() : (seen.get(agent_id) ?? null))
+  function noteSeen(id: string): void {
+    const at = now()
+    if (seen.get(id) === at) return
+    // A key that is used moves to the end, so the first one is the one to forget.
+    if (isKey(id) && !seen.delete(id)) keys++
+    seen.set(id, at)
+    if (keys <= limits.keysSeenMax) return
+    seen.delete(seen.keys().find(isKey)!)
+    keys--
+  }
+  const lastSeen = (id: string): number | null => (listening.has(id) ? now() : (seen.get(id) ?? null))
   const presence: Presence = {
     heard: noteSeen,
     lastSeen,
@@ -37,7 +49,7 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
     for (const agent_id of listening.keys()) noteSeen(agent_id)
     return seen
   }
-  const countConnected = (): number => [...all().values()].filter((at) => now() - at <= limits.connectedMs).length
+  const countConnected = (): number => [...all()].filter(([id, at]) => !isKey(id) && now() - at <= limits.connectedMs).length
   return { presence, all, connected: countConnected }
 }
 

@@ -23,7 +23,6 @@ export const SLEEP_MS_MAX = 60_000
 export const statesOf = (workers: readonly Worker[]): Readonly<Record<string, WorkerState>> =>
   Object.assign({}, ...workers.map((worker) => worker.states?.() ?? {})) as Record<string, WorkerState>
 
-/** Combines several workers into one. */
 export const workersAsOne = (...workers: readonly Worker[]): Worker => ({
   states: () => statesOf(workers),
   async stop() {

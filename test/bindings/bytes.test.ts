@@ -277,7 +277,7 @@ for (const [message, fields, headers, body, status, code] of lies) {
   })
 }
 
-test('who is refused in the middle can send on, gets the answer, and may use the connection again', async (t) => {
+test('a client refused mid-upload can send on, gets the answer, and can use the connection again', async (t) => {
   const it = await served(t)
   const head = `PUT ${UPLOAD}?task_id=${it.refs['task'].id} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer devin\r\ncontent-type: application/octet-stream\r\n`
   const text = await new Promise<string>((done) => {
@@ -317,7 +317,7 @@ for (const [who, status, code] of strangers) {
   })
 }
 
-test('who asks first is invited to send', async (t) => {
+test('a client that expects 100-continue is invited to send', async (t) => {
   const it = await served(t)
   for (const who of ['devin', 'alice', 'rita']) {
     const { outgoing, answer } = it.begin(who, {}, { 'content-length': 5, expect: '100-continue' })
@@ -548,7 +548,7 @@ for (const source of ['uploaded', 'inline']) {
   })
 }
 
-test('who may not read the artifact finds nothing, also by its checksum', async (t) => {
+test('a reader without access to the artifact finds nothing, also by its checksum', async (t) => {
   const it = await served(t)
   const artifact = await committed(it, hello)
   for (const who of ['mallory', 'spy', 'bob', 'robin'])
@@ -620,7 +620,7 @@ test('a reader that is gone before its bytes are opened holds no place and no fi
   assert.deepEqual(it.logged, [])
 })
 
-test('bytes that are fetched are paid for out of the quota of reads, and somebody else has their own', async (t) => {
+test('downloads are charged to the read quota of their actor alone', async (t) => {
   const it = await served(t, 'in_progress', {}, BYTES_MAX, undefined, { readsPerMinute: 40 })
   const artifact = await committed(it, Buffer.alloc(BYTES_MAX, 1))
   const get = async (as: string, sending?: Sending): Promise<number> =>

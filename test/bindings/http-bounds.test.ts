@@ -119,7 +119,7 @@ for (const [name, bytes] of Object.entries({
   })
 }
 
-test('who expects what is not 100-continue is told so as of any other error; HTTP/1.0 knows no Expect', async (t) => {
+test('an Expect other than 100-continue gets an ordinary error, and HTTP/1.0 has no Expect', async (t) => {
   const { port, call } = await httpWorld(t)
   const expecting = { ...JSON_HEADERS, expect: 'foo' }
   for (const answer of [

@@ -130,7 +130,7 @@ test('a link asks before it replaces the session of another person, and when ano
   assert.deepEqual([signedIn.status, signedIn.headers['location']], [303, '/inbox/x'])
   assert.match(String(signedIn.headers['set-cookie']), /^countersign=key-tom;/)
   assert.deepEqual([opened, closed], [['toms true'], ['key-alice']], 'the session before it ends')
-  // Nothing to ask about: nobody is signed in, or the same person is.
+  // No question: no person is signed in, or the same one.
   for (const headers of [{}, { 'sec-fetch-site': 'none' }, { cookie: 'countersign=key-tom' }] as const)
     assert.equal((await get(headers)).status, 303)
   assert.equal((await get({ 'sec-fetch-site': 'cross-site' }, '/login?token=used')).status, 401)

@@ -270,7 +270,7 @@ test('the description names every operation with its schemas, and no operation t
   assert.ok(Object.keys(json.paths as object).every((path) => path.startsWith('/v1/toy/')))
 })
 
-test('a stop finishes the call under way, closes idle and silent connections at once, and takes no new ones', async (t) => {
+test('a stop finishes the call in flight, closes idle and silent connections immediately, and takes no new ones', async (t) => {
   const gate = createGate()
   const { call, stop, port } = await httpWorld(t, { gate, bounds: { stopMs: 2 * SOON_MS } })
   const silent = connect(port, '127.0.0.1')
@@ -301,7 +301,7 @@ test('a stop does not wait for ever for a call that does not end', async (t) => 
   assert.ok((await waiting) instanceof Error)
 })
 
-test('a request that comes on an open connection during a stop is told to come back', async (t) => {
+test('a request on an open connection during a stop is answered with a retry', async (t) => {
   const gate = createGate()
   const { stop, port } = await httpWorld(t, { gate })
   const socket = connect(port, '127.0.0.1')

@@ -181,7 +181,7 @@ test('a batch of as many calls as allowed is answered, one more is one error, an
   assert.ok((await call('toy/note.write', { id: 'one' })).result)
 })
 
-test('without a credential nothing can be called; a bad one makes nobody of who was somebody', async (t) => {
+test('nothing can be called without a credential, and a bad one ends the identity of the connection', async (t) => {
   const { client, keys } = await toy(t)
   const { call } = await client()
   assertError(await call('toy/note.get', { id: 'one' }), -32_000, 'UNAUTHENTICATED')
@@ -301,7 +301,7 @@ test('beyond the calls under way the next lines wait, and all are answered in th
   assert.equal(all.filter((message) => message?.result).length, 204)
 })
 
-test('a flood of lines that are answered at once is answered, each of them, and goes no deeper with every line', async (t) => {
+test('a flood of immediately answered lines is answered line by line without growing the stack', async (t) => {
   const { path } = await serveRpc(t, (await createWorld()).kernel)
   const client = await rpcClient(path)
   t.after(() => client.socket.destroy())
@@ -343,7 +343,7 @@ test('answers that pile up behind one that is not taken close the connection', a
   mute.on('error', () => undefined)
   mute.pause()
   mute.write('{"jsonrpc":"2.0","method":"rpc.authenticate","params":{"token":"key-alice"}}\n')
-  // All under way at once, and each answer is large.
+  // All concurrently, each with a large answer.
   const text = 'x'.repeat(100_000)
   for (let i = 0; i < 30; i++)
     mute.write(`${JSON.stringify({ jsonrpc: '2.0', id: i, method: 'toy/note.wait', params: { id: `w${i}`, text } })}\n`)
@@ -355,7 +355,7 @@ test('answers that pile up behind one that is not taken close the connection', a
   assert.ok((await writer.call('toy/note.get', { id: 'big' })).result)
 })
 
-test('one connection too many is told so and closed, and a place that was left is free again', async (t) => {
+test('one connection too many is refused and closed, and a closed connection makes room again', async (t) => {
   const { client, path } = await toy(t, { connections: 2 })
   const [first] = [await client('key-alice'), await client('key-alice')]
   const third = await rpcClient(path)
@@ -462,7 +462,7 @@ test('a stream that may not be read is a refusal of rpc.follow', async (t) => {
   assertError(await stranger.call('rpc.follow', { stream: 'collaboration/audit.follow' }), -32_000, 'UNAUTHENTICATED')
 })
 
-test('who loses the right to read gets the end of the stream with its reason', async (t) => {
+test('a subscriber that loses read access gets the end of the stream with its reason', async (t) => {
   const world = await createWorld()
   const { task } = await world.play(scenes.created)
   const { path } = await serveRpc(t, world.kernel)

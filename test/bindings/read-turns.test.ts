@@ -1,10 +1,10 @@
-// Reading is work on the one thread that serves everybody: whoever asks for much gets a little of each turn of the loop.
+// Turns of reads: one thread serves all callers, so a caller with many reads gets a small part of each turn of the loop.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createReadTurns } from '#bindings/shared/read-turns.ts'
 import { limits } from '#kernel/limits.ts'
 
-/** Reads that cost this much each, all asked for at once; what was done in each turn of the loop. */
+/** Starts reads of this cost concurrently, and counts those of each turn of the loop. */
 async function played(reads: Record<string, { count: number; units: number; ms: number }>): Promise<string[][]> {
   let now = 0
   const turns = createReadTurns({ admit: () => undefined }, () => now)
@@ -44,7 +44,7 @@ test('reads that cost many units are few in a turn, and those that cost little m
   assert.ok(heavy.length > 2)
 })
 
-test('somebody who asks for one thing has it in the next turn, whoever else asks for a hundred', async () => {
+test('an actor with one query is answered in the next turn, even beside one with a hundred', async () => {
   const done = await played({ agent: { count: 100, units: 1, ms: 1 }, person: { count: 1, units: 1, ms: 0 } })
   assert.ok(done.findIndex((turn) => turn.includes('person')) <= 1, JSON.stringify(done.map((turn) => turn.length)))
 })

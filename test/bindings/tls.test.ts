@@ -84,7 +84,7 @@ test('a body that does not arrive in time is refused over TLS too', async (t) =>
   assert.match(said, /^HTTP\/1\.1 408 /)
 })
 
-test('who never agrees on TLS is let go in time, and does not hold up a stop', async (t) => {
+test('a client that never completes the TLS handshake is disconnected in time, and does not hold up a stop', async (t) => {
   const quick = await httpWorld(t, { tls, bounds: { requestMs: 200 } })
   const socket = connectPlainly(quick.port, '127.0.0.1')
   socket.on('error', () => undefined)
@@ -168,7 +168,7 @@ test('with a certificate others may be let in', async (t) => {
   await server.end()
 })
 
-test('what is wrong with the files is said in a sentence, and nothing starts', async (t) => {
+test('a problem with the files is reported in a sentence, and nothing starts', async (t) => {
   const place = folder(t)
   const file = (name: string, text: string): string => {
     writeFileSync(join(place, name), text)
@@ -201,7 +201,7 @@ test('what is wrong with the files is said in a sentence, and nothing starts', a
   }
 })
 
-test('the command line talks to it when it is told whom to trust, and says why when it is not', async (t) => {
+test('the command line connects with the right CA, and says why without it', async (t) => {
   const data = dataFolder(t)
   const server = await start(t, ['--data', data, '--tls-cert', first.files.cert, '--tls-key', first.files.key])
   const place = { cwd: folder(t), env: { COUNTERSIGN_URL: `https://127.0.0.1:${server.port}`, COUNTERSIGN_DATA: data } }

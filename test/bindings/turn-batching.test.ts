@@ -1,4 +1,4 @@
-// Answers of one turn are written together: none is lost, none waits for a commit, and whoever is gone takes nobody along.
+// Answers of one turn are written together: none is lost, none waits for a commit, and a closed connection affects no other.
 import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
@@ -51,7 +51,7 @@ test('an answer waits for no commit that was asked for in the same turn', async 
   assert.deepEqual(order, ['written', 'commit'])
 })
 
-test('after a commit all who waited for it are answered at once; one that cannot be written is let go', async (t) => {
+test('after a commit all its waiters are answered together, and a connection that cannot be written is dropped', async (t) => {
   const waiting: (() => void)[] = []
   const port = await serving(t, (request, response) => {
     gatherAnswers()
@@ -67,7 +67,7 @@ test('after a commit all who waited for it are answered at once; one that cannot
   )
 })
 
-test('what arrives in one turn is worked on when all of it was read, in its order', async () => {
+test('calls that arrive in one turn are handled in their order when all of them were read', async () => {
   const order: string[] = []
   await new Promise<void>((done) => {
     setImmediate(() => {

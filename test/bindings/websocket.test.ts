@@ -114,7 +114,7 @@ test('a ticket opens one socket, in its address or in its first frame, and only 
   assert.equal(framed.isOver(), false)
 })
 
-test('of many that come with the same ticket at once, one is let in', async (t) => {
+test('of many concurrent sockets with one ticket, one is let in', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('alice')
   for (let round = 0; round < 5; round++) {
@@ -125,7 +125,7 @@ test('of many that come with the same ticket at once, one is let in', async (t) 
   }
 })
 
-test('a ticket is over after half a minute, is worth nothing over HTTP, and stands nowhere in the clear', async (t) => {
+test('a ticket expires after half a minute, is no credential over HTTP, and is stored nowhere in the clear', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('alice')
   const ticket = await ticketOf(world, key)
@@ -179,7 +179,7 @@ test('a cookie opens no socket', async (t) => {
   assert.equal((await socket.closed()).code, 4401)
 })
 
-test('a socket that does not say who it is is closed, and few may be silent at once', async (t) => {
+test('an unauthenticated socket is closed, and only few can be open concurrently', async (t) => {
   const world = await liveWorld(t, { bounds: { silentMs: 150, silentPerAddress: 3 } })
   const began = performance.now()
   const silent = await Promise.all([1, 2, 3].map(() => world.socket(null)))
@@ -347,7 +347,7 @@ test('a slow socket is closed with 4008 and a cursor, and from there nothing is 
   assert.deepEqual(idsOf([...slow.items(), ...rest.items()]), idsOf(quick.items()))
 })
 
-test('who asks and never reads the answers is closed', async (t) => {
+test('a client that never reads its answers is disconnected', async (t) => {
   const world = await liveWorld(t, { bounds: { commandsPerMinute: 1_000_000, lingerMs: 100 } })
   const { key } = await world.keyOf('alice')
   const socket = await world.socket(key)

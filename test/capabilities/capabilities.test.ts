@@ -116,7 +116,7 @@ describe('an MCP server over stdio', () => {
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
   })
 
-  test('whose tools change is listed anew, without being asked', async (t) => {
+  test('whose tools change is listed again without a request', async (t) => {
     const on = await ready(t, mcp(child()))
     assert.equal((await on.invoke('cap:test/grown', {}, V)).error.code, 'NOT_FOUND')
     await on.invoke('cap:test/grows', {}, V)
@@ -173,7 +173,7 @@ describe('an MCP server over Streamable HTTP', () => {
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
-  test('that has forgotten the session after a restart is connected to anew', async (t) => {
+  test('that lost its session in a restart is connected again', async (t) => {
     const first = await serveOverHttp(t, 0, 0, true)
     const on = await ready(t, mcp({ url: first.url, headers: {} }))
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
@@ -182,7 +182,7 @@ describe('an MCP server over Streamable HTTP', () => {
     await until(async () => (await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok)
   })
 
-  test('with a thousand tools is listed page by page, each once; what is not offered any more is not found', async (t) => {
+  test('with a thousand tools is listed page by page, each once; what is no longer offered is not found', async (t) => {
     const many = await serveOverHttp(t, 1_000)
     const on = await ready(t, mcp({ url: many.url, headers: {} }, {}, { ...quick, refreshMs: 300 }))
     const everything = async (): Promise<string[]> => {
@@ -383,7 +383,7 @@ describe('bounds', () => {
   })
 })
 
-describe('what sources offer', () => {
+describe('the offers of sources', () => {
   test('a start that finds everything as it was leaves no fact; a source that is gone, or moved to other projects, is taken back', async () => {
     const disk = memoryDisk()
     const all = [capability('one', () => 1), capability('two', () => 2)]
@@ -408,7 +408,7 @@ describe('what sources offer', () => {
     await on.close()
   })
 
-  test('what cannot be kept or shown is left out with a warning, and the rest is there', async (t) => {
+  test('an offer that cannot be stored or shown is left out with a warning, and the rest is there', async (t) => {
     const warned: any[] = []
     const odd = [
       capability('fine', () => 1),
@@ -464,9 +464,9 @@ describe("the operator's file", () => {
     ['{"servers":{}}', /unknown setting "servers": there are mcpServers, skills and devices/],
     ['{"mcpServers":{"a":{}}}', /mcpServers\.a: command is required/],
     ['{"mcpServers":{"a":{"command":"x","arguments":[]}}}', /unknown setting mcpServers\.a\.arguments:/],
-    ['{"mcpServers":{"A b":{"command":"x"}}}', /"A b" is no name for a source/],
+    ['{"mcpServers":{"A b":{"command":"x"}}}', /"A b" is not a name for a source/],
     ['{"mcpServers":{"a":{"url":"ftp://x"}}}', /mcpServers\.a: url/],
-    ['{"mcpServers":{"a":{"url":"http://"}}}', /mcpServers\.a\.url is no address/],
+    ['{"mcpServers":{"a":{"url":"http://"}}}', /mcpServers\.a\.url is not an address/],
     ['{"mcpServers":{"a":{"command":"x","projects":[]}}}', /mcpServers\.a: projects/],
     ['{"mcpServers":{"a":{"command":"x","env":{"K":"${NOT_SET}"}}}}', /environment variable NOT_SET, which is not set/],
     ['{"mcpServers":{"a":{"command":"x","permissions":{"*":["Not A Scope"]}}}}', /mcpServers\.a: permissions/],

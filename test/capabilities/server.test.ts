@@ -155,7 +155,7 @@ test('a call that takes longer than an idle connection may, and the command line
   assert.match(message.err, /input\.of\.0 must be number/)
 })
 
-test('run.invoke: a handler that is started anew gets what came of it, and it is not done twice', async (t) => {
+test('run.invoke: a restarted handler gets the result, and the effect does not happen twice', async (t) => {
   const data = dataFolder(t)
   const { config } = readConfig(['--data', data, '--port', '0', '--log', 'silent', '--socket', 'off'], {}) as { config: Config }
   let count = 0

@@ -193,7 +193,7 @@ must(
     const refusal = await on.refused('PRECONDITION_FAILED', 'alice', 'task.assign', input)
     assert.deepEqual(refusal.details, { concurrency: 1, aap_code: 'DELEGATION_REFUSED' })
     await on.refused('DELEGATION_REFUSED', 'robin', 'delegation/agent.delegate', { to_agent: 'agent_devin' })
-    // A run that waits for a person takes nobody's time.
+    // A run that waits for a person takes no slot.
     const task_id = on.refs['task'].id
     const { checkpoint } = await on.call('devin', 'checkpoint.raise', { task_id, kind: 'approval', prompt: 'Go?' })
     await on.call('alice', 'task.assign', input)

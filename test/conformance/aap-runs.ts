@@ -267,6 +267,7 @@ must(['A-ERR-04', 'M-FOREIGN'], 'a run that is not there or not one’s own is n
   const attempts: Record<string, object> = {
     'run.start': {},
     'run.progress': {},
+    'run.ask': { message: 'x' },
     'run.complete': {},
     'run.fail': { error: 'x' },
     'run.report': { type: 'needs_input', payload: { prompt: 'x' } },

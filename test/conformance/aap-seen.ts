@@ -1,4 +1,4 @@
-// When an agent was last there, and what whoever gives it a task is told of that (A13).
+// When an agent was last seen, and how its principal learns of it (A13).
 import assert from 'node:assert/strict'
 import { limits } from '#kernel/limits.ts'
 import { stage, type Stage } from '../support/in-process/stage.ts'
@@ -13,7 +13,7 @@ const lastSeen = async (on: Stage, agent_id = 'agent_robin'): Promise<string | n
   assert.equal(items.find(({ id }: { id: string }) => id === agent_id).last_seen, agent.last_seen, 'the list says the same')
   return agent.last_seen
 }
-/** Whether whoever is given a new task is connected, as its principal is told. */
+/** Whether the assignee of a new task is connected, as its principal sees it. */
 async function connected(on: Stage, assignee = 'agent_robin'): Promise<boolean | null> {
   const { task } = await on.call('alice', 'task.create', { spec: { goal: 'Fix it' } })
   return (await on.call('alice', 'task.assign', { task_id: task.id, assignee })).connected

@@ -1,4 +1,4 @@
-// From a credential to an actor, on every real store: who is nobody, who is somebody, and how much of them a key carries.
+// From a credential to an actor, on every real store: which credentials are refused, which actor the others name, and with which rights.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Refusal } from '#kernel/declare/errors.ts'

@@ -72,7 +72,7 @@ must('H37-review', 'under an ended task nothing goes back to work: changes and p
       await on.refused('CONFLICT', 'alice', 'review.submit', { task_id: ids['plan'], artifact_id: plan.id, ...one })
     await on.call('alice', 'review.submit', { task_id: ids['review_ready'], artifact_id: artifact.id, verdict })
     assert.equal((await on.task(ids['review_ready'])).state, verdict === 'approved' ? 'completed' : 'rejected')
-    // Otherwise nobody could ever end it.
+    // Otherwise no caller could ever end it.
     await on.call('alice', 'review.submit', { task_id: ids['plan'], artifact_id: plan.id, verdict: 'rejected' })
     assert.equal((await on.task(ids['plan'])).state, 'rejected')
   }

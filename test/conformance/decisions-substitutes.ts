@@ -1,4 +1,4 @@
-// Standing in for somebody (H9): with dates, with real credentials, and always as "B for A".
+// Substitutes (H9): with dates, with real credentials, and always as "B for A".
 import assert from 'node:assert/strict'
 import { authenticate } from '#protocols/identity/authenticate.ts'
 import { HOUR_MS, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'

@@ -91,7 +91,7 @@ must('H19-review', 'a task in review is only marked: it is with a person already
   assert.deepEqual(actionsIn(await late(on)), ['task.overdue'])
   assert.equal((await on.task()).state, 'review_ready')
 })
-/** The agent may do nothing, but its timer is set: it rings at once, and the principal is asked. */
+/** The agent may do nothing, but its timer is set: it fires immediately, and the principal is asked. */
 async function assertAskedAgain(on: Stage, message: string): Promise<void> {
   const { id, state, overdue, executor } = await on.task()
   assert.deepEqual([['assigned', 'in_progress'].includes(state), overdue], [true, false], message)

@@ -210,7 +210,7 @@ must(
     assert.deepEqual([...byNumber.get(-32006)!].toSorted(), ['queue_full', 'sessions_full'])
   },
 )
-must('HW-ERR-01', 'what is no JSON is -32700', async () => {
+must('HW-ERR-01', 'what is not JSON is -32700', async () => {
   const { daemon } = await bench()
   for (const text of ['{\n', 'nonsense\n', '{"a":1}{"b":2}\n', '{"id":1\n']) {
     const { id, error } = JSON.parse(await bytesFor(daemon.ready.socket, text, 1))
@@ -287,7 +287,7 @@ must(['HW-CORE-02', 'HW-EVENT-01', 'HW-EVENT-02'], 'events come in order under b
   await client.finished(session, task_id)
   await sleep(50)
   const own = client.events.filter((event) => event.task_id === task_id)
-  // Each subscription begins anew and takes the place of the one before.
+  // Each subscription starts over and replaces the previous one.
   const last = own.slice(own.findLastIndex(({ phase, step_index }) => phase === 'start' && step_index === 0))
   assert.deepEqual(
     last.map(({ phase, step_index }) => [phase, step_index]),

@@ -130,7 +130,7 @@ must(['H-STATE-13', 'H-TASK-04'], 'over a whole life, every change of state is a
   const changes = (await events()).flatMap((event) => event.changes.filter((change: any) => change.kind === 'task'))
   for (const { before, after } of changes) {
     if (before === null || before.state === after.state) continue
-    // A review takes two steps in one event; the state between them stands in the path.
+    // A review takes two steps in one event; the path has the state between them.
     const steps =
       before.state === 'review_ready' ? ['review_ready under_review', `under_review ${after.state}`] : [`${before.state} ${after.state}`]
     for (const step of steps) assert.ok(allowed.has(step), step)

@@ -86,7 +86,7 @@ must(['H-OWN-02', 'H-OWN-03'], 'over a whole life, the chain leads from the crea
   await assertEveryTransferHasItsEvent(await events(), chain)
 })
 
-/** A transfer stands in the image of exactly one event, at its time; an event that changes the assignee appends exactly one. */
+/** A transfer is in the image of exactly one event, at its time; an event that changes the assignee appends exactly one. */
 async function assertEveryTransferHasItsEvent(events: any[], chain: any[]): Promise<void> {
   const appended = events.flatMap((event) =>
     event.changes

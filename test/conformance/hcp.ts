@@ -22,26 +22,26 @@ const broker = (title: string) => ['bridges/hcp/exchange', title] as const
 const faults = (title: string) => ['faults/crash-harness', title] as const
 const library = (title: string) => ['apps/harness', title] as const
 
-const READ = wire('what was written is read as it was')
+const READ = wire('an encoded message decodes to the same message')
 const PROPERTIES = wire('properties that say something else than the envelope are invalid_message, and absent ones are taken from it')
-const FUZZ = wire('whatever comes is an envelope or has a reason, and never an exception')
+const FUZZ = wire('any bytes decode to an envelope or a reason, and never throw')
 const STATES = ['protocols/harness/states', 'every pair of states is an edge of the table or refused'] as const
 const ENDS = ['protocols/harness/states', 'nothing leaves an end, and every state leads to one'] as const
 const PAIRS = gate('of every pair of failing checks the first in the order is the answer')
 const PEOPLE = gate('people are asked by the flag, from R4 on, from where the policy asks, and for T4')
-const AT_ONCE = callee('accepted at once: task_accepted, then session_created with number 1, and both carry the token')
+const AT_ONCE = callee('immediate acceptance: task_accepted, then session_created with number 1, and both carry the token')
 const AFTER_WAIT = callee('after a wait: awaiting_human first, then task_accepted and session_created with number 2')
-const REJECTED = callee('rejected at once: task_rejected alone; after a wait session_closed as well')
+const REJECTED = callee('immediate rejection sends task_rejected alone, and a rejection after a wait session_closed as well')
 const NUMBERS = callee('numbers have no gaps, and session_closed is the last')
 const AGAIN = callee('a submission that comes again is answered with the same bytes, and another under its id is put aside')
 const SPOOFED = callee('a spoofed caller is answered where it really is, and makes no session')
 const ABORT = callee('an abort lasts until the work is put down, at most abort_timeout, and is neither completed nor failed')
 const ARTIFACTS = callee('artifacts are fetched with the token of the session or a ticket, and their access is written down')
-const SEALED = callee('confidential data is sealed wherever it stands, and handed out to those who may read it')
+const SEALED = callee('confidential data is sealed everywhere, and handed out to those who are allowed to read it')
 const GAP = caller('a gap holds what is behind it for its time, is noted, and what comes late is kept and moves nothing')
 const FORGED = caller('messages of others than the callee are forged, and without a sender unauthorized')
 const WHOLE = broker('a task is accepted, reported on and completed, and both sides say the same')
-const DEAD = broker('what can never be taken goes to the dead letters with its reason, and nothing waits behind it')
+const DEAD = broker('an unacceptable message goes to the dead letters with its reason, and nothing waits behind it')
 const KILLED_BROKER = broker('the broker is killed under load: every event comes, once and in order')
 const CUT = faults('connections are cut at each step of AMQP, on either side')
 const LOCKED = rights('locked harnesses are served by what the operator made, and bind nothing of others')
@@ -76,7 +76,7 @@ export const hcpRows: readonly Shown[] = [
   l1(
     'L1-size',
     'binary data and large data are referenced, never embedded',
-    caller('what is too large for a message is refused where it is submitted'),
+    caller('a submission that is too large for a message is refused on submit'),
   ),
   l2(
     'L2-properties',
@@ -92,7 +92,7 @@ export const hcpRows: readonly Shown[] = [
     caller('events that come in another order are put in order'),
     caller('it is followed by either id, in order, each event once'),
   ),
-  l2('L2-interleaving', 'sessions at once do not mix', caller('two sessions at once do not mix')),
+  l2('L2-interleaving', 'sessions at once do not mix', caller('concurrent sessions do not mix')),
   l2(
     'L2-recovery',
     'a callee that restarts goes on from its last checkpoint',
@@ -112,7 +112,7 @@ export const hcpRows: readonly Shown[] = [
   l3(
     'L3-declaration',
     'capabilities are declared with schemas, safety and constraints',
-    callee('a declaration stands on the card of its agent, discovery finds it, and withdrawn it is gone'),
+    callee('a declaration is on the card of its agent and in discovery until it is withdrawn'),
   ),
   l3(
     'L3-risk',
@@ -124,7 +124,7 @@ export const hcpRows: readonly Shown[] = [
     'L3-permission',
     'the caller may use the capability, up to its risk and class',
     PAIRS,
-    callee('what was allowed or declared before goes on with what has begun'),
+    callee('a started session keeps the permissions and the declaration that it started with'),
   ),
   l3('L3-classes', 'T2 is logged, T3 sealed, T4 approved', ARTIFACTS, SEALED, callee('T4 always asks a person')),
   l3(
@@ -170,14 +170,14 @@ export const hcpRows: readonly Shown[] = [
     'C3',
     'a wait is seen, and can be aborted',
     AFTER_WAIT,
-    callee('an abort while people are asked ends at once, and what they answer later counts for nothing'),
+    callee('an abort while people are asked ends immediately, and later answers count for nothing'),
   ),
   ours(
     'C4',
     'in_reply_to names the submission',
     AT_ONCE,
     AFTER_WAIT,
-    caller('the submission that a message answers may stand in its header alone, and the wait for people is shown before any answer'),
+    caller('the header alone can name the submission of a message, and the wait for people is shown before any answer'),
   ),
   ours('C5', 'user_id is required, ids have no dots', SPOOFED, callee('ids with dots, stars or capitals are none')),
   ours('C6', 'no TTL and no dropping', LOCKED),
@@ -202,7 +202,7 @@ export const hcpRows: readonly Shown[] = [
   ours('C15', 'answers come from the callee’s own inbox', AFTER_WAIT),
   ours('C16', 'the order of messages', AT_ONCE, AFTER_WAIT, REJECTED, NUMBERS),
   ours('C17', 'forged answers', FORGED),
-  ours('C18', 'the order of the gate', PAIRS, gate('who may not use it learns nothing about what there is')),
+  ours('C18', 'the order of the gate', PAIRS, gate('a caller without permission learns nothing about the capability')),
   ours(
     'C19',
     'answers without a session, bounded for each stranger',
@@ -216,7 +216,7 @@ export const hcpRows: readonly Shown[] = [
     'C21',
     'another version; the sender of what cannot be read is told',
     FUZZ,
-    callee('the sender of a submission that cannot be read is told, if it may submit here'),
+    callee('the sender of an unreadable submission gets an answer if it is allowed to submit here'),
   ),
   ours(
     'C22',
@@ -263,7 +263,7 @@ export const hcpRows: readonly Shown[] = [
     'C31',
     'the shorter duration; all open sessions count',
     AT_ONCE,
-    callee('no more sessions than the declaration allows, also of two submissions at once'),
+    callee('the declaration bounds the sessions, also for two concurrent submissions'),
   ),
   ours('C32', 'the vhost of the URL is used', WHOLE),
   ours('C33', 'a timeout never approves', callee('a timeout never approves')),
@@ -271,7 +271,7 @@ export const hcpRows: readonly Shown[] = [
     'C34',
     'unroutable submissions end',
     caller('a submission that no queue takes ends as unroutable'),
-    broker('a harness that is not there, one that may not, and a task that is too risky are told so'),
+    broker('an unknown harness, one without permission, and a task that is too risky are refused with a reason'),
   ),
   ours('C35', 'the item that asks', AFTER_WAIT, callee('agents answer nothing, and neither does a person who is not asked')),
   ours('C36', 'shapes of guard, snapshot, lists', callee('the guard allows what the envelope allows, and nothing that it does not name')),

@@ -27,7 +27,7 @@ const client = under('Existing clients')
 const ours = under('Our choices')
 
 const CREATED = ['bridges/hxp/http', '201: a request is created, and the answer says where to look and where to listen'] as const
-const LEFT_OUT = ['bridges/hxp/http', 'what is left out has the usual values, and what is absent is absent'] as const
+const LEFT_OUT = ['bridges/hxp/http', 'omitted fields have their defaults, and absent fields stay absent'] as const
 const RESOLVED = ['bridges/hxp/http', '200: a request is retrieved and resolved, and the receipt says so to both sides'] as const
 const CANCELLED = ['bridges/hxp/http', 'cancel works by POST and by DELETE, with a receipt'] as const
 const EXPIRED = [
@@ -36,11 +36,8 @@ const EXPIRED = [
 ] as const
 const INVALID = ['bridges/hxp/http', '400: invalid requests are refused, each with its field, and nothing is stored'] as const
 const WHO = ['bridges/hxp/http', '401: no credential, a wrong one, a revoked one, and one of the wrong kind'] as const
-const NOWHERE = ['bridges/hxp/http', '404: what is not there, what is not an id, and what belongs to somebody else'] as const
-const MAY = [
-  'bridges/hxp/http',
-  'who may look and who may answer: the one it is routed to, the owner of the installation, and nobody else',
-] as const
+const NOWHERE = ['bridges/hxp/http', '404: unknown ids, invalid ids and foreign ids'] as const
+const MAY = ['bridges/hxp/http', 'the routed person and the installation owner read and answer, and no one else'] as const
 const CONFLICT = [
   'bridges/hxp/http',
   '409: resolving twice, cancelling what is resolved, and a key that came before with another body',
@@ -62,7 +59,7 @@ const VERIFIED = ['bridges/hxp/http', 'a receipt is verified: ours as it is, and
 const RULES = ['bridges/hxp/http', 'delegation rules: list, add, order, remove'] as const
 const HEARD = ['bridges/hxp/ws', 'a subscriber hears who has it and what they decided, word for word, and then it is over'] as const
 const ENDINGS = ['bridges/hxp/ws', 'cancelled, failed by its deadline, taken by default, overdue on pause: each has its event'] as const
-const OUTCOME = ['bridges/hxp/ws', 'who comes late gets the stored outcome at once'] as const
+const OUTCOME = ['bridges/hxp/ws', 'a late subscriber gets the stored outcome immediately'] as const
 const FILE = [
   'protocols/execution/answering/file',
   'a file that was sent is named by the answer, and the receipt says what it is (X5)',
@@ -72,19 +69,13 @@ const SECRET = [
   'the receipt holds a commitment, the agent gets the answer once, and then it is gone',
 ] as const
 const UNSEEN = ['faults/leaked-secrets', 'no secret is seen anywhere'] as const
-const TOLD = [
-  'protocols/execution/notices/notices',
-  'whoever has a request before them is told, signed, that an agent asks and which, and nothing of what it asks',
-] as const
+const TOLD = ['protocols/execution/notices/notices', 'a signed notice names the agent that asks, and nothing of the question'] as const
 const QUIET = [
   'protocols/execution/notices/notices',
   'nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over',
 ] as const
-const RATION = [
-  'protocols/execution/asking/quotas',
-  'what is called critical is rationed by the hour (X24), and everything else goes on',
-] as const
-const TICKET = ['bridges/hxp/ws', 'ws_url lets in whoever has it, once, and only to this request'] as const
+const RATION = ['protocols/execution/asking/quotas', 'critical questions are rationed by the hour (X24), and all others go on'] as const
+const TICKET = ['bridges/hxp/ws', 'ws_url lets its bearer in, once, and only to this request'] as const
 const REFUSED = [
   'bridges/hxp/ws',
   'refused before there is a socket, in JSON: no credential, a wrong one, another’s request, a foreign page',
@@ -109,23 +100,17 @@ const PAGE = ['bridges/hxp/clients', 'the page for people reads the inbox and an
 const DEMO = ['bridges/hxp/clients', 'the demo script asks under several names with one development key'] as const
 const REACHED = [
   'protocols/execution/asking/recipients',
-  'what waits for a person who is switched off goes to the next who can answer',
+  'the questions of a disabled person go to the next person who can answer',
 ] as const
 const NOBODY = ['protocols/execution/asking/recipients', 'with nobody at all, asking is refused and changes nothing'] as const
 const UNDECIDED = [
   'protocols/execution/asking/recipients',
   'a task without a decider is shown to the owners of the project, who name a substitute and cannot answer themselves',
 ] as const
-const POOL_LEFT = [
-  'protocols/execution/asking/recipients',
-  'what lies in a pool goes to somebody outside when the last of the project is gone',
-] as const
-const TOTALS = [
-  'protocols/execution/inbox/totals',
-  'whoever has left a project, and a key for one project, are told of the rest alone',
-] as const
-const LEFT = ['protocols/execution/asking/recipients', 'whoever has left the project is neither asked nor counted'] as const
-const VOTED_DOWN = ['protocols/execution/asking/recipients', 'what votes have made impossible is rejected, with the reasons'] as const
+const POOL_LEFT = ['protocols/execution/asking/recipients', 'a pool item goes to a person outside when the last member is gone'] as const
+const TOTALS = ['protocols/execution/inbox/totals', 'a former member, and a key for one project, count the rest alone'] as const
+const LEFT = ['protocols/execution/asking/recipients', 'a former member of the project is neither asked nor counted'] as const
+const VOTED_DOWN = ['protocols/execution/asking/recipients', 'a quorum that votes made impossible is rejected, with the reasons'] as const
 const UNREACHED = ['protocols/execution/asking/recipients', 'one substitute cannot give the votes of two'] as const
 const FILTERED = [
   'bridges/hxp/openapi',
@@ -137,22 +122,22 @@ const URGENT = [
 ] as const
 const NAMED = [
   'bridges/hxp/openapi',
-  'GET /hxp names itself and its endpoints; a new rule stands at the top; figures are numbers for both sides',
+  'GET /hxp names itself and its endpoints; a new rule is at the top; figures are numbers for both sides',
 ] as const
 const IGNORED = [
   'bridges/hxp/openapi',
-  'what nobody knows is ignored and named, what is null is not said, and nothing of it is stored',
+  'unknown fields are ignored and named, null fields count as absent, and none of them is stored',
 ] as const
 const UNMARKED = [
   'bridges/hxp/openapi',
   'to a page of another origin nothing that an agent wrote is markup, on every path for people',
 ] as const
-const CHOSEN = ['bridges/hxp/openapi', 'an answer in the form that a page was given counts for the option that it stood for'] as const
+const CHOSEN = ['bridges/hxp/openapi', 'an answer in the form that the page got counts for the option behind it'] as const
 const HASTY = [
   'protocols/execution/asking/defaults',
   'a default that would decide within a minute is refused, and nothing is stored (X29)',
 ] as const
-const BY_DEFAULT = ['protocols/execution/asking/defaults', 'the signed basis names the default, and stands before the result'] as const
+const BY_DEFAULT = ['protocols/execution/asking/defaults', 'the signed basis names the default and comes before the result'] as const
 const ISSUER = [
   'protocols/execution/asking/defaults',
   'a receipt names its server by origin and installation, and how long the answer took is signed (X30, X31)',
@@ -169,16 +154,16 @@ const SPECIFIC = [
   'protocols/execution/asking/preferences',
   'of all rules that fit, the one with the most conditions counts, and of those the first',
 ] as const
-const OWN_RULES = ['protocols/execution/asking/preferences', 'follows only the rules of whoever answers for the agent'] as const
+const OWN_RULES = ['protocols/execution/asking/preferences', 'follows only the rules of the agent’s owner'] as const
 const IN_POOL = [
   'protocols/execution/asking/pool',
-  'stands before everybody of the project until somebody claims it, and then before them alone',
+  'is shown to everyone of the project until a person claims it, and then to that person alone',
 ] as const
 const CLAIM_TIME = ['protocols/execution/asking/pool', 'has taken as long as from its claim to its answer'] as const
 const NAMELESS = ['protocols/execution/asking/pool', 'never tells the agent who took it, asked about it or answered it'] as const
 const ORDER = [
   'protocols/execution/inbox/inbox',
-  'what is critical comes first, then high, normal and low, and the oldest first among those (X17)',
+  'critical items come first, then high, normal and low, each with the oldest first (X17)',
 ] as const
 const ITEM = ['protocols/execution/inbox/inbox', 'says who asks and for whom, what the server knows, and what each answer does'] as const
 const EVIDENCE = ['workers/notary', 'evidence is what the draft says, with a secret of this server'] as const
@@ -196,7 +181,7 @@ const LINKED = [
 ] as const
 const DEVELOPMENT = [
   'bridges/hxp/clients',
-  'in development mode the credentials that everybody knows are enough, and pages of any origin come in',
+  'in development mode the well-known credentials are enough, and pages of any origin have access',
 ] as const
 const CORS = [
   'bridges/hxp/clients',
@@ -361,7 +346,7 @@ export const hxpRows: readonly Shown[] = [
   ours(
     'X33',
     'edited goes with an agent’s own APPROVE that has a details_schema, without a quorum; it is signed and holds the whole details.',
-    ['protocols/execution/answering/edited', 'are checked against the schema, stand in the receipt, and are signed'],
+    ['protocols/execution/answering/edited', 'are checked against the schema, recorded in the receipt, and signed'],
     ['protocols/execution/answering/edited', 'that break the schema change nothing, whatever they are'],
     [
       'protocols/execution/answering/edited',
@@ -371,12 +356,9 @@ export const hxpRows: readonly Shown[] = [
   ours(
     'X34',
     'Floors raise the risk that an agent says, at creation: a person’s for their own agents, a project’s by its owners.',
-    ['protocols/execution/asking/floors', 'whatever is set and said, the risk is the greater of both and a floor never lowers'],
+    ['protocols/execution/asking/floors', 'the risk is the greater of floor and request, and a floor never lowers it'],
     ['protocols/execution/asking/floors', 'fields that are left out stay as they are'],
-    ['protocols/execution/asking/floors', 'a floor is for agents that somebody answers for; a project has its own, set by its owners'],
-    [
-      'protocols/execution/asking/floors',
-      'what an agent asks at a checkpoint is raised as well; a review, and what a person or the system asks, is not',
-    ],
+    ['protocols/execution/asking/floors', 'a person sets floors for agents that they own, and owners set those of a project'],
+    ['protocols/execution/asking/floors', 'floors raise an agent’s checkpoint, but no review and no question of a person or the system'],
   ),
 ]

@@ -1,4 +1,4 @@
-// Visibility: things of others do not exist for a caller. Ids that look like somebody's, lists, counts and cursors, the words of a refusal,
+// Visibility: things of others do not exist for a caller. Ids that look foreign, lists, counts and cursors, the words of a refusal,
 // and the record of those who reached for them.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -6,7 +6,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { enlist, linesOf, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'
 
-describe('ids that look like somebody', () => {
+describe('ids that look like a person', () => {
   const lookalikes = [
     'User_alice',
     ' user_alice',
@@ -285,7 +285,7 @@ describe('lists and counts', () => {
     await on.refused('NOT_FOUND', 'robin', 'review.comment', { task_id: source, artifact_id, severity: 'nit', body: 'Hm.' })
     assert.deepEqual((await pages(on, 'robin', 'task.list', {})).ids, [task.id])
 
-    // An input is passed on by those who may read it, and by nobody else.
+    // Only readers of an input can pass it on.
     await on.call('robin', 'task.start', { task_id: task.id })
     const v2 = { ...spec, inputs: [{ kind: 'artifact', id: artifact_id, version: 'v2' }] }
     for (const [as, operation, input] of [
@@ -301,7 +301,7 @@ describe('lists and counts', () => {
     const evidence = { kind: 'approval', prompt: 'As in it?', context: [{ kind: 'artifact', ...v1 }] }
     await on.call('robin', 'checkpoint.raise', { task_id: task.id, ...evidence })
 
-    // A former executor loses it; the new one has it, and so has whoever works on the part.
+    // A former executor loses it; the new one has it, and so has the executor of the part.
     await on.call('admin', 'ownership.transfer', { task_id: task.id, to: 'user_bob' })
     await nobodyElse('robin', 'spy', 'mallory')
     await on.call('bob', 'artifact.get', v1)
@@ -324,7 +324,7 @@ describe('lists and counts', () => {
 
 const ULID = '01J0K7M4N8Y7Q2W3E4R5T6Y7V8'
 
-test('what is foreign and what is not there are told in the same words, for every kind of id', async () => {
+test('unknown and foreign ids get the same refusal, for every kind of id', async () => {
   const on = await stage('review_ready')
   const { task, artifact } = on.refs
   const blocked = await stage('blocked')
@@ -388,7 +388,7 @@ describe('denials in the record', () => {
     )
   })
 
-  test('what is simply not there, bad input and a wrong state leave nothing', async () => {
+  test('unknown ids, bad input and a wrong state leave no fact', async () => {
     const on = await stage('created')
     const before = (await linesOf(on.world)).length
     await on.refused('NOT_FOUND', 'mallory', 'task.get', { task_id: `task_${ULID}` })

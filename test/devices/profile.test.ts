@@ -15,5 +15,5 @@ it('refuses an interlock over a line that is not there: it would hold nothing', 
 })
 
 it('names the place of a field that it does not know', () => {
-  throws(() => readProfile({ gpio: { '17': { colour: 'red' } } }), /gpio\.17\.colour is not known/)
+  throws(() => readProfile({ gpio: { '17': { colour: 'red' } } }), /gpio\.17\.colour is unknown/)
 })

@@ -22,7 +22,11 @@ export const twins: readonly Twin[] = [
     'path.startsWith(`${folder}/`)',
     'path.startsWith(folder)',
   ]),
-  twin('a-path-may-go-up', 'paths', ['protocols/hardware/daemon/policy.ts', " || path.split('/').includes('..')", '']),
+  twin('a-path-may-go-up', 'paths', [
+    'protocols/hardware/daemon/policy.ts',
+    " || (path.includes('..') && path.split('/').includes('..'))",
+    '',
+  ]),
   twin('what-is-read-may-be-written', 'paths', [
     'protocols/hardware/daemon/judging.ts',
     "use === 'read' ? [...policy.read, ...policy.write] : policy.write",

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { generated } from '../../scripts/api.ts'
-import { streamPaths } from '#apps/server/stream-paths.ts'
+import { streamPaths } from '#apps/server/http.ts'
 import { protocols } from '#protocols/index.ts'
 
 const files = generated()

@@ -40,6 +40,6 @@ test('a file that imports the identifier, does not mention it or is gone is name
   assert.deepEqual(problems('| a | `fill`, called by `src/kernel/queue.ts` |'), [
     'A.md: `fill` is named beside `src/kernel/queue.ts`, which does not mention it',
   ])
-  assert.deepEqual(problems('`Backend` in `src/kernel/store.ts`'), ['A.md: `src/kernel/store.ts` beside `Backend` is no file'])
+  assert.deepEqual(problems('`Backend` in `src/kernel/store.ts`'), ['A.md: `src/kernel/store.ts` beside `Backend` is not a file'])
   assert.deepEqual(problems('| `Backend` in `src/kernel/backend.ts`, called by `kernel/queue.ts` (`drain`); `spawn` in `queue.ts` |'), [])
 })

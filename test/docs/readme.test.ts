@@ -140,15 +140,15 @@ describe('the documentation', () => {
 const rowsIn = (path: string): string[][] =>
   [...textOf(path).matchAll(/^\| (.*) \|$/gm)].map(([, row]) => row!.split(/(?<!\\)\|/).map((cell) => cell.trim()))
 
-describe('what the documentation says about the code', () => {
-  test('every operation stands on the page of its protocol', () => {
+describe('the documentation of the code', () => {
+  test('every operation is on the page of its protocol', () => {
     for (const { name, operations } of protocols) {
       const page = textOf(`docs/protocols/${name}.md`)
       for (const op of operations) assert.ok(page.includes(`\`${op.name}\``), `docs/protocols/${name}.md does not name ${op.name}`)
     }
   })
 
-  test('every group of requirements and every choice stands on the page of collaboration', () => {
+  test('every group of requirements and every choice is on the page of collaboration', () => {
     const page = textOf('docs/protocols/collaboration.md')
     for (const { id } of hacpRows) assert.ok(page.includes(`| ${id.replace(/-\d+$/, '')} |`), id)
     const choices = [...page.matchAll(/^\| H(\d+) \|/gm)].map(([, number]) => Number(number))
@@ -164,14 +164,14 @@ describe('what the documentation says about the code', () => {
     )
   })
 
-  test('every group of requirements and every choice of ours stands on the page of delegation', () => {
+  test('every group of requirements and every choice of ours is on the page of delegation', () => {
     const page = textOf('docs/protocols/delegation.md')
     for (const { id } of aapRows.filter((row) => /^A-?[A-Z\d]/.test(row.id))) assert.ok(page.includes(`| ${id.replace(/-\d+$/, '')} |`), id)
   })
 
-  test('every error code stands there with its status', () => {
+  test('every error code is listed with its status', () => {
     const codes: Record<string, Fault> = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes))
-    const shown = ['collaboration', 'delegation', 'execution', 'hardware', 'harness']
+    const shown = ['collaboration', 'delegation', 'execution', 'gate', 'hardware', 'harness']
       .flatMap((name) => rowsIn(`docs/protocols/${name}.md`))
       .filter(([code, status]) => /^`[A-Z_]+`$/.test(code!) && /^\d{3}$/.test(status!))
     const listed = Object.fromEntries(shown.map(([code, status]) => [code!.slice(1, -1), Number(status)]))
@@ -187,7 +187,7 @@ describe('what the documentation says about the code', () => {
     }
   })
 
-  test('every setting stands in the guide for operators, with its variable and its default', () => {
+  test('every setting is in the guide for operators, with its variable and its default', () => {
     const guide = rowsIn('docs/operating.md')
     for (const [, flag, rest] of helpText().matchAll(/^ {2}--([\w-]+)(.*(?:\n {10,}.*)*)$/gm)) {
       const row = guide.find(([cell]) => new RegExp(`\`--${flag}[ \`]`).test(cell!))?.join(' ')

@@ -251,7 +251,7 @@ describe('the tours', () => {
     assertPrinted(printed, shownBy(second!))
   })
 
-  test('the commands besides the tours work as well', async (t) => {
+  test('the commands outside of the tours work as well', async (t) => {
     const reader = newcomer()
     t.after(() => leave(reader))
     // Without its filter this would be the run that this test is a part of.
@@ -303,8 +303,8 @@ test('the tour by HTTP counts the facts that it shows', () => {
   assert.equal(shown?.match(/^"action":/gm)?.length, Number(above))
 })
 
-describe('what is checked', () => {
-  test('a command that nothing has run is noticed, wherever it stands', () => {
+describe('the check of commands', () => {
+  test('a command that no test has run is found, at every place', () => {
     const page =
       'Run `npm start` or `countersign task list`, in `./data`.\n```sh\na\n```\n```text\nb\n```\n```console\n$ c\nd\n```\n```bash\ne\n```\n'
     assert.deepEqual(notRun(page, []), ['a\n', 'c', 'e\n', 'npm start', 'countersign task list'])

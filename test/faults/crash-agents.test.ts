@@ -8,7 +8,7 @@ import { openLane, type Cut, type Kind, type Lane } from '../support/faults/cras
 import type { Moment, Passing } from '../support/faults/crash-proxy.ts'
 
 const ROUNDS = Number(process.env['CRASH_ROUNDS'] ?? 50)
-/** Chosen anew by each run; all of them in `npm run test:long`. */
+/** Chosen at random by each run; all of them in `npm run test:long`. */
 const ROUNDS_USUAL = 15
 const AT_ONCE = 4
 /** Processes come back in less than a second, and on a busy machine when they can. */
@@ -54,7 +54,7 @@ const steps: readonly Step[] = [
 ]
 const kinds: readonly Kind[] = ['agent', 'server', 'both']
 
-/** Between an effect outside and the note of it nobody who comes anew can know that it was done. */
+/** A restarted process cannot know whether an effect happened that was not noted yet. */
 function effectsAfter(kind: Kind, isBeforeNote: boolean): number[] {
   if (!isBeforeNote) return [1]
   return kind === 'server' ? [1, 2] : [2]
@@ -197,7 +197,7 @@ describe('killed at any step, the flow comes to the same end', { concurrency: AT
         const actions = await actionsOf(lane, done.task_id)
         const isProgress = (action: string): boolean => action === PROGRESS
         const [often, once] = [actions.filter(isProgress), actions.filter((action) => !isProgress(action))]
-        // How far it is may be said again by a handler that begins anew: it is a word, and no effect.
+        // A restarted handler may report its progress again: a report is not an effect.
         assert.ok(often.length === 1 || often.length === 2, `progress was reported ${often.length} times`)
         assert.deepEqual(
           once,

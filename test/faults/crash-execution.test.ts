@@ -82,7 +82,7 @@ async function work(client: Client): Promise<void> {
   }
 }
 
-/** Without what is made anew for each answer: the ticket in the address of the socket. */
+/** Without the ticket in the address of the socket, which is new in each answer. */
 const lasting = ({ ws_url: _, ...body }: any): unknown => body
 
 async function assertKept({ what, body, tag, result }: Acknowledged): Promise<void> {

@@ -28,7 +28,7 @@ function random(below: number): number {
 }
 
 type Acknowledged = { readonly round: number; readonly step: number; readonly tag: string; readonly output: any }
-/** One client: where its flow stands, and the call whose answer it never got. */
+/** One client: the position in its flow, and the call whose answer it never got. */
 type Client = { readonly name: number; flows: number; step: number; refs: FlowRefs; unanswered: boolean }
 type Caller = ReturnType<typeof createCaller>
 
@@ -122,7 +122,7 @@ async function crash(round: number): Promise<Acknowledged[]> {
     .map((line) => JSON.parse(line) as Acknowledged)
 }
 
-/** Every object that was acknowledged stands in the record exactly as it was acknowledged. */
+/** Every object that was acknowledged is in the record exactly as it was acknowledged. */
 async function assertAcknowledged(acknowledged: readonly Acknowledged[]): Promise<void> {
   const byTask = Map.groupBy(acknowledged, ({ output, tag }) => (output.task?.id as string | undefined) ?? tag)
   for (const [task_id, acks] of byTask) {

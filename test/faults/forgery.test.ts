@@ -1,12 +1,13 @@
-// Somebody who can write the database and has no key forges nothing: an appended fact, a database that was put back and a changed seal are
+// Forgeries by a writer of the database without a key are found: an appended fact, a database that was put back and a changed seal are
 // refused with RECORD_CHANGED and named, while servers run and at their start, on both stores. Earlier releases wrote no seals: their folders and
 // databases are sealed when they are opened.
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { examineFolder } from '#apps/cli/remote/examine-folder.ts'
+import { moveToFolder } from '#apps/server/database/move.ts'
 import { wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { inProcess } from '../support/as-processes/cli.ts'
 import { inDatabase as inPostgres, isPostgresOff } from '../support/as-processes/postgres.ts'
@@ -90,9 +91,11 @@ describe('a data folder', () => {
   test('a database that was put back alone: no start, until its operator accepts it, and that is on the record', async (t) => {
     const { folder, whole } = await putBack(t)
     // The marker would notice it too; the anchor alone must.
+    const marker = readFileSync(join(folder, 'verified.json'))
     rmSync(join(folder, 'verified.json'))
     assert.match(await said(t, folder), /it ends at position \d+, and this server has seen position \d+: it was put back/)
     assert.match(await foundIn(folder), /record: it ends at position \d+, and this server has seen position \d+/)
+    writeFileSync(join(folder, 'verified.json'), marker)
     const { code, out } = await inProcess({ home: dataFolder(t), env: {} }).run(['audit', 'accept', '--data', folder])
     assert.equal(code, 0, out)
     const { call, port, end } = await running(t, folder)
@@ -120,7 +123,7 @@ describe('a data folder', () => {
     assert.notEqual((await accept({ COUNTERSIGN_DATABASE: 'postgres://127.0.0.1/x' })).code, 0)
   })
 
-  test('tables that are put back under a running server: whatever is read anew is refused', async (t) => {
+  test('tables restored under a running server: every fresh read is refused', async (t) => {
     const [folder, old] = [made.copy(), made.copy()]
     const { call, port } = await running(t, folder)
     assert.equal((await call(made.admin, 'identity/project.add', { id: 'project_late', name: 'Late' })).status, 200)
@@ -135,7 +138,7 @@ describe('a data folder', () => {
     assert.equal((await healthOf(port)).record, 'changed')
   })
 
-  test('seals that were taken away with the number of the format are not made anew', async (t) => {
+  test('removed seals are not made again, even with an older format number', async (t) => {
     for (const forget of [() => undefined, (folder: string) => rmSync(join(folder, 'anchor.json'))]) {
       const folder = made.copy()
       forgeInFolder(folder)
@@ -162,6 +165,17 @@ describe('a data folder', () => {
     assert.match(await said(t, folder), /it has no seal/)
   })
 
+  test('a restored backup from before there were seals is sealed after its operator accepts it', async (t) => {
+    const folder = made.copy()
+    inDatabase(folder, (db) => db.exec('DROP TABLE seals; PRAGMA user_version = 9'))
+    assert.match(await said(t, folder), /seals: they are gone/)
+    assert.equal((await inProcess({ home: dataFolder(t), env: {} }).run(['audit', 'accept', '--data', folder])).code, 0)
+    const { call, end } = await running(t, folder)
+    assert.equal((await call(made.alice, 'identity/me.get', {})).status, 200)
+    await end()
+    assert.equal(await foundIn(folder), '')
+  })
+
   test('a folder without seals whose record differs is named, and not sealed', async (t) => {
     const folder = made.copy()
     inDatabase(folder, (db) => {
@@ -173,7 +187,7 @@ describe('a data folder', () => {
     inDatabase(folder, (db) => assert.equal((db.prepare('PRAGMA user_version').get() as any).user_version, 9))
   })
 
-  test('a server key that was lost and made anew seals the record anew', async (t) => {
+  test('a server key that was lost and replaced seals the record again', async (t) => {
     const folder = made.copy()
     rmSync(join(folder, 'keys/server.key'))
     assert.match(await said(t, folder), /server.key is missing/)
@@ -203,7 +217,7 @@ describe('a data folder', () => {
 })
 
 describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
-  const TABLES = ['head', 'sealed_groups', 'chains', 'facts', 'seals', 'images', 'docs', 'entries', 'counts', 'wrapped']
+  const TABLES = ['head', 'delegated_groups', 'chains', 'facts', 'seals', 'images', 'docs', 'entries', 'counts', 'wrapped']
   const copyTables = (url: string): Promise<unknown> =>
     inPostgres(url, `CREATE SCHEMA old; ${TABLES.map((name) => `CREATE TABLE old.${name} AS TABLE countersign.${name}`).join(';')}`)
   const putTablesBack = (url: string): Promise<unknown> =>
@@ -221,7 +235,7 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
   test('a fact that is appended: refused by every running server, named, and no start', async (t) => {
     const servers = await startServers(t, 2)
     const [a, b] = servers.nodes as [Node, Node]
-    // Of two that start at once one makes the record, and the other finds it.
+    // Of two that start concurrently, one creates the record and the other finds it.
     const anchors = await Promise.all([a, b].map(async ({ port }) => (await healthOf(port))['record.anchor']))
     assert.ok(anchors.includes('kept'), anchors.join())
     const { alice } = await enroll(a.port, servers.adminKey)
@@ -239,7 +253,7 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     assert.match(await said(t, servers.url, dataFolder(t)), /RECORD_CHANGED/)
   })
 
-  test('a foreign row that nothing points to stands in the way of the next commit, which is refused and names it', async (t) => {
+  test('a foreign row without a reference makes the next commit fail and is named', async (t) => {
     const servers = await startServers(t, 1)
     const [a] = servers.nodes as [Node]
     await enroll(a.port, servers.adminKey)
@@ -283,7 +297,7 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     await a.end()
     const { url } = servers
     const unseal = `DROP TABLE countersign.seals; ALTER TABLE countersign.head DROP COLUMN seal;
-      ALTER TABLE countersign.sealed_groups RENAME TO groups; DELETE FROM countersign.migrations WHERE n = 5`
+      ALTER TABLE countersign.delegated_groups RENAME TO groups; DELETE FROM countersign.migrations WHERE n >= 5`
     const gone = /RECORD_CHANGED: .*seals: they are gone, and this installation has sealed its record before/
     await inPostgres(url, unseal)
     assert.match(await said(t, url, dataFolder(t)), gone)
@@ -300,13 +314,26 @@ describe('a PostgreSQL that servers share', { skip: isPostgresOff }, () => {
     const cli = inProcess({ home: dataFolder(t), env: envOf(url) })
     assert.match((await cli.run(['admin-key', '--data', a.data])).err, gone)
     assert.deepEqual(await inPostgres(url, 'SELECT 1 FROM countersign.seals'), [])
-    const data = dataFolder(t)
-    const [one, two] = await Promise.all([servers.add('node-5', { data }), servers.add('node-6')])
+    const settings = { url, secret: { name: 'COUNTERSIGN_SECRET', text: SECRET }, blobs: null, isReplicatedOnly: false }
+    const target = join(dataFolder(t), 'moved')
+    await assert.rejects(
+      moveToFolder(settings, target, () => undefined),
+      /is not sealed yet: start a server with its data folder/,
+    )
+    assert.ok(!existsSync(join(target, 'countersign.db')))
+    assert.deepEqual(await inPostgres(url, 'SELECT 1 FROM countersign.seals'), [])
+    const [one, two] = await Promise.all([servers.add('node-5'), servers.add('node-6')])
     for (const node of [one, two]) assert.equal((await node.call(alice, 'identity/me.get')).status, 200)
     assert.equal((await two.call(alice, 'collaboration/task.create', { spec: { goal: 'Go on' } })).status, 200)
     const { body } = await one.call(servers.adminKey, 'collaboration/audit.verify', { project_id: 'system' })
     assert.equal(body.valid, true)
     assert.match((await values.read('server key'))!.text, / sealed$/)
+    // A restored backup from before there were seals: the operator accepts it for a server with an anchor.
+    for (const node of [one, two]) await node.end()
+    await inPostgres(url, unseal)
+    assert.equal((await cli.run(['audit', 'accept', '--data', a.data])).code, 0)
+    const restored = await servers.add('node-7', { data: a.data })
+    assert.equal((await restored.call(alice, 'identity/me.get')).status, 200)
   })
 
   test('a server that has committed nothing knows the seal of its anchor: tables that are put back then answer nothing', async (t) => {

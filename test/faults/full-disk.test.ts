@@ -1,9 +1,14 @@
 // A start on a disk that has no room left: what is there can be read, what would change it is refused, and nothing needs repair.
 // On one that may only be read there is no start.
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { Refusal } from '#kernel/declare/errors.ts'
+import { sqliteStore } from '#stores/sqlite.ts'
+import { createExamination } from '#workers/upkeep/examination.ts'
+import { createWorld } from '../support/in-process/world.ts'
 import { smallDisk, type Disk } from '../support/faults/small-disk.ts'
 import { send, type Answer } from '../support/over-sockets/http-client.ts'
 import { runToEnd, start, type Running } from '../support/as-processes/server-process.ts'
@@ -84,4 +89,43 @@ test('a folder that may only be read is named in one sentence, and serves again 
   assert.match(stderr, /^[^\n]*the data folder .* cannot be written: EROFS[^\n]*\(see --data\)\n$/)
   disk.remount('rw')
   assert.equal((await (await start(t, ['--data', placeOn(disk)])).end()).code, 0)
+})
+
+test('at whichever page a database becomes full, a question is asked and answered as a whole or not at all, with its counts', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'countersign-full-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'countersign.db')
+  await (await createWorld({ store: sqliteStore(file) })).store.close()
+  const base = statSync(file).size / 4_096
+  const refusedAt = new Set<string>()
+  for (let pages = 0; pages < 24; pages++) {
+    const copy = join(folder, `${pages}.db`)
+    cpSync(file, copy)
+    const store = sqliteStore(copy, { pagesMax: base + pages })
+    const world = await createWorld({ store, populated: false, startMs: Date.UTC(2026, 1), seed: 2 })
+    const open = new Set<string>()
+    const ask = { action: 'APPROVE', payload: { item: 'a plan', details: { why: 'w'.repeat(1_500) } } }
+    for (let at = 'asking', n = 0; ; n++)
+      try {
+        at = 'asking'
+        const { request } = await world.call('devin', 'execution/request.create', ask)
+        open.add(request.id)
+        if (n % 2 === 0) continue
+        at = 'answering'
+        await world.call('alice', 'execution/request.resolve', { request_id: request.id, result: 'approved' })
+        open.delete(request.id)
+      } catch (error) {
+        assert.equal((error as Refusal).code, 'UNAVAILABLE', String(error))
+        refusedAt.add(at)
+        break
+      }
+    const examination = createExamination({ store })
+    while (!(await examination.next(1_000, Date)));
+    assert.deepEqual(examination.found(), [])
+    const { items } = await world.call('alice', 'execution/inbox.list', { limit: 100 })
+    assert.deepEqual(new Set(items.map(({ request_id }: { request_id: string }) => request_id)), open)
+    await store.close()
+    rmSync(copy)
+  }
+  assert.deepEqual([...refusedAt].toSorted(), ['answering', 'asking'])
 })

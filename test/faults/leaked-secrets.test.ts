@@ -1,5 +1,5 @@
 // Secrets through a real server with all its logging on, over HTTP and JSON-RPC, answered rightly and wrongly: afterwards none of them
-// stands anywhere in its data folder, its log, its figures, its streams, its answers or its record, in any form.
+// is anywhere in its data folder, its log, its figures, its streams, its answers or its record, in any form.
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -225,7 +225,7 @@ test('the longest keys that are taken fit, controls keep their place, and NUL is
 })
 
 test(
-  'clocks an hour apart: it is told, no lease changes hands, and times along the record never go back',
+  'clocks an hour apart: the log says so, no lease changes hands, and times along the record never go back',
   { skip: isPostgresOff },
   async (t) => {
     const servers = await startServers(t, 1)

@@ -159,7 +159,7 @@ const kinds: readonly Kind[] = [
   ),
   sql(
     'a fact stands before the first',
-    /it stands at position 0, before the first/,
+    /it is at position 0, before the first/,
     "INSERT INTO facts SELECT 0, 'system', 9999, at, actor, task, root, hash, line FROM facts WHERE position = 1",
   ),
   {
@@ -312,7 +312,7 @@ const kinds: readonly Kind[] = [
   // Documents that facts describe
   {
     name: 'the role of a person',
-    named: /identity.user\/user_alice: a text stands beside/,
+    named: /identity.user\/user_alice: a sealed image has a plain text beside/,
     apply: (db) =>
       beside(db, 'identity.user/user_alice', (text) =>
         text.replace('"member","seal', '"owner"').replace('"role":"member"', '"role":"owner"'),
@@ -320,17 +320,17 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'a revoked key',
-    named: /identity.key\/\S+: a text stands beside/,
+    named: /identity.key\/\S+: a sealed image has a plain text beside/,
     apply: (db) => beside(db, `identity.key/${made.revoked.id}`, (text) => text.replace(/"revoked_at":"[^"]+"/, '"revoked_at":null')),
   },
   {
     name: 'the answer to a request',
-    named: /execution.request\/\S+: a text stands beside/,
+    named: /execution.request\/\S+: a sealed image has a plain text beside/,
     apply: (db) => beside(db, `execution.request/${made.answered}`, (text) => text.replaceAll('"no"', '"yes"')),
   },
   {
     name: 'the question that an approver sees',
-    named: /collaboration.checkpoint\/\S+: a text stands beside/,
+    named: /collaboration.checkpoint\/\S+: a sealed image has a plain text beside/,
     apply: (db) =>
       beside(db, `collaboration.checkpoint/${made.waiting.checkpoint}`, (text) =>
         text.replace('Deploy to production?', 'Water the plants?'),
@@ -338,7 +338,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'the name of a person',
-    named: /identity.user\/user_alice: a text stands beside/,
+    named: /identity.user\/user_alice: a sealed image has a plain text beside/,
     apply: (db) => beside(db, 'identity.user/user_alice', (text) => text.replace('Alice', 'Mallory')),
   },
   {
@@ -402,7 +402,7 @@ const kinds: readonly Kind[] = [
   ),
   sql(
     'an errand is deleted',
-    /the index names a document that is not there/,
+    /the index names a missing document/,
     "DELETE FROM docs WHERE key = (SELECT min(key) FROM docs WHERE key LIKE 'kernel.errand/%')",
   ),
   // Indexes and counts
@@ -430,6 +430,11 @@ const kinds: readonly Kind[] = [
     'a count is deleted',
     /its entries are not counted/,
     'DELETE FROM counts WHERE prefix = (SELECT min(prefix) FROM counts WHERE count > 0)',
+  ),
+  sql(
+    'a tally',
+    /documents are counted, but there are/,
+    "UPDATE counts SET count = count + 5 WHERE prefix = (SELECT min(prefix) FROM counts WHERE prefix LIKE 'execution.request.trends%')",
   ),
   // Files
   {
@@ -485,10 +490,10 @@ test('audit verify and doctor name it and end with code 1; the end of a chain is
   const role = tampered(kind('the role of a person'))
   const all = await cli.run(['audit', 'verify', '--all', '--data', role])
   assert.equal(all.code, 1)
-  assert.match(all.out, /✖ identity.user\/user_alice: a text stands beside its sealed image/)
+  assert.match(all.out, /✖ identity.user\/user_alice: a sealed image has a plain text beside it/)
   const doctor = await cli.run(['doctor', '--data', role])
   assert.equal(doctor.code, 1)
-  assert.match(doctor.out, /✖ record +identity.user\/user_alice: a text stands beside its sealed image/)
+  assert.match(doctor.out, /✖ record +identity.user\/user_alice: a sealed image has a plain text beside it/)
   const cut = await cli.run(['audit', 'verify', '--data', tampered(kind('the end of the record is cut off'))])
   assert.equal(cut.code, 1)
   assert.match(cut.out, /which was verified before/)
@@ -549,7 +554,7 @@ test('a stored "no" does not become "yes": no receipt is signed for it, and nobo
 test('a running server names what it has found to those who administer every project, and to nobody else', async (t) => {
   const { call, port } = await attacked(t, kind('the answer to a request'))
   isRefused(await call(made.devin, 'execution/request.get', { request_id: made.answered }))
-  const finding = { what: `execution.request/${made.answered}`, how: 'a text stands beside its sealed image' }
+  const finding = { what: `execution.request/${made.answered}`, how: 'a sealed image has a plain text beside it' }
   const must = async (operation: string, input: object): Promise<any> => (await call(made.admin, operation, input)).body
   const keyOf = async (subject: string): Promise<string> => (await must('identity/key.issue', { subject })).key
   await must('identity/user.add', { id: 'user_bob', name: 'Bob', project_id: null })
@@ -591,7 +596,7 @@ test('an index entry that its document does not have shows nobody the document',
   assert.deepEqual(body.items, [])
 })
 
-test('bytes that were changed break off, those that are gone are refused in words, and both are told', async (t) => {
+test('changed bytes break off, missing ones are refused with a message, and both are reported', async (t) => {
   const path = `/v1/collaboration/artifact.download?artifact_id=${made.artifact}`
   const headers = { authorization: `Bearer ${made.alice}` }
   const get = (port: number, range = {}): Promise<Response> =>
@@ -638,10 +643,31 @@ test('a server that runs finds it in its round, says it again at the next start,
   await second.end()
 })
 
+test('counts that were changed by hand change no row of an inbox, and an examination names each of them and nothing else', async (t) => {
+  let [wanted, changes]: [string[], number] = [[], 0]
+  const changed = {
+    apply(db: DatabaseSync) {
+      wanted = rows(db, "SELECT entry FROM entries WHERE entry LIKE 'execution.request.open%'").map(({ entry }) => entry.split('\0').at(-1))
+      changes = Number(db.prepare("UPDATE counts SET count = count + 7 WHERE prefix LIKE 'execution.request.%'").run().changes)
+    },
+  }
+  const { found } = await examineFolder(tampered(changed), () => undefined)
+  assert.ok(changes > 2)
+  assert.equal(found.length, changes)
+  for (const { what, how } of found) {
+    assert.match(what, /^execution\.request\./)
+    assert.match(how, /^\d+ (?:entries|documents) are counted, but there are \d+$/)
+  }
+  const { call } = await attacked(t, changed)
+  const { items } = (await call(made.alice, 'execution/inbox.list', {})).body
+  assert.ok(wanted.length > 0)
+  assert.deepEqual(items.map(({ request_id }: { request_id: string }) => request_id).toSorted(), [...new Set(wanted)].toSorted())
+})
+
 // --- A folder of the format before -----------------------------------------------------------------------------------------------
 
 const FIXTURES = join(import.meta.dirname, '../fixtures')
-/** `format-1-stuck`: questions that wait for a person who was switched off, and in a pool from which everybody had left. */
+/** `format-1-stuck`: questions that wait for a person who was switched off, and in a pool that all people had left. */
 function earlier(t: TestContext, name = 'format-1'): string {
   const root = mkdtempSync(join(tmpdir(), 'countersign-format-'))
   t.after(() => rmSync(root, { recursive: true, force: true }))
@@ -742,7 +768,7 @@ test('a folder of format 1 in which a document differs is named and stays as it 
   inDatabase(folder, (db) => beside(db, 'identity.user/user_alice', (text) => text.replace('"role":"member"', '"role":"owner"')))
   const { code, stderr } = await runToEnd(t, ['--port', '0', '--data', folder])
   assert.equal(code, 1)
-  assert.match(stderr, /not brought to format 2 .* identity.user\/user_alice: a text stands beside its sealed image/)
+  assert.match(stderr, /not brought to format 2 .* identity.user\/user_alice: a sealed image has a plain text beside it/)
   inDatabase(folder, (db) => assert.equal(row(db, 'PRAGMA user_version').user_version, 1))
   const forced = await start(t, ['--data', folder, '--skip-verify', '--log', 'error'])
   const { call, close } = createCaller(forced.port)

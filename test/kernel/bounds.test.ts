@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { createCache } from '#kernel/log/document-cache.ts'
+import { createCache } from '#kernel/log/cache/document-cache.ts'
 import type { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { createRateLimit } from '#kernel/codec/rate-limit.ts'

@@ -54,7 +54,7 @@ test('two objects with the same keys in another order have one text', () => {
   )
 })
 
-test('what JSON cannot hold is refused, never dropped', () => {
+test('values that JSON cannot hold are refused, never dropped', () => {
   for (const value of [undefined, Number.NaN, Infinity, -Infinity, 1n, Symbol('x'), () => 1]) {
     for (const wrapped of [value, [value], { a: value }, { a: [{ b: value }] }]) assert.throws(() => canonical(wrapped), TypeError)
   }

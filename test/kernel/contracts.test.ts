@@ -122,7 +122,7 @@ test('a consequence as the caller is authorized again, as the caller', async () 
   assert.deepEqual([signed!.actor, signed!.behalf, signed!.basis], ['user_alice', null, { kind: 'role', id: 'human' }])
 })
 
-test('what the caller may not do itself refuses the whole batch', async () => {
+test('a consequence that the caller is not allowed to cause refuses the whole batch', async () => {
   const kernel = kernelWith([contract('first/pushed', 'second/sign', 'actor')])
   const before = await stateHash(kernel.store)
   await assert.rejects(kernel.call('first/push', { id: 'one' }, devin), { code: 'UNAUTHORIZED' })
@@ -184,8 +184,8 @@ test('contracts that call each other without end are stopped, and nothing is wri
   assert.deepEqual(await linesIn(kernel), [])
 })
 
-test('a contract that calls what is no command is refused when the kernel is made', () => {
-  assert.throws(() => kernelWith([contract('first/opened', 'second/none', 'system')]), /calls second\/none, which is no command/)
+test('a contract that calls what is not a command is refused when the kernel is made', () => {
+  assert.throws(() => kernelWith([contract('first/opened', 'second/none', 'system')]), /calls second\/none, which is not a command/)
 })
 
 test('a contract that follows an event which no protocol declares is refused when the kernel is made', () => {
@@ -208,7 +208,7 @@ test('a fact of an undeclared event cannot be made', () => {
   assert.throws(() => fact('openned', [image(Box, { id: 'one', steps: [] })]), /there is no event openned: declare it in events\.ts/)
 })
 
-test('what a contract passes on is checked like any other input', async () => {
+test('the input that a contract passes on is checked like any other', async () => {
   const kernel = kernelWith([contract('first/opened', 'second/seal', 'system', () => Promise.resolve({ id: 5 }))])
   await assert.rejects(kernel.call('first/open', { id: 'one' }, alice), { code: 'INVALID_REQUEST' })
   assert.deepEqual(await linesIn(kernel), [])

@@ -1,4 +1,4 @@
-// Errands at once: a server has done what a call leaves to batches of their own when it answers that call.
+// Errands of a call: the server completes them, in their own batches, before it answers the call.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'

@@ -43,7 +43,7 @@ test('ids strictly increase as text, whatever the clock does', () => {
   )
 })
 
-test('a clock that stands still gives a hundred thousand ids that increase, also at the end of a digit', () => {
+test('a stopped clock gives a hundred thousand increasing ids, also across a carry', () => {
   // All ones: the very next ids carry through every digit but the first.
   const newId = createIds(
     () => 5,

@@ -44,7 +44,7 @@ describe('an idempotency key', () => {
     assert.equal(await countIn(world.store, CREATED), 1)
   })
 
-  test('is forgotten some day later, and then begins anew', async () => {
+  test('is forgotten after its lifetime, and the key can be used again', async () => {
     const world = await createWorld()
     const { task } = await createTask(world, 'k1')
     await createTask(world, 'k2')
@@ -56,7 +56,7 @@ describe('an idempotency key', () => {
     assert.equal(await countIn(world.store, CREATED), 4)
   })
 
-  test('answers the same call eight times at once with one effect', async () => {
+  test('answers eight concurrent copies of a call with one effect', async () => {
     for (const maker of storeMakers()) {
       const world = await createWorld({ store: maker.open() })
       const answers = await Promise.all(Array.from({ length: 8 }, () => createTask(world, 'k1')))
@@ -178,7 +178,7 @@ for (const maker of storeMakers()) {
   describe(`callers who want the same document on ${maker.name}`, () => {
     after(() => maker.dispose())
 
-    test('64 at once all succeed, and every one of them counts', async () => {
+    test('64 concurrent calls all succeed, and every one of them counts', async () => {
       const kernel = counting(maker.open())
       const answers = await Promise.all(Array.from({ length: 64 }, () => kernel.call('toy/counter.bump', { ids: ['a'] }, alice)))
       assert.deepEqual(
@@ -261,7 +261,7 @@ describe('a refusal', () => {
     assert.equal(disk.facts.filter(({ line }) => line.includes('kernel/authorization.denied')).length, 3)
   })
 
-  test('of a body that names somebody else as its sender says so', async () => {
+  test('of a body that names another sender says so', async () => {
     const world = await createWorld()
     for (const lie of [{ principal: 'user_bob' }, { actor: 'user_bob' }, { by: 'agent_devin' }, { ownership: { principal: 'user_bob' } }]) {
       await assert.rejects(world.call('alice', 'collaboration/task.create', { ...create, ...lie }), { code: 'UNAUTHORIZED' })

@@ -22,7 +22,7 @@ const write = (world: World, as: string, task_id: string, key?: string): Promise
   world.call(as, 'collaboration/ledger.write', { task_id, key: 'k', value: 1 }, key === undefined ? {} : { key })
 const exceeded = (retry_after: number) => ({ code: 'QUOTA_EXCEEDED', details: { retry_after } })
 
-test('an agent makes so many changes a minute, whatever they are, and is told when to come again', async () => {
+test('an agent’s changes are bounded per minute, and the refusal says when to retry', async () => {
   const world = await createWorld({ changesPerMinute: 20 })
   const task_id = await working(world)
   for (let i = 1; i < 20; i++) await write(world, 'devin', task_id)
@@ -37,7 +37,7 @@ test('an agent makes so many changes a minute, whatever they are, and is told wh
   await world.close()
 })
 
-test('what is refused counts too: it is work for the server', async () => {
+test('refused calls count too: they are work for the server', async () => {
   const world = await createWorld({ changesPerMinute: 5 })
   for (let i = 0; i < 5; i++) await assert.rejects(write(world, 'devin', 'task_none'), { code: 'NOT_FOUND' })
   await assert.rejects(write(world, 'devin', 'task_none'), exceeded(12))
@@ -84,7 +84,7 @@ test('so many questions of one agent may be open at a time', async () => {
   await world.close()
 })
 
-test('what was read while a question waited for its turn is paid before it is answered', async () => {
+test('reads made while a query was queued are charged before it is answered', async () => {
   const queue: (() => void)[] = []
   const kernel = createKernel({
     store: memoryStore(),
@@ -109,7 +109,7 @@ test('what was read while a question waited for its turn is paid before it is an
   )
 })
 
-test('whoever owes for what was read while they waited does not read on', () => {
+test('an actor that exceeded its read quota while queued does not read on', () => {
   const quota = createQuota({ asksPerMinute: 10, readsPerMinute: 100, now: () => 0 })
   quota.read('agent_a')
   quota.stillPays('agent_a')

@@ -153,7 +153,7 @@ test('a foreign pattern that unfolds without end is refused before it is ever ru
   assert.equal(schemaProblem({ type: 'string', pattern: '^[a-z]{1,63}(\\.[a-z]{1,63})?$' }, 'input'), null)
 })
 
-test('in a union of types, a value of one of them is told what is wrong with it, in the words of its form', () => {
+test('in a union of types, a value of one of them gets the problem of that member', () => {
   const Address = t.Object({
     addr: t.Union([
       t.Integer({ maximum: 127 }),

@@ -42,7 +42,7 @@ for (const maker of storeMakers()) {
       await world.close()
     })
 
-    test('what is not yours cannot be followed', async () => {
+    test('a foreign document cannot be followed', async () => {
       const world = await createWorld({ store: maker.open() })
       const { task } = await world.play(scenes.created)
       await assert.rejects(take(world, cast['mallory']!, { task_id: task.id }, 1), { code: 'NOT_FOUND' })

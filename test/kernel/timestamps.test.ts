@@ -61,7 +61,7 @@ for (const [text, utc] of times) {
   })
 }
 
-test('what toISOString writes is read back, with any offset', () => {
+test('the output of toISOString is read back, with any offset', () => {
   const offsets = fc.tuple(fc.constantFrom(1, -1), fc.integer({ min: 0, max: 23 }), fc.integer({ min: 0, max: 59 }))
   const instants = fc.date({ min: new Date('0001-01-02T00:00:00Z'), max: new Date('9999-12-30T00:00:00Z'), noInvalidDate: true })
   const two = (n: number): string => String(n).padStart(2, '0')

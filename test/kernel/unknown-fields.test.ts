@@ -34,7 +34,7 @@ test('unknown fields are named with their place, at every depth', () => {
   ])
 })
 
-test('the nearest known name is told where one is near', () => {
+test('the refusal names the nearest known name if one is near', () => {
   assert.deepEqual(found({ goal: 'x', dedline: 1, Goal: 1, points: [{ title: 'a', maxDuration: 'x', titel: '' }], zzz: 1 }), [
     'dedline deadline',
     'Goal goal',
@@ -49,7 +49,7 @@ test('in a union the form that fits decides', () => {
   assert.deepEqual(found({ goal: 'x', payload: { kind: 'inline', text: 't', uri: 'u' } }), ['payload.uri null'])
 })
 
-test('what the server itself adds is no unknown field', () => {
+test('a field that the server adds is no unknown field', () => {
   assert.deepEqual(found({ goal: 'x', payload: { kind: 'inline', text: 't', verified: true } }), [])
   assert.deepEqual(found({ goal: 'x', payload: { kind: 'ref', uri: 'u', verified: true } }), ['payload.verified null'])
 })

@@ -1,4 +1,4 @@
-// Calls that wait for something to answer with: over HTTP and over JSON-RPC, with a clock that stands still and with a real one.
+// Calls that wait for something to answer with: over HTTP and over JSON-RPC, with a stopped clock and with a real one.
 import assert from 'node:assert/strict'
 import { request, type ClientRequest } from 'node:http'
 import { PassThrough } from 'node:stream'
@@ -14,6 +14,7 @@ import { socketTransport } from '#sdk/transport/jsonrpc.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { openStage, until, type Agent, type Stage } from '../support/as-processes/agents.ts'
 import { manualClock, settled, type ManualClock } from '../support/in-process/manual-clock.ts'
+import { testNotary } from '../support/in-process/notary.ts'
 import { cast, seededEntropy } from '../support/in-process/world.ts'
 
 // --- In the kernel, where time is given ----------------------------------------------------------------------------------------
@@ -30,6 +31,7 @@ async function quiet(): Promise<Quiet> {
     now: clock.now,
     sleep: clock.sleep,
     entropy: seededEntropy(),
+    notary: testNotary,
     asksPerMinute: null,
   })
   const call: Quiet['call'] = (as, operation, input = {}, options = {}) => kernel.call(operation, input, cast[as] ?? SYSTEM, options)
@@ -59,7 +61,7 @@ describe('in the kernel', () => {
     assert.deepEqual(on.kernel.stats(), { conflicts: 0, denials: 0, waiting: 0, woken: 1 })
   })
 
-  test('what concerns somebody else wakes nobody', async () => {
+  test('a commit about another document wakes no waiter', async () => {
     const on = await quiet()
     const waiting = on.call('devin', 'delegation/mailbox.take', { wait: 'PT1M' })
     await settled()
@@ -70,7 +72,7 @@ describe('in the kernel', () => {
     assert.equal((await waiting).items.length, 1)
   })
 
-  test('without a wait, or with something to take, it is answered at once', async () => {
+  test('a call without a wait, or with something to take, is answered immediately', async () => {
     const on = await quiet()
     assert.deepEqual(await on.call('devin', 'delegation/mailbox.take'), { items: [] })
     await delegate(on)
@@ -92,7 +94,7 @@ describe('in the kernel', () => {
     assert.deepEqual(await take(), second, 'an answer that was lost on the way is given again')
   })
 
-  test('nobody waits for more than a minute, whatever they ask for and however the clock steps', async () => {
+  test('no call waits for more than a minute, regardless of its input and of clock steps', async () => {
     const on = await quiet()
     const waiting = on.call('devin', 'delegation/mailbox.take', { wait: 'PT5H' })
     await settled()
@@ -129,7 +131,7 @@ describe('in the kernel', () => {
     )
   })
 
-  test('a run that is given back is taken at once, by who waits for it', async () => {
+  test('a released run goes to a waiting agent immediately', async () => {
     const on = await quiet()
     const { run } = await delegate(on)
     await on.call('devin', 'delegation/mailbox.take', { worker: 'one', lease: 'PT1H' })
@@ -162,7 +164,7 @@ describe('in the kernel', () => {
     )
   })
 
-  test('nobody there any more: it ends, and takes nothing', async () => {
+  test('a wait whose caller is gone ends and takes nothing', async () => {
     const on = await quiet()
     const gone = new AbortController()
     const waiting = on.call('devin', 'delegation/mailbox.take', { worker: 'one', wait: 'PT1M' }, { signal: gone.signal })
@@ -171,6 +173,30 @@ describe('in the kernel', () => {
     assert.deepEqual(await waiting, { items: [] })
     await delegate(on)
     assert.equal((await on.call('devin', 'delegation/mailbox.take', { worker: 'two' })).items[0].attempt, 1)
+  })
+
+  test('a call that waits on several ids is one waiter, and is woken by each of them and by no other', async () => {
+    const on = await quiet()
+    const propose = (tool: string) =>
+      on.call('devin', 'gate/call.propose', { server: 'pay', tool, arguments: {}, definition: { name: tool } })
+    const approve = ({ request_id }: any) => on.call('alice', 'execution/request.resolve', { request_id, result: 'approved' })
+    const wait = (...calls: any[]) =>
+      on.call('devin', 'gate/call.await_any', { call_ids: calls.map(({ call_id }) => call_id), wait_seconds: 25 })
+    const statesOf = async (waited: Promise<any>) => (await waited).items.map(({ call_id, state }: any) => [call_id, state])
+    const [one, two, three, other] = [await propose('one'), await propose('two'), await propose('three'), await propose('other')]
+    const waiting = [wait(one, two), wait(one, three)]
+    await settled()
+    await approve(other)
+    await settled()
+    assert.deepEqual([on.kernel.stats().waiting, on.kernel.stats().woken], [2, 0], 'a commit about another call wakes neither')
+    await approve(two)
+    assert.deepEqual(await statesOf(waiting[0]!), [[two.call_id, 'approved']])
+    assert.deepEqual([on.kernel.stats().waiting, on.kernel.stats().woken], [1, 1], 'the wait without it goes on')
+    await approve(one)
+    assert.deepEqual(await statesOf(waiting[1]!), [[one.call_id, 'approved']])
+    const late = wait(three)
+    await on.clock.advance(25_000)
+    assert.deepEqual([await late, on.kernel.stats().woken], [{ items: [] }, 2])
   })
 
   test('when the kernel is released all are answered, and from then on none waits', async () => {
@@ -242,7 +268,7 @@ for (const [name, open] of [
       )
     })
 
-    test('a revoked key ends it at once, and gets nothing', async (t) => {
+    test('a revoked key ends the wait immediately and gets nothing', async (t) => {
       const agent = await stage.agent()
       const client = open(agent)
       t.after(client.close)

@@ -12,7 +12,10 @@ import type { Blobs } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Example, Refs } from '#kernel/declare/operation.ts'
+import { mcp } from '#bridges/mcp/index.ts'
 import { openBlobs } from '#stores/blobs/index.ts'
+import { mcpOverHttp } from '../../src/mcp/http.ts'
+import { toolNameOf, toolsOf } from '../../src/mcp/tools.ts'
 import { send } from '../support/over-sockets/http-client.ts'
 import { authenticateCast, rpcClient } from '../support/over-sockets/rpc.ts'
 import { createWorld, operationsOf, protocols, stateHash, type World } from '../support/in-process/world.ts'
@@ -22,7 +25,7 @@ type Called = ReturnType<typeof operationsOf>[number]
 type Answer = { readonly code: string | null; readonly body: unknown }
 type Binding = {
   readonly name: string
-  /** One call as somebody, with its bytes where it takes some. */
+  /** One call of an actor, with its bytes if it takes some. */
   call(as: string | null, called: Called, input: object, key?: string): Promise<Answer>
   stop(): Promise<void>
 }
@@ -89,6 +92,61 @@ async function overJsonRpc(kernel: Kernel): Promise<Binding> {
   }
 }
 
+async function overMcp(kernel: Kernel): Promise<Binding> {
+  const http = createHttp({
+    kernel,
+    authenticate: authenticateCast,
+    logins: { open: nobody, close: nobody },
+    log,
+    version: '1',
+    hosts: [],
+    proxied: false,
+    health: () => ({}),
+    bridges: [mcp({ origin: null, open: () => Promise.resolve(mcpOverHttp({ protocols, version: '1', log })) })],
+  })
+  const port = await http.listen(0, '127.0.0.1')
+  const name = (word: string): string => `io.modelcontextprotocol/${word}`
+  const _meta = {
+    [name('protocolVersion')]: '2026-07-28',
+    [name('clientInfo')]: { name: 'law', version: '1' },
+    [name('clientCapabilities')]: {},
+  }
+  return {
+    name: 'MCP',
+    async call(as, { op }, input, key) {
+      const tool = toolNameOf(op.name)
+      const params = { name: tool, arguments: { ...input, ...(key === undefined ? {} : { idempotency_key: key }) }, _meta }
+      const { status, json } = await send(port, '/mcp', {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'tools/call',
+          'mcp-name': tool,
+          ...(as === null ? {} : { authorization: `Bearer ${as}` }),
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+      })
+      if (status !== 200) return { code: json.error.code, body: json.error }
+      const { isError, content, _meta: told } = json.result
+      const [{ text }] = content
+      if (isError !== true) return { code: null, body: JSON.parse(text) }
+      return { code: told['countersign/code'], body: { message: text } }
+    },
+    stop: http.stop,
+  }
+}
+
+/** Over MCP, operations of an agent that are tools, and reading. */
+const tools = toolsOf(protocols)
+const AGENTS = new Set(['devin', 'robin', 'spy'])
+function isCarried(binder: string, { op }: Called): boolean {
+  if (binder !== 'MCP') return true
+  const tool = tools.get(toolNameOf(op.name))
+  return tool !== undefined && (AGENTS.has(op.example.as) ? tool.isForAgents : tool.isReading)
+}
+
 const inputOf = ({ input }: Example, refs: Refs): Record<string, unknown> =>
   (typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
 
@@ -117,6 +175,7 @@ after(() => rmSync(folder, { recursive: true, force: true }))
 const bindings: readonly { name: string; open(kernel: Kernel): Promise<Binding> }[] = [
   { name: 'HTTP', open: (kernel) => overHttp(kernel, blobs) },
   { name: 'JSON-RPC', open: (kernel) => overJsonRpc(kernel) },
+  { name: 'MCP', open: (kernel) => overMcp(kernel) },
 ]
 
 async function staged(
@@ -133,7 +192,7 @@ async function staged(
 
 for (const { name: binder, open } of bindings) {
   describe(`operations over ${binder}`, () => {
-    for (const called of operationsOf(protocols)) {
+    for (const called of operationsOf(protocols).filter((one) => isCarried(binder, one))) {
       const { op, name } = called
       const { example } = op
       const takesBytes = op.kind === 'command' && op.upload === true

@@ -1,4 +1,4 @@
-// Laws of every operation, derived from the operation itself: all of them in memory, some chosen anew on the other stores, and all there in
+// Laws of every operation, derived from the operation itself: all of them in memory, some, chosen at random, on the other stores, and all there in
 // `npm run test:long`.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -60,7 +60,7 @@ for (const maker of [...storeMakers(), postgresMaker()]) {
       })
 
       if (op.kind === 'command' && !op.fan && !example.refused)
-        test(`${name}: repeated under its key it gets its first answer, and NOT_FOUND from somebody who has left the project`, async () => {
+        test(`${name}: a repeated call gets its first answer, and NOT_FOUND for a former member of the project`, async () => {
           const world = await createWorld({ store: await maker.open() })
           const input = inputOf(example, await world.play(scene!))
           const before = (await world.store.facts({ by: 'position' }, { after: null, limit: 10_000 })).length

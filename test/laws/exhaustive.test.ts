@@ -1,4 +1,4 @@
-// Every state of a task x every command of collaboration x everybody who could call it: each cell is one legal outcome or one
+// Every state of a task x every command of collaboration x every kind of caller: each cell is one legal outcome or one
 // exact code, and a refusal leaves every document as it was. The table is written by hand and knows nothing of the code's roles.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -10,7 +10,7 @@ import { assertMirrored } from '../support/in-process/items.ts'
 import { again, HOUR_MS, refusalOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { stateHash } from '../support/in-process/world.ts'
 
-// under_review and accepted are not here: review.submit goes through them within one batch, so no task ever stands in them.
+// under_review and accepted are not here: review.submit goes through them within one batch, so no task ever stays in them.
 const states = ['created', 'assigned', 'in_progress', 'blocked', 'review_ready', 'rejected', 'completed'] as const
 type State = (typeof states)[number]
 const open: readonly State[] = ['created', 'assigned', 'in_progress', 'blocked', 'review_ready']
@@ -211,7 +211,7 @@ async function cell(on: Stage, untouched: string, name: string, who: Who, row: R
   if ('state' in want) {
     await calling.catch((error: Error) => assert.fail(`${message}: ${error.message}`))
     assert.equal((await on.task()).state, want.state, message)
-    // Whatever waits on a person stands in the inbox, and nothing else of the task does; behind the one of this row there is no request.
+    // The inbox has each question of the task and nothing else of it. The checkpoint of this row has no request.
     if (name !== 'checkpoint.ask') await assertMirrored(on.world)
     return true
   }

@@ -1,4 +1,4 @@
-// Authority: every operation of every protocol x everybody, and bodies that lie about who sends them. The contents of lists, counts and
+// Authority: every operation of every protocol x every kind of caller, and bodies that lie about who sends them. The contents of lists, counts and
 // refusals are in conformance/visibility.test.ts, credentials in conformance/credentials.test.ts.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -18,9 +18,33 @@ const sceneOf = (name: string) => {
 }
 
 describe('the matrix', () => {
-  test('every operation has a row, every row an operation, and every row a letter for everybody', () => {
+  test('every operation has a row, every row an operation, and every row a letter for each actor', () => {
     assert.deepEqual(Object.keys(matrix).toSorted(), served.map(({ name }) => name).toSorted())
     for (const [name, row] of Object.entries(matrix)) assert.match(letters(row).join(''), /^[yun]{12}$/, name)
+  })
+
+  test('an operation has a role for agents where the table has an agent that may call it, and where only the scene is of another', () => {
+    const agents = ['devin', 'robin', 'spy'] as const
+    const elsewhere = served.flatMap(({ name, op }) => {
+      const row = letters(matrix[name]!)
+      const isTheirs = agents.some((who) => row[columns.indexOf(who)] === 'y')
+      const isForAgents = op.callers.some((role) => role.isForAgents === true)
+      assert.ok(isForAgents || !isTheirs, name)
+      return isForAgents && !isTheirs ? [name] : []
+    })
+    assert.deepEqual(elsewhere, [
+      'collaboration/task.get',
+      'delegation/agent.steer',
+      'delegation/agent.cancel',
+      'execution/channel.confirm',
+      'execution/channel.stop',
+      'execution/channel.remove',
+      'execution/channel.rotate',
+      'execution/channel.test',
+      'harness/harness.abort',
+      'harness/harness.session',
+      'harness/harness.events',
+    ])
   })
 
   const postgres = postgresMaker()
@@ -65,7 +89,7 @@ describe('the matrix', () => {
 const made = /([a-z]+_)[0-9A-HJKMNP-TV-Z]{26}/g
 /** Whole values alone: where an id is part of a secret, showing the secret is the right. */
 const named = new RegExp(`"${made.source}"`, 'g')
-describe('what is not yours', () => {
+describe('foreign documents', () => {
   for (const name of Object.keys(matrix)) {
     test(`${name} tells outsiders of what is there no other thing than of what is not`, async () => {
       const { scene, op } = sceneOf(name)
@@ -135,7 +159,7 @@ describe('a body that lies', () => {
         const refusal = await on.refused('UNAUTHORIZED', as, name, lie)
         assert.match(refusal.message, new RegExp(`^${path} names another actor`), `${name} ${path}`)
         const written = (await linesOf(on.world)).slice(before)
-        // The system accuses nobody: what it does wrong is a bug, and the caller is told.
+        // No denial is recorded for the system: its mistakes are bugs.
         if (as !== 'system') assertDenial(written, on.world.cast[as]!.id, name)
       }
       const own = on.world.cast[as]!.id

@@ -99,10 +99,10 @@ const trying = (which: number, make: (task: ModelTask) => Try): Command => ({
   toString: () => `on task ${which}: ${make({ ...nothing, executor: EXECUTOR }).message}`,
 })
 
-/** People who are switched off have no key that counts, and a substitute is one only while somebody needs them. */
+/** People who are switched off have no key that counts, and a substitute is one only during an absence. */
 const isThere = ({ away, hasDeputy }: Model, who: string): boolean => (who === DEPUTY ? hasDeputy && away.has(PRINCIPAL) : !away.has(who))
 
-/** Somebody goes or comes, and every question that is open has somebody all the same. */
+/** A person leaves or returns, and every open question still has a person who can answer it. */
 const changing = (message: string, change: (model: Model, world: World) => Promise<void>): Command => ({
   check: () => true,
   async run(model, { world, tasks }) {
@@ -155,11 +155,11 @@ async function compareRuns(world: World, task: ModelTask, ids: Real['tasks'][num
 const EXECUTOR = 'its executor'
 const actor = fc.constantFrom(...actors)
 const agent = fc.constantFrom(...agents)
-// Most tries come from somebody who may: otherwise few histories would get far.
+// Most attempts come from an authorized actor: otherwise few histories would get far.
 const worker = fc.oneof({ weight: 6, arbitrary: fc.constant(EXECUTOR) }, { weight: 1, arbitrary: actor })
 const person = fc.oneof({ weight: 5, arbitrary: fc.constantFrom(PRINCIPAL, PRINCIPAL, 'rita', DEPUTY) }, { weight: 1, arbitrary: actor })
 
-/** Somebody tries something with a detail of its own on one of the first three tasks. */
+/** A random actor tries a random operation on one of the first three tasks. */
 function on<T>(who: fc.Arbitrary<string>, detail: fc.Arbitrary<T>, make: (as: string, detail: T) => Try): fc.Arbitrary<Command> {
   return fc
     .tuple(fc.nat(2), who, detail)

@@ -1,4 +1,4 @@
-// Every operation with inputs that no honest client sends, as everybody. Whatever comes in: an answer or a listed refusal, and a
+// Every operation with inputs that no honest client sends, by every kind of caller. Each gets an answer or a listed refusal, and a
 // refusal leaves every document as it was.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -179,6 +179,7 @@ test('a required field of a wrong form is refused by every operation, and the st
     'delegation/memo.put value',
     'delegation/agent.resume resolution',
     'delegation/run.report payload',
+    'gate/call.propose arguments',
     'execution/receipt.verify receipt', // whatever it is, it is no receipt of ours
   ]
   for (const { op, name, protocol } of operationsOf(protocols)) {

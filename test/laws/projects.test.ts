@@ -12,6 +12,7 @@ const otherwise = [
   'identity/agent.list',
   'execution/request.list',
   'execution/inbox.list',
+  'gate/policy.suggest', // suggests rules for one policy
 ]
 
 type Schema = { readonly properties?: Readonly<Record<string, unknown>> }

@@ -1,4 +1,4 @@
-// Two people at once: each call has read and decided before either is written. Exactly one takes effect, the other is told exactly
+// Races of two people: each call has read and decided before either is written. Exactly one takes effect, the other is told exactly
 // why not; where both are possible one after the other, they happen in an order that the record shows.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -167,7 +167,7 @@ const codeOf = (result: PromiseSettledResult<unknown>): string | null =>
 async function eventsAfter(store: Store, position: number): Promise<string[]> {
   const facts = await store.facts({ by: 'position' }, { after: position, limit: 100 })
   const actions = facts.map(({ line }) => (JSON.parse(line) as Line).action)
-  // That somebody reached for what is not theirs stands in the record too; it is no effect.
+  // The record also has denials, which are not effects.
   // The ends of its runs and of its items in the inbox follow from the task and are held against it elsewhere.
   return actions
     .filter((action) => action !== 'kernel/authorization.denied' && !/^(delegation|execution)\//.test(action))
@@ -238,7 +238,7 @@ for (const maker of [...storeMakers(), postgresMaker()]) {
       await world.close()
     })
 
-    test('nobody begins to work for a run while it is cancelled', async () => {
+    test('no agent takes a run while it is cancelled', async () => {
       const { world, barrier: gate } = await racingOn(maker)
       for (let round = 0; round < count; round++) {
         const { run } = await world.call('devin', 'delegation/agent.delegate', { to_agent: 'agent_robin' })
@@ -254,7 +254,7 @@ for (const maker of [...storeMakers(), postgresMaker()]) {
       await world.close()
     })
 
-    test('one idempotency key sent eight times at once has one effect and one answer', async () => {
+    test('one idempotency key sent eight times concurrently has one effect and one answer', async () => {
       const { world, barrier: gate } = await racingOn(maker)
       for (let round = 0; round < count; round++) {
         const create: Contender = () => world.call('alice', 'collaboration/task.create', { spec: { goal: 'g' } }, { key: `round-${round}` })

@@ -10,7 +10,7 @@ import { dataFolder } from '../support/as-processes/server-process.ts'
 
 const newCanary = (): string => `canary ${randomBytes(12).toString('hex')} "ü/+&`
 
-test('a secret is found in every form, wherever it stands in a text', () => {
+test('a secret is found in every form, at every place of a text', () => {
   const canary = newCanary()
   const bytes = Buffer.from(canary)
   const hidden: Record<string, string> = {
@@ -36,7 +36,7 @@ test('a secret is found in every form, wherever it stands in a text', () => {
   }
 })
 
-test('nothing is found where there is nothing, and each secret is told apart', () => {
+test('a clean text has no findings, and each secret is reported by its own name', () => {
   const [one, other] = [newCanary(), newCanary()]
   const noise = randomBytes(1_000_000)
   assert.deepEqual(canariesIn([one, other], { texts: { noise, base64: noise.toString('base64'), hex: noise.toString('hex') } }), [])

@@ -40,7 +40,7 @@ for (const { protocol, op, name } of operationsOf(protocols)) {
   const { example } = op
   // Calls of the system wait in the store, some of them since an earlier version: they are read tolerantly.
   if (example.as === 'system') continue
-  test(`${name}: an unknown field is refused wherever it stands`, async () => {
+  test(`${name}: an unknown field is refused at every depth`, async () => {
     const world = await createWorld()
     const input = inputOf(example, await world.play(protocol.scenes[example.given]!))
     for (const path of closedIn(op.input as SchemaNode, input))
@@ -63,7 +63,7 @@ test('the payload of a request is refused with an unknown field, for each action
   await world.close()
 })
 
-test('the nearest known name is told', async () => {
+test('the refusal names the nearest known name', async () => {
   const world = await createWorld()
   const refusal = async (input: object): Promise<unknown[]> => {
     const error = await world.call('alice', 'collaboration/task.create', input).then(assert.fail, (thrown: Refusal) => thrown)

@@ -91,7 +91,7 @@ describe('installing', () => {
     for (const parts of [['all'], []]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
   })
 
-  test('from nothing, all is installed in one step; another lock installs anew', (t) => {
+  test('an empty folder is installed in one step, and another lock file installs again', (t) => {
     const { folder, ensure } = clone(t)
     assert.match(ensure(['all']).asked.join('\n'), /^ci --ignore-scripts --include=dev [^\n]*$/)
     assert.deepEqual(ensure([]), { code: 0, err: '', asked: [] })
@@ -115,7 +115,7 @@ describe('installing', () => {
     for (const parts of [[], ['all']]) assert.deepEqual(ensure(parts), { code: 0, err: '', asked: [] })
   })
 
-  test('what the page is built with is added by name, once, and all has it too', (t) => {
+  test('the packages of the page are added by name, once, and `all` has them too', (t) => {
     const { folder, ensure } = clone(t)
     const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>
     writeFileSync(join(folder, 'package.json'), JSON.stringify({ devDependencies }, null, 2))
@@ -143,23 +143,43 @@ describe('installing', () => {
   })
 })
 
+const IMPORTS = [
+  /^(?:import|export) (?!type ).*?from '([^'.#/][^']*)'/gm,
+  /^(?:import |\} from )'([^'.#/][^']*)'/gm,
+  /\bimport\('([^'.#/][^']*)'\)/g,
+  /(?:@import |url\()'([^'.#/:][^':]*)'/g,
+]
+
+/** The packages that files import, except for types. */
+function importedBy(patterns: string[], exclude: string[] = []): string[] {
+  const files = globSync(patterns, { cwd: root, exclude }).map((file) => readFileSync(join(root, file), 'utf8'))
+  const paths = files.flatMap((text) => IMPORTS.flatMap((pattern) => [...text.matchAll(pattern)].map((found) => found[1]!)))
+  const names = paths.filter((path) => !isBuiltin(path)).map((path) => /^(?:@[^/]+\/)?[^/]+/.exec(path)![0])
+  return [...new Set(names)].toSorted()
+}
+
+test('the page is built with the packages that its source and its bundle import, and no others', (t) => {
+  const { folder, ensure } = clone(t)
+  const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ devDependencies }, null, 2))
+  const words = ensure(['page']).asked.join(' ').split(' ')
+  const installed = words.flatMap((word) => /^(.+)@\d/.exec(word)?.[1] ?? [])
+  const imported = importedBy(['src/web/**/*.{ts,tsx,css}', 'scripts/{web,web-bundle}.ts'])
+  assert.deepEqual(
+    installed.toSorted(),
+    imported.filter((name) => !Object.hasOwn(dependencies!, name)),
+  )
+})
+
 test('running needs the dependencies alone, and only what develops it asks for more', () => {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
     'dependencies' | 'scripts',
     Record<string, string>
   >
-  const imported = globSync(['src/**/*.ts', 'bin/*.js'], { cwd: root, exclude: ['src/web/**'] }).flatMap((file) =>
-    [
-      ...readFileSync(join(root, file), 'utf8').matchAll(
-        /^(?:import|export) (?!type ).*?from '([^'.#][^']*)'|\bimport\('([^'.#][^']*)'\)/gm,
-      ),
-    ]
-      .map((found) => /^(?:@[^/]+\/)?[^/]+/.exec(found[1] ?? found[2]!)![0])
-      .filter((name) => !isBuiltin(name)),
-  )
-  assert.ok(new Set(imported).size > 5, 'the imports were found')
+  const imported = importedBy(['src/**/*.ts', 'bin/*.js'], ['src/web/**'])
+  assert.ok(imported.length > 5, 'the imports were found')
   assert.deepEqual(
-    [...new Set(imported)].filter((name) => !Object.hasOwn(manifest.dependencies, name)),
+    imported.filter((name) => !Object.hasOwn(manifest.dependencies, name)),
     [],
   )
   const running = Object.entries(manifest.scripts).filter(([, command]) => !command.startsWith('sh scripts/ensure all && '))

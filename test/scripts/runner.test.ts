@@ -42,7 +42,7 @@ async function appearing(path: string): Promise<string> {
   return readFileSync(path, 'utf8')
 }
 
-test('a failure is told with its reason while other files still run, and named once more at the end', async () => {
+test('a failure is reported with its reason while other files still run, and again at the end', async () => {
   const { folder, child, said } = running({
     'slow.test.mjs': "setInterval(() => undefined, 1e6).unref()\ntest('it waits', () => new Promise((go) => process.on('SIGUSR2', go)))",
     'bad.test.mjs': "test('it adds', () => assert.equal(1 + 1, 3))",

@@ -122,7 +122,7 @@ describe('the tarball', () => {
     }
   })
 
-  test('`npm i -g` installs the command for everybody', async () => {
+  test('`npm i -g` installs the command for all users', async () => {
     const prefix = join(folder, 'global')
     const { code, err } = await run('npm', ['i', '-g', '--prefix', prefix, '--no-audit', '--no-fund', '--ignore-scripts', tarball])
     assert.equal(code, 0, err)

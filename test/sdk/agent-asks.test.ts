@@ -96,7 +96,7 @@ test('a no at the checkpoint ends the task', async (t) => {
   await stage.taskIn(task_id, 'completed')
 })
 
-test('nobody answers in time: the handler hears that, and nothing is taken for a yes or for words', async (t) => {
+test('a timeout reaches the handler as a timeout, never as a yes or as text', async (t) => {
   const heard: unknown[] = []
   const { task_id } = await working(t, async (run) => {
     const soon = { timeout_seconds: 1, fallback: 'fail' } as const
@@ -112,7 +112,7 @@ test('nobody answers in time: the handler hears that, and nothing is taken for a
   assert.equal(heard.length, 2)
 })
 
-test('nobody will answer: the handler hears the reason, whichever form the question had', async (t) => {
+test('an unanswerable question reaches the handler with its reason, for every form of question', async (t) => {
   const heard: unknown[] = []
   const { task_id } = await working(t, async (run) => {
     await run.ask.provide('The token?').catch((error: unknown) => heard.push(error))
@@ -134,7 +134,7 @@ test('nobody will answer: the handler hears the reason, whichever form the quest
   )
 })
 
-test('a grant answers at once, and the task never waits', async (t) => {
+test('a grant answers immediately, and the task never waits', async (t) => {
   const gate = Promise.withResolvers<void>()
   let heard: any
   const { task_id } = await working(t, async (run) => {
@@ -178,7 +178,7 @@ test('a question that the deadline put an end to is asked again when the run goe
   assert.equal(heard.receipt.request_id, second.request_id)
 })
 
-test('what only a checkpoint carries makes it one by itself; what only a request carries does not go with it', async (t) => {
+test('fields that only a checkpoint has make a question a checkpoint, and exclude those that only a request has', async (t) => {
   const refused: unknown[] = []
   const { task_id } = await working(t, async (run) => {
     const actions = [{ id: 'a', kind: 'sql', summary: 'Drop the table', risk: 'high' as const }]

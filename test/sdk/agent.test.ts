@@ -304,7 +304,7 @@ describe('a planner delegates to two workers', () => {
     )
   })
 
-  test('without a task the runs stand below its own; by capability whoever has room gets it', async (t) => {
+  test('delegated runs without a task are children of the agent’s own run, and a capability goes to an agent with room', async (t) => {
     const [caller, planner, busy, free] = await Promise.all(['caller', 'planner', 'busy', 'free'].map((name) => stage.agent(name)))
     const capability = { capability_id: 'cap:double', version: '1.2.0' }
     const card = (agent: Agent, concurrency: number | null) => ({
@@ -342,7 +342,7 @@ describe('a planner delegates to two workers', () => {
     assert.deepEqual([done.state, done.error, done.result], ['completed', null, { one: { answer: 'one!' }, two: { answer: 'two!' } }])
   })
 
-  test('what fails below is thrown above', async (t) => {
+  test('a failed child run throws in its parent', async (t) => {
     const [caller, planner, worker] = [await stage.agent('caller'), await stage.agent('planner'), await stage.agent()]
     serving(t, worker, () => Promise.reject(new Error('cannot')))
     let thrown: unknown
@@ -362,9 +362,9 @@ describe('a planner delegates to two workers', () => {
   })
 })
 
-// --- Many at once ------------------------------------------------------------------------------------------------------------------
+// --- Concurrency ------------------------------------------------------------------------------------------------------------------
 
-test('as many handlers work at once as were allowed; those that wait for a person do not count', async (t) => {
+test('handlers run concurrently up to the limit, and those that wait for a person do not count', async (t) => {
   const agent = await stage.agent()
   let [now, most, begun] = [0, 0, 0]
   const gates: (() => void)[] = []
@@ -414,7 +414,7 @@ test('a process that has no room still hears what comes for the runs that it has
 
 // --- Ends, crashes and beginnings ----------------------------------------------------------------------------------------------------
 
-test('a key that is not valid, or of somebody else, ends it with the reason', async (t) => {
+test('an invalid key, or one of another agent, ends it with the reason', async (t) => {
   const [agent, other] = [await stage.agent(), await stage.agent()]
   await assert.rejects(serving(t, { ...agent, key: `cs_${'0'.repeat(26)}_${'a'.repeat(43)}` }, () => null).done, {
     code: 'UNAUTHENTICATED',
@@ -427,7 +427,7 @@ test('a key that is not valid, or of somebody else, ends it with the reason', as
   await assert.rejects(own.done, (error) => error instanceof CountersignError && error.code === 'UNAUTHENTICATED')
 })
 
-test('a stop lets handlers finish, gives back the others, and the next process takes those at once', async (t) => {
+test('a stop lets handlers finish and releases the other runs, which the next process takes immediately', async (t) => {
   const agent = await stage.agent()
   const first = serving(
     t,
@@ -474,7 +474,7 @@ for (const [does, act] of Object.entries<(run: Run) => Promise<unknown>>({
     const client = createClient({ url: stage.server.url, key: agent.key })
     t.after(client.close)
     const [{ id: run_id }] = (await stage.runsOf(task_id)) as [{ id: string }]
-    // As it is when a lease runs out: somebody else takes it, and then nobody of this process hears of it.
+    // The lease has expired: another process takes the run, and this one is not notified.
     const taken = client.delegation.mailbox.take({ worker: 'another', run_id, wait: 'PT5S', lease: 'PT1H' })
     await client.delegation.mailbox.release({ runs: [{ run_id, attempt: 1 }] })
     const { items } = await taken

@@ -54,7 +54,7 @@ describe('a server that cannot be reached', () => {
       }),
     })
 
-  test('is told to onRetry for each attempt', async () => {
+  test('calls onRetry for each attempt', async () => {
     const leaving = new AbortController()
     const told: unknown[] = []
     const onRetry = ({ code }: CountersignError): void => void (told.push(code) === 2 && leaving.abort(new Error('enough')))
@@ -136,7 +136,7 @@ describe('asking', () => {
     assert.deepEqual([error.message, error.reason, error.answer?.result, error.answer?.verified], ['Never.', 'Never.', 'rejected', true])
   })
 
-  test('nobody answers in time: failed; somebody withdraws it: cancelled', async (t) => {
+  test('a timeout is failed, and a withdrawal is cancelled', async (t) => {
     const { agent, client } = await asker(t)
     const failed = await client.hxp.approve('Quick', { timeout_seconds: 1, fallback: 'fail' }).catch((error: unknown) => error)
     assert.ok(failed instanceof NotAnswered)
@@ -160,7 +160,7 @@ describe('asking', () => {
     assert.match(error.message, /^hxp_\w+ was declined: Not to a script\.$/)
   })
 
-  test('what is wrong with a question is said at once', async (t) => {
+  test('an invalid question is refused immediately', async (t) => {
     const { client } = await asker(t)
     await assert.rejects(client.hxp.decide('Which?', ['one']), (error: CountersignError) => error.code === 'INVALID_REQUEST')
     await assert.rejects(client.hxp.approve('x', { key: '' }), TypeError)
@@ -246,7 +246,7 @@ describe('asking once', () => {
     assert.equal((await asked).result, 'approved')
   })
 
-  test('whoever may not wait looks, again and again', async (t) => {
+  test('a client that is not allowed to wait polls', async (t) => {
     const { agent, client } = await asker(t, ({ key }) => {
       const own = httpTransport({ url: stage.server.url, key })
       return createClient({

@@ -125,7 +125,7 @@ describe('a receipt that is not what it claims', () => {
     assert.equal(words, 'not what was signed: result')
   })
 
-  test('made out to somebody else, or from somebody else', async () => {
+  test('made out to another agent, or issued by another server', async () => {
     await doubted(genuine, 'wrong_audience', { audience: 'agent_robin' })
     await doubted(genuine, 'wrong_issuer', { issuer: 'https://other.example' })
   })
@@ -188,7 +188,7 @@ describe('a receipt that is not what it claims', () => {
 const notaryKey = (): KeyObject => createPrivateKey({ key: ring.current.jwk, format: 'jwk' })
 
 describe('hostile input', () => {
-  test('what is no receipt at all', async () => {
+  test('values that are no receipt', async () => {
     let nested: unknown = 'x'
     for (let i = 0; i < 50_000; i++) nested = [nested]
     const circular: Record<string, unknown> = { ...genuine }
@@ -212,7 +212,7 @@ describe('hostile input', () => {
       await doubted({ ...genuine, signature: text }, 'not_a_receipt')
   })
 
-  test('a megabyte is refused at once', async () => {
+  test('a megabyte is refused immediately', async () => {
     const long = 'A'.repeat(1024 * 1024)
     const began = performance.now()
     for (const text of [
@@ -252,7 +252,7 @@ describe('hostile input', () => {
     )
   })
 
-  test('whatever else is given, there is a verdict and no exception', async () => {
+  test('any other input gets a verdict and no exception', async () => {
     const hostile = fc.record({
       receipt: fc.oneof(
         fc.anything({ withBigInt: true, withMap: true, withNullPrototype: true }),

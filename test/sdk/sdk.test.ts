@@ -200,7 +200,7 @@ async function proxy(t: TestContext, fate: Fate): Promise<{ url: string; request
     if (what === 'lose call') return void incoming.socket.destroy()
     const { host: _, ...headers } = incoming.headers
     const onward = request(`${server.url}${incoming.url}`, { method: incoming.method!, headers }, (answer) => {
-      // It has been done; only nobody hears of it.
+      // The call was executed, but its response is lost.
       if (what === 'lose answer') return void answer.on('end', () => incoming.socket.destroy()).resume()
       outgoing.writeHead(answer.statusCode!, answer.headers)
       answer.pipe(outgoing)
@@ -269,7 +269,7 @@ test('a server that is busy is asked again when it says, and left alone when tha
   assert.equal(long.requests.length, 1)
 })
 
-test('what is refused is not tried again, and what a proxy says is told apart', async (t) => {
+test('a refusal is not retried, and an answer of a proxy is recognized as such', async (t) => {
   const refused = await proxy(t, () => 'pass')
   const client = overHttp(keys.owner, refused.url)
   t.after(client.close)
@@ -454,7 +454,7 @@ test('bytes that were changed on the way are refused by the server and by the cl
   await assert.rejects(client.download('collaboration/artifact.download', { artifact_id: 'art_x' }), { code: 'INVALID_ANSWER' })
 })
 
-test('an upload that is refused says so at once, and a cancelled one ends', async (t) => {
+test('a refused upload fails immediately, and a cancelled one ends', async (t) => {
   const client = overHttp(keys.devin)
   t.after(client.close)
   await assert.rejects(client.upload('collaboration/artifact.upload', { task_id: 'task_none' }, large(10)), {
@@ -571,7 +571,7 @@ function loadedWith(file: string, found = new Set<string>()): Set<string> {
   return found
 }
 
-test('what browsers load is the SDK and a few files of the kernel, and nothing of Node', () => {
+test('browsers load the SDK and a few files of the kernel, and nothing of Node', () => {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { exports: Record<string, string> }
   const loaded = [...loadedWith(join(root, exports['.']!))].map((file) => relative(root, file)).toSorted()
   assert.deepEqual(loaded, [
@@ -692,7 +692,7 @@ test('lines come out the same however the bytes arrive', () => {
     const out: string[] = []
     for (let i = 0; i < bytes.length; i += size) {
       lines.push(bytes.subarray(i, i + size))
-      // Not always read at once.
+      // Not always read immediately.
       if (size !== 7 || i % 3 === 0)
         for (let line = lines.next(); line !== null; line = lines.next()) out.push(new TextDecoder().decode(line))
     }
@@ -714,7 +714,7 @@ test('lines come out the same however the bytes arrive', () => {
   }
 })
 
-test('the socket is for its group alone; a dead one is replaced, a live one and what is no socket are not', async () => {
+test('the socket is for its group alone; a dead one is replaced, a live one and what is not a socket are not', async () => {
   assert.equal(statSync(socket).mode & 0o777, 0o660)
   const again = (path: string): Promise<Server> => {
     const other = mkdtempSync(join(folder, 'other-'))
@@ -726,7 +726,7 @@ test('the socket is for its group alone; a dead one is replaced, a live one and 
   await assert.rejects(again(socket), /another server answers on .*countersign\.sock/)
   const file = join(folder, 'plain')
   writeFileSync(file, 'mine')
-  await assert.rejects(again(file), /is no socket/)
+  await assert.rejects(again(file), /is not a socket/)
   assert.equal(readFileSync(file, 'utf8'), 'mine')
   // A server that was killed leaves its file behind.
   const stale = join(folder, 'stale.sock')

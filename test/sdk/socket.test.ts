@@ -1,4 +1,4 @@
-// Streams over one WebSocket: many at once, from a cursor on, through a server that goes away, and refused in the words of the server.
+// Streams over one WebSocket: many concurrently, from a cursor on, through a server that goes away, and refused in the words of the server.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
@@ -62,7 +62,7 @@ test('everything that a client follows comes over one socket, and goes on from i
   )
 })
 
-test('a stream that opens and fails at once is tried less and less often, and asks nothing about what the server has ended', async (t) => {
+test('a stream that fails right after opening is retried with backoff, and asks nothing about what the server has ended', async (t) => {
   const world = await liveWorld(t, { bounds: { recheckMs: 60_000 } })
   const { key } = await world.keyOf('owner')
   const { admit } = world.kernel

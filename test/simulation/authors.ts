@@ -27,7 +27,7 @@ export const marked = new Set(
   ]
     .map((name) => `collaboration/${name}`)
     .concat(
-      ['run.progress', 'run.fail', 'run.report', 'agent.delegate', 'agent.publish', 'capability.invoke'].map(
+      ['run.progress', 'run.ask', 'run.fail', 'run.report', 'agent.delegate', 'agent.publish', 'capability.invoke'].map(
         (name) => `delegation/${name}`,
       ),
     )
@@ -51,6 +51,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     'collaboration/artifact.edited': after?.payload?.uri,
     'collaboration/artifact.uploaded': after?.name,
     'delegation/run.progress': after?.progress?.message,
+    'delegation/run.asked': after?.asked?.message,
     'delegation/run.failed': after?.error,
     'delegation/run.reported': after?.payload?.prompt ?? after?.payload?.payload?.uri,
     'delegation/run.delegated': second?.after?.input?.note,
@@ -58,7 +59,7 @@ export function markerIn(action: string, [first, second]: readonly SeenImage[]):
     // Arguments stand nowhere; how long it may take does.
     'delegation/capability.invoked': `~${after?.timeout_ms - 1_000}~`,
     'delegation/capability.denied': `~${after?.timeout_ms - 1_000}~`,
-    'execution/request.created': after?.payload?.item ?? after?.payload?.question ?? after?.payload?.prompt,
+    'execution/request.created': after?.payload?.item ?? after?.payload?.question ?? after?.payload?.prompt ?? after?.payload?.claim,
     'execution/request.completed': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,
     'execution/request.voted': after?.votes?.at(-1)?.reason,
     'execution/request.declined': after?.votes?.at(-1)?.reason ?? after?.receipt?.reason,

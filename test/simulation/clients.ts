@@ -300,7 +300,7 @@ export function createClients({ machine, random, record, tokens, fail, happened,
   }
 
   const begins = ({ op, inFlight }: Intent): boolean =>
-    inFlight > 0 && /^delegation\/(run\.(progress|report|complete|fail)|agent\.(delegate|handoff)|capability\.invoke)$/.test(op)
+    inFlight > 0 && /^delegation\/(run\.(progress|ask|report|complete|fail)|agent\.(delegate|handoff)|capability\.invoke)$/.test(op)
 
   function checkAgainstInput({ op, input, shown }: Intent, key: string, made: any): void {
     if (shown !== null && shownTo(op, input, (one) => (one === key ? made : null)) !== shown)

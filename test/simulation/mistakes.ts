@@ -192,7 +192,7 @@ export const mistakes: readonly Mistake[] = [
     'const done = await Promise.allSettled(',
     'await Promise.all(deliveries.map((delivery) => self.settle({ id: delivery.id, taken: delivery.due, ok: true })))\n  const done = await Promise.allSettled(',
   ),
-  one('errand-is-never-done', 'protocols/delegation/operations/admit.ts', 'own ? [errandDone(own.id)] : []', '[]'),
+  one('errand-is-never-done', 'protocols/delegation/operations/admit.ts', 'storedErrand ? [errandDone(storedErrand.id)] : []', '[]'),
   one('time-stays-set', 'protocols/collaboration/schema.ts', "at: state === 'pending' && !overdue ?", 'at: !overdue ?'),
   one(
     'late-task-is-handed-out',
@@ -205,7 +205,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'resolves-what-is-decided',
     'protocols/collaboration/operations/checkpoint.ts',
-    'requires: [isNotExpired, isPending, hasTimeToTryAgain],',
+    'requires: [isAtRevision, isNotExpired, isPending, hasTimeToTryAgain],',
     'requires: [],',
   ),
   one(
@@ -217,8 +217,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'commits-in-any-state',
     'protocols/collaboration/operations/artifact.ts',
-    "requires: [isNewVersion, isInTime, allows('artifact.commit'), ",
-    'requires: [isNewVersion, isInTime, ',
+    "requires: [isAtRevision, isNewVersion, isInTime, allows('artifact.commit'), ",
+    'requires: [isAtRevision, isNewVersion, isInTime, ',
   ),
   one(
     'any-version-may-be-the-parent',
@@ -265,8 +265,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'cancel-leaves-the-run-above',
     'protocols/delegation/operations/control.ts',
-    'own.run.task_id === null ? familyOf',
-    'own.run ? familyOf',
+    'loaded.run.task_id === null ? familyOf',
+    'loaded.run ? familyOf',
   ),
   one(
     'reject-leaves-its-run',
@@ -372,8 +372,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'an-answer-replaces-the-first',
     'protocols/execution/operations/resolve.ts',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved, hasProof],',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, hasProof],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved, hasProof, fitsSurface],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, hasProof, fitsSurface],',
   ),
   one(
     'time-approves',
@@ -420,8 +420,8 @@ export const mistakes: readonly Mistake[] = [
     ],
   },
   one('something-else-is-answered', 'protocols/execution/access.ts', 'if (digest === present) return', 'if (digest !== undefined) return'),
-  one('nobody-looks-when-somebody-leaves', 'contracts/identity-execution.ts', "looksAgain('project.left', themself),", ''),
-  one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity-execution.ts', "looksAgain('user.updated', themself),", ''),
+  one('nobody-looks-when-somebody-leaves', 'contracts/identity.ts', "looksAgain('project.left', themself),", ''),
+  one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity.ts', "looksAgain('user.updated', themself),", ''),
   one(
     'a-question-to-nobody',
     'protocols/execution/asking/routing.ts',

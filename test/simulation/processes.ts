@@ -64,6 +64,7 @@ export function createProcesses(random: Random, record: FactRecord, { isAtWork, 
     const [op, input] = random.weighted<readonly [string, object]>([
       [runOf(run_id).started_at === null ? 6 : 0.2, ['run.start', own]],
       [2, ['run.progress', { ...own, message: message(id) }]],
+      [0.5, ['run.ask', { ...own, message: message(id) }]],
       [3, ['run.report', { ...own, ...reported(id) }]],
       [0.7, ['run.complete', { ...own, result: { done: true } }]],
       [0.7, ['run.fail', { ...own, error: message(id) }]],

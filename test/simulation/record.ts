@@ -1,7 +1,7 @@
 // The reader of the disk that trusts nothing: each new fact is checked against the chain and the documents as it appears, and the
 // documents, index entries and counts are rebuilt from the facts at the end.
 import { differenceIn, digestOf, GENESIS, hashOf, type Head, type Line } from '#kernel/log/hash-chain.ts'
-import { entriesOf, idOf, kindOf } from '#kernel/declare/schema.ts'
+import { entriesOf, idOf, kindOf, talliesOf } from '#kernel/declare/schema.ts'
 import type { MemoryDisk } from '#stores/memory.ts'
 
 export type Fail = (message: string) => void
@@ -122,10 +122,11 @@ function checkIndexes(disk: MemoryDisk, fail: Fail): void {
   const entries = new Set<string>()
   const counts = new Map<string, number>()
   for (const [key, { text }] of disk.docs) {
-    for (const { entry, counted } of entriesOf(kindOf(key), idOf(key), JSON.parse(text) as object)) {
-      entries.add(entry)
-      if (counted !== null) counts.set(counted, (counts.get(counted) ?? 0) + 1)
-    }
+    const value = JSON.parse(text) as object
+    const rows = entriesOf(kindOf(key), idOf(key), value)
+    for (const { entry } of rows) entries.add(entry)
+    for (const prefix of [...rows.flatMap(({ counted }) => counted ?? []), ...talliesOf(kindOf(key), value)])
+      counts.set(prefix, (counts.get(prefix) ?? 0) + 1)
   }
   const shown = (entry: string): string => entry.replaceAll('\0', ' ')
   for (const entry of entries) if (!disk.entries.has(entry)) fail(`the index lacks ${shown(entry)}`)

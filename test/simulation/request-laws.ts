@@ -15,7 +15,11 @@ const from = (end: string): (readonly [string, string])[] => open.map((state) =>
 
 /** Which steps of its status each event may show; null: the request is new. */
 const steps: Record<string, readonly (readonly [string | null, string])[]> = {
-  created: [[null, 'pending']],
+  // A pool without people: a person outside it has the request from the start.
+  created: [
+    [null, 'pending'],
+    [null, 'assigned'],
+  ],
   completed: from('completed'),
   failed: from('failed'),
   cancelled: from('cancelled'),
@@ -218,5 +222,6 @@ export function createRequestLaws(disk: MemoryDisk, record: FactRecord, fail: Fa
 function isAnswer(action: string, payload: any, result: any): boolean {
   if (action === 'APPROVE') return result === 'approved' || result === 'rejected'
   if (action === 'DECIDE') return payload.options.includes(result)
+  if (action === 'VERIFY') return ['confirmed', 'refuted', 'cannot_tell'].includes(result as string)
   return payload.sensitive === true ? typeof result?.secret_id === 'string' : typeof result === 'string' && result !== ''
 }

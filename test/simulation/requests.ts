@@ -16,6 +16,13 @@ export type Asking = { next(id: number): Plan }
 export const isUnbound = ({ kind, task_id }: any): boolean => kind === 'request' && task_id === undefined
 const isOpen = ({ status }: any): boolean => status === 'pending' || status === 'assigned'
 
+const rightAnswers = {
+  APPROVE: ['approved', 'approved', 'rejected'],
+  DECIDE: ['a', 'a', 'b', 'c'],
+  VERIFY: ['confirmed', 'confirmed', 'refuted', 'cannot_tell'],
+  PROVIDE: ['what was asked'],
+}
+
 export function createAsking(random: Random, record: FactRecord, now: () => number): Asking {
   let last: string | undefined
   const message = (id: number): string => `~${id}~`
@@ -53,7 +60,12 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
     }
     // Nobody is taken to have approved because time has passed.
     const mustFail = fallback === 'default' && action !== 'DECIDE'
-    return { as: agent, op: 'execution/request.create', input, ...(mustFail ? { mustFail } : {}) }
+    // Some choices are claims instead, drawn by the number of the step: the histories of other actions stay as they are.
+    const claim =
+      action === 'DECIDE' && fallback !== 'default' && id % 3 === 0
+        ? { action: 'VERIFY', payload: { claim: message(id), evidence: [{ kind: 'text', text: 'seen' }] } }
+        : {}
+    return { as: agent, op: 'execution/request.create', input: { ...input, ...claim }, ...(mustFail ? { mustFail } : {}) }
   }
 
   const answerer = ({ people, owner, project_id }: any): string =>
@@ -65,8 +77,7 @@ export function createAsking(random: Random, record: FactRecord, now: () => numb
 
   function answer(id: number, request: any): Made {
     const { action } = request
-    const right =
-      action === 'APPROVE' ? ['approved', 'approved', 'rejected'] : action === 'DECIDE' ? ['a', 'a', 'b', 'c'] : ['what was asked']
+    const right = rightAnswers[action as keyof typeof rightAnswers]
     const isWrong = random.chance(0.08)
     const result: unknown = isWrong ? random.pick(action === 'PROVIDE' ? ['', 7, null] : ['maybe', '', 7, 'Approved']) : random.pick(right)
     const digest = some(0.4, () => ({ digest: shownDigest(request) }))

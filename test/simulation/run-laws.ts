@@ -11,6 +11,7 @@ const steps: Record<string, readonly (readonly [string | null, string])[]> = {
   'run.delegated': [[null, 'running']],
   'run.started': [['running', 'running']],
   'run.progress': [['running', 'running']],
+  'run.asked': [['running', 'running']],
   'run.reported': [['running', 'running']],
   'run.steered': [
     ['running', 'running'],

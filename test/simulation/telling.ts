@@ -103,7 +103,13 @@ export function createTelling(random: Random, record: FactRecord, now: () => num
     const said = mine.slice(0, 1 + random.below(3)).map((request) => {
       const { action } = request
       const result =
-        action === 'APPROVE' ? random.pick(['approved', 'rejected']) : action === 'DECIDE' ? random.pick(['a', 'b', 'x']) : 'it'
+        action === 'APPROVE'
+          ? random.pick(['approved', 'rejected'])
+          : action === 'DECIDE'
+            ? random.pick(['a', 'b', 'x'])
+            : action === 'VERIFY'
+              ? random.pick(['confirmed', 'refuted', 'x'])
+              : 'it'
       return { request_id: request.id as string, digest: shownDigest(request), result, reason: message(id) }
     })
     return { as, op: 'execution/inbox.resolve', input: { answers: said } }

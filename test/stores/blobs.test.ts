@@ -238,7 +238,7 @@ test('the list goes through all bytes in slices and past whatever else lies ther
   assert.deepEqual(listed, kept.toSorted())
 })
 
-test('what is held, or in use, is not removed; what is neither is', async (t) => {
+test('pinned and used bytes stay, and all others are removed', async (t) => {
   const blobs = await openIn(folder(t))
   const held = await blobs.put(portions(hello), {}, MAX)
   assert.equal(await blobs.remove(held.checksum, () => Promise.resolve(true)), false)
@@ -276,7 +276,7 @@ test('a reader reads to the end, also when the bytes are removed under it', asyn
   assert.ok((await readAll(reading)).equals(bytes))
 })
 
-test('discarded bytes go at once, unless they were there before or somebody else has sent them too', async (t) => {
+test('discarded bytes are removed immediately, unless they existed before or another upload sent them too', async (t) => {
   const blobs = await openIn(folder(t))
   const first = await blobs.put(portions(hello), {}, MAX)
   const second = await blobs.put(portions(hello), {}, MAX)
@@ -290,7 +290,7 @@ test('discarded bytes go at once, unless they were there before or somebody else
   assert.equal(await blobs.size(alone.checksum), null)
 })
 
-test('what an interrupted upload left is swept at the next start, and nothing else', async (t) => {
+test('the next start sweeps the remains of an interrupted upload and nothing else', async (t) => {
   const path = folder(t)
   const checksum = await keep(await openIn(path), hello)
   writeFileSync(join(path, 'incoming', 'abc'), 'half of somet')

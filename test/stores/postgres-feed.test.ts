@@ -16,14 +16,14 @@ const rowsUpTo = (last: number, since: number): FeedRow[] =>
     }
   })
 
-test('news are told once, and none that was told is told again', () => {
+test('each commit is published once, and none twice', () => {
   const feed = createFeed(5)
   assert.deepEqual(feed.take(rowsUpTo(7, 5), 5), { position: 70, keys: ['k/6', 'k/7'], wakes: [] })
   assert.equal(feed.since(), 7)
   assert.equal(feed.take(rowsUpTo(7, 5), 5), null)
 })
 
-test('an outcome that became unknown while news were on their way: they are told all the same, and everything after it once more', () => {
+test('commits in flight are still published when an outcome becomes unknown, and everything after them once more', () => {
   const feed = createFeed(5)
   feed.forget(5)
   assert.deepEqual(feed.take(rowsUpTo(7, 5), 5), { position: 70, keys: ['k/6', 'k/7'], wakes: [] }, 'a call waits at a barrier for them')

@@ -1,5 +1,7 @@
 // The PostgreSQL store where the way to its database breaks, where another server writes, and where the database says no.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +13,7 @@ import type { Refusal } from '#kernel/declare/errors.ts'
 import { differenceIn } from '#kernel/log/hash-chain.ts'
 import type { Batch, Store } from '#kernel/log/store.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
+import { delegation } from '#protocols/delegation/index.ts'
 import { openBlobs } from '#stores/blobs/index.ts'
 import { postgresStore, type PostgresOptions, type PostgresStore } from '#stores/postgres/index.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
@@ -19,6 +22,7 @@ import { blobPool, createPins, within } from '#stores/postgres/pins.ts'
 import { MIGRATING, migrate, steps } from '#stores/postgres/schema.ts'
 import { fromDb, inDb } from '#stores/postgres/text.ts'
 import { OtherSecret, wrappedValues } from '#stores/postgres/wrapped-values.ts'
+import { createExamination } from '#workers/upkeep/examination.ts'
 import { batchOf, factOf } from '../support/in-process/batches.ts'
 import { startCutProxy, type CutManner, type CutPoint } from '../support/faults/cut-proxy.ts'
 import { createWorld } from '../support/in-process/world.ts'
@@ -157,7 +161,7 @@ describe('two servers on one database', { skip: isPostgresOff }, () => {
       }
     })
 
-  test('commits of both at once take turns: no gap, no conflict that was not one', async (t) => {
+  test('concurrent commits of both servers take turns, without a gap or a false conflict', async (t) => {
     const url = await databaseFor(t)
     const stores = [await open(t, url), await open(t, url), await open(t, url)]
     await Promise.all(stores.flatMap((store, s) => Array.from({ length: 40 }, (_, i) => store.commit(writing(`k/${s}/${i}`, 0)))))
@@ -171,7 +175,7 @@ describe('two servers on one database', { skip: isPostgresOff }, () => {
     await b.fresh()
     assert.equal((await b.read(['k']))[0]!.version, 1)
     for (let version = 1; version < 5; version++) await a.commit(writing('k', version))
-    await inDatabase(url, 'DELETE FROM countersign.sealed_groups')
+    await inDatabase(url, 'DELETE FROM countersign.delegated_groups')
     await b.fresh()
     assert.equal((await b.read(['k']))[0]!.version, 5)
   })
@@ -251,7 +255,7 @@ test('a connection for bytes that ends in use fails what is on it, and nothing e
   const ended = within(pool, async (client) => {
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
     await pool.query('SELECT pg_terminate_backend($1)', [rows[0]!.pid])
-    // Nothing is on its way when it ends: nobody but a listener hears of it.
+    // It ends while no query is in flight, so only its error listener is called.
     await new Promise((done) => setTimeout(done, 200))
     await client.query('SELECT 1')
   })
@@ -302,7 +306,7 @@ for (const few of [0, 3])
   })
 
 describe('migrations', { skip: isPostgresOff }, () => {
-  test('many servers at once migrate once, and a newer schema is refused', async (t) => {
+  test('servers that start concurrently migrate once, and a newer schema is refused', async (t) => {
     const url = await databaseFor(t)
     await Promise.all(Array.from({ length: 6 }, () => migrate(url)))
     const rows = await inDatabase(url, 'SELECT n FROM countersign.migrations ORDER BY n')
@@ -358,7 +362,17 @@ describe('migrations', { skip: isPostgresOff }, () => {
         `SELECT entry FROM countersign.entries UNION ALL SELECT prefix || ' ' || count FROM countersign.counts WHERE count > 0 ORDER BY 1`,
       )
     const wanted = await entries()
-    // As they were: critical or not; and those that are counted by priority in the order of their age.
+    // As schema 5 had them: one entry by turn and one without, each counted by itself.
+    const opened = `FROM (SELECT entry, string_to_array(entry, E'\\x01\\x01') AS p FROM countersign.entries
+      WHERE split_part(entry, E'\\x01\\x01', 1) = 'execution.request.open') o`
+    await inDatabase(
+      url,
+      `INSERT INTO countersign.entries SELECT replace(entry, 'request.open', 'request.urgent') ${opened} WHERE p[3] <> '9';
+       CREATE TEMPORARY TABLE once AS SELECT entry, array_to_string(CASE WHEN p[3] = '9' THEN p[1:3] || p[5:] ELSE p[1:2] || p[4:] END, E'\\x01\\x01') AS was ${opened};
+       DELETE FROM countersign.entries e USING once WHERE e.entry = once.entry; INSERT INTO countersign.entries SELECT was FROM once;
+       ALTER TABLE countersign.delegated_groups RENAME TO sealed_groups`,
+    )
+    // As schema 3 had them: critical or not; and those that are counted by priority in the order of their age.
     const inParts = `(SELECT entry AS was, string_to_array(entry, E'\\x01\\x01') AS p FROM countersign.entries WHERE entry LIKE 'execution.request.%') o`
     const older = (place: string, names: string, but: string): string =>
       `UPDATE countersign.entries SET entry = array_to_string(${place}, E'\\x01\\x01') FROM ${inParts}
@@ -371,8 +385,30 @@ describe('migrations', { skip: isPostgresOff }, () => {
       `DELETE FROM countersign.counts WHERE prefix ~ '^execution.request.(open|twice|claimed)' AND prefix !~ E'\\x01\\x019\\x01'`,
     )
     assert.notDeepEqual(await entries(), wanted)
-    await inDatabase(url, `SET search_path = countersign; ${steps.find((step) => step.includes('execution.request.urgent'))!}`)
+    await inDatabase(url, `SET search_path = countersign; ${steps[3]!}; ${steps[5]!}; ${steps[6]!}`)
     assert.deepEqual(await entries(), wanted)
+  })
+
+  test('runs get the entry of the agent that delegated them, as in a new database', async (t) => {
+    const url = await databaseFor(t)
+    const first = await createWorld({ store: await open(t, url) })
+    const { run } = await first.play(delegation.scenes['delegated']!)
+    await first.store.close()
+    const entries = (): Promise<object[]> => inDatabase(url, 'SELECT entry FROM countersign.entries ORDER BY 1')
+    const wanted = await entries()
+    await inDatabase(
+      url,
+      `DELETE FROM countersign.entries WHERE entry LIKE 'delegation.run.delegated%'; DELETE FROM countersign.migrations WHERE n = 7;
+       ALTER TABLE countersign.delegated_groups RENAME TO counted_groups`,
+    )
+    assert.equal((await entries()).length, wanted.length - 1)
+    const later = await createWorld({ store: await open(t, url), populated: false, startMs: Date.UTC(2026, 1), seed: 2 })
+    assert.deepEqual(await entries(), wanted)
+    const { items } = await later.call('devin', 'delegation/run.list', { agent_id: 'agent_robin' })
+    assert.deepEqual(
+      items.map(({ id }: { id: string }) => id),
+      [run.id],
+    )
   })
 
   test('a server of the release before that waits for its turn comes in between no two steps', async (t) => {
@@ -405,6 +441,53 @@ describe('migrations', { skip: isPostgresOff }, () => {
     await Promise.all([first.end(), old.end()])
   })
 
+  for (const [end, words] of [
+    ['finishes', 'SELECT pg_advisory_unlock_all()'],
+    [
+      'gives it up',
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity 
+        WHERE datname = current_database() AND application_name = 'countersign migrations' AND wait_event = 'advisory'`,
+    ],
+  ] as const)
+    test(`a start that is killed while it migrates, and the database ${end}: the next start waits for it, and finds all steps or none`, async (t) => {
+      const url = await databaseFor(t)
+      const held = 77
+      const all = [...steps, `SELECT pg_advisory_xact_lock(${held})`]
+      await migrate(url, steps.slice(0, 5))
+      const old = ['execution.request.urgent', 'agent_devin', 'project_default', '2', 'request'].join('\x01\x01')
+      await inDatabase(url, 'INSERT INTO countersign.entries VALUES ($1)', [old])
+      const state = async (): Promise<object> => ({
+        entries: (await inDatabase(url, 'SELECT entry FROM countersign.entries')).map(({ entry }) => String(entry).split('\x01\x01')[0]),
+        noted: Number((await inDatabase(url, 'SELECT max(n) AS n FROM countersign.migrations'))[0]!['n']),
+      })
+      const before = new pg.Client({ connectionString: url })
+      before.on('error', () => undefined)
+      await before.connect()
+      t.after(() => before.end())
+      await before.query('SELECT pg_advisory_lock($1)', [held])
+      const script = `import { migrate } from '#stores/postgres/schema.ts'
+        await migrate(process.env.URL, ${JSON.stringify(all)})`
+      const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+        cwd: join(import.meta.dirname, '../..'),
+        env: { ...process.env, URL: url },
+        stdio: 'inherit',
+      })
+      const isWaiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`
+      while ((await inDatabase(url, isWaiting)).length === 0) await setImmediate()
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      const waits: string[] = []
+      const next = migrate(url, all, undefined, undefined, (text) => waits.push(text))
+      while (waits.length === 0) await setImmediate()
+      assert.deepEqual(await state(), { entries: ['execution.request.urgent'], noted: 5 })
+      await before.query(words)
+      await before.query('SELECT pg_advisory_unlock_all()')
+      await next
+      assert.deepEqual(await state(), { entries: ['execution.request.open'], noted: all.length })
+      const isFinished = end === 'finishes'
+      assert.deepEqual(waits.slice(1), isFinished ? [] : [`migrating the database from schema 5 to ${all.length}`])
+    })
+
   test('a step that fails leaves nothing, and is done by the next start', async (t) => {
     const url = await databaseFor(t)
     await migrate(url)
@@ -414,6 +497,37 @@ describe('migrations', { skip: isPostgresOff }, () => {
     await migrate(url, [...steps, 'CREATE TABLE extra (n bigint)'])
   })
 })
+
+test(
+  'counts and tallies that were changed by hand are named by an examination, and nothing else is',
+  { skip: isPostgresOff },
+  async (t) => {
+    const url = await databaseFor(t)
+    const { call, store } = await createWorld({ store: await open(t, url) })
+    const payload = { item: 'a plan', details: {} }
+    const { request } = await call('devin', 'execution/request.create', { action: 'APPROVE', payload })
+    await call('alice', 'execution/request.resolve', { request_id: request.id, result: 'approved' })
+    await call('devin', 'execution/request.create', { action: 'APPROVE', payload })
+    const found = async (): Promise<string[]> => {
+      const examination = createExamination({ store })
+      while (!(await examination.next(1_000, Date)));
+      return examination.found().map(({ what, how }) => `${what}: ${how}`)
+    }
+    assert.deepEqual(await found(), [])
+    const changed = `UPDATE countersign.counts SET count = count + 7 WHERE count > 0 AND prefix ~ '^execution.request.(open|trends)' RETURNING prefix`
+    const prefixes = await inDatabase(url, changed)
+    const named = await found()
+    assert.equal(named.length, prefixes.length, named.join('\n'))
+    for (const [kind, what] of [
+      ['open', 'entries'],
+      ['trends', 'documents'],
+    ] as const)
+      assert.ok(
+        named.some((text) => new RegExp(`^execution.request.${kind} .*: \\d+ ${what} are counted, but there are \\d+$`).test(text)),
+        named.join('\n'),
+      )
+  },
+)
 
 test('wrapped values open under their own secret and name only, and change by version', { skip: isPostgresOff }, async (t) => {
   const url = await databaseFor(t)
@@ -453,7 +567,7 @@ describe('bytes that several servers share', { skip: isPostgresOff }, () => {
   const heldOf = (checksum: string): string => `SELECT 1 FROM countersign.blob_pins WHERE checksum = '${checksum}'`
 
   for (const where of ['inDatabase', 'inFolder'] as const)
-    test(`${where}: discarded ones go at once, unless somebody else has sent them too since, on any server`, async (t) => {
+    test(`${where}: discarded bytes are removed immediately, unless another upload on any server has sent them since`, async (t) => {
       const servers = await serversOn(t)
       const [one, two] = servers[where]
       const first = await one.put(portionsOf('hello world'), {}, MAX)
@@ -463,7 +577,7 @@ describe('bytes that several servers share', { skip: isPostgresOff }, () => {
       while ((await inDatabase(servers.url, heldOf(first.checksum))).length > 1) await setImmediate()
       await first.discard()
       assert.equal(await two.size(first.checksum), 11, 'the second sender counts on them')
-      // Both at once: whose pin is made first says nothing about whose bytes are taken.
+      // Concurrently: the first pin does not decide whose bytes are stored.
       for (let i = 0; i < 6; i++) {
         const [left, right] = await Promise.all([one, two].map((blobs) => blobs.put(portionsOf(`both ${i}`), {}, MAX)))
         const [kept, dropped] = i % 2 === 0 ? [left!, right!] : [right!, left!]
@@ -477,7 +591,7 @@ describe('bytes that several servers share', { skip: isPostgresOff }, () => {
       assert.equal(await one.size(alone.checksum), null)
     })
 
-  test('of two who finish the same at once, neither sets those of the other aside', async (t) => {
+  test('of two concurrent uploads of the same bytes, neither discards those of the other', async (t) => {
     const servers = await serversOn(t)
     const [one, two] = servers.inDatabase
     for (let i = 0; i < 10; i++) {

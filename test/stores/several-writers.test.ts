@@ -60,7 +60,7 @@ const turn = (): Promise<void> => new Promise((done) => setImmediate(done))
 
 for (const { name, open, hasBarrier } of makers) {
   describe(`two ${name} stores on one set of data`, () => {
-    test('their commits form one record without gaps, each chain sound, whoever wrote', async () => {
+    test('their commits form one record without gaps, with every chain sound for every writer', async () => {
       const both = open()
       await Promise.all(
         Array.from({ length: 60 }, (_, i) =>
@@ -112,7 +112,7 @@ for (const { name, open, hasBarrier } of makers) {
       await close(both)
     })
 
-    test('what is removed by one is gone for the other', async () => {
+    test('a document that one writer removed is gone for the other', async () => {
       const { one, two } = open()
       await one.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { n: 1 })] }))
       await two.commit(batchOf({ expect: new Map([['p/a', 1]]), puts: [putOf('p/a', null)] }))
@@ -205,7 +205,7 @@ for (const { name, open, hasBarrier } of makers) {
   })
 }
 
-test('facts of others are not read while nobody watches them, and a watcher is told of those that come then', async () => {
+test('facts of other writers are not read without a subscriber, and a new subscriber gets those that follow', async () => {
   const disk = memoryDisk()
   const one = memoryStore({ disk, isShared: true })
   const own = memoryStore({ disk, isShared: true })
@@ -243,7 +243,7 @@ test('facts of others are not read while nobody watches them, and a watcher is t
   await close({ one, two })
 })
 
-describe('what was overtaken on its way does not enter the cache', () => {
+describe('a stale read does not enter the cache', () => {
   test('a row that was read before the other one changed it', async () => {
     const disk = memoryDisk()
     const one = memoryStore({ disk, isShared: true })

@@ -122,7 +122,7 @@ function readingTests({ open }: Maker): void {
     await store.close()
   })
 
-  test('what lies at hand is what a read would find, or nothing is said', async (t) => {
+  test('a cached document equals what a read would find, or the cache has none', async (t) => {
     const { store } = await open()
     if (!store.peek) return t.skip('nothing lies at hand in this store')
     const peeked = store.peek
@@ -318,7 +318,7 @@ function committingTests({ open }: Maker): void {
     await again.close()
   })
 
-  test('a document is removed and made anew in one group, starting at version 1', async () => {
+  test('a document is removed and created again in one group, starting at version 1', async () => {
     const { store, reopen } = await open()
     await store.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { n: 1 })] }))
     const codes = await codesOf([
@@ -427,7 +427,7 @@ function factTests({ open }: Maker): void {
       ['project_a 3 at 3', 'project_a 2 at 2', 'project_b 1 at 4', null, null],
     )
     assert.equal(places[1]!.hash, made[1]!.hash)
-    // Nobody describes it any more: it stands nowhere in the record.
+    // No fact describes it: the record does not have it.
     await store.commit(batchOf({ expect: new Map([[b, 1]]), puts: [putOf(b, { id: b, n: 9 })] }))
     assert.equal(await store.place(b), null)
     const again = await reopen()
@@ -474,7 +474,7 @@ function factTests({ open }: Maker): void {
 }
 
 function publishingTests({ open }: Maker): void {
-  test('listeners are told after durability, in the order of the record, until they leave', async () => {
+  test('listeners are notified after durability, in the order of the record, until they unsubscribe', async () => {
     const { store } = await open()
     const seen: number[] = []
     const leave = store.subscribe(
@@ -632,7 +632,7 @@ describe('a store whose disk is slow or fails', () => {
     await assertChain(store)
   })
 
-  test('after a failed fsync the process is told to end and nobody is answered, whatever was written before', async () => {
+  test('after a failed fsync the process must end and no call is answered, regardless of earlier writes', async () => {
     for (const failures of [['fatal'], ['refused', 'fatal']]) {
       const { onWrite, nextWrite } = slowDisk()
       const fatal: unknown[] = []
@@ -680,7 +680,7 @@ describe('the sqlite store on its file', () => {
     })
   }
 
-  test('what is removed, or replaced by less, is written over where it stood', async () => {
+  test('removed bytes, and those replaced by a shorter value, are overwritten in place', async () => {
     const file = newFile()
     const store = sqliteStore(file)
     const secret = (n: number): Value => ({ text: `canary ${n} ${'x'.repeat(n * 3_000)}` })
@@ -704,7 +704,7 @@ describe('the sqlite store on its file', () => {
     assert.equal(numberIn(file, 'SELECT count(*) FROM docs'), 1)
   })
 
-  test('what is published and answered is in the file already, for every other connection', async () => {
+  test('published and answered commits are in the file already, for every other connection', async () => {
     const file = newFile()
     const store = sqliteStore(file)
     const rows = (): number => numberIn(file, 'SELECT count(*) FROM facts')
@@ -973,7 +973,7 @@ const mutations: Mutation[] = [
   },
 ]
 
-describe('a record that somebody changed in the file', () => {
+describe('a record changed in the file', () => {
   test('is found in order as long as nobody did', async () => {
     const tampered = await tampering()
     await tampered.reopen()
@@ -997,7 +997,7 @@ describe('a record that somebody changed in the file', () => {
     })
   }
 
-  // The chain alone cannot know that it once was longer: whoever noted an earlier head can.
+  // The chain alone cannot show that it was longer. A noted earlier head can.
   test('a tail that is cut off cleanly is seen only by who remembers the head', async () => {
     const tampered = await tampering()
     const { head } = await tampered.world.call('admin', 'collaboration/audit.verify')

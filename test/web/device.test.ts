@@ -36,7 +36,7 @@ test('insight draws what was answered, each plot with its numbers as a table', a
 })
 
 describe('settings', () => {
-  test('a floor under the risk is set, counts at once, and is taken back', async () => {
+  test('a risk floor is set, applies immediately, and is removed', async () => {
     const page = await stage.open('maya', '/settings/policy')
     await page.getByRole('combobox', { name: 'At least' }).selectOption('R4')
     await page.getByRole('textbox', { name: 'Target' }).fill('prod-eu-1')

@@ -54,7 +54,7 @@ async function begun(goal: string): Promise<string> {
   return task.id
 }
 
-describe('what an agent writes stays text', () => {
+describe('text written by an agent stays text', () => {
   test('in an approval, with as much and as deep as is taken', async () => {
     const fields = Object.fromEntries(hostile.map((text, i) => [`field_${i} ${text.slice(0, 30).replaceAll(/["\\]/g, '')}`, text]))
     const asked = await stage.ask(
@@ -140,7 +140,7 @@ describe('what an agent writes stays text', () => {
     await isPlain(page, 'an event of the record')
   })
 
-  test('what hides or turns text around is shown, and said', async () => {
+  test('characters that hide or reverse text are shown and flagged', async () => {
     const asked = await stage.ask(
       'robin',
       { item: 'Approve this', details: { path: 'safe\u202Egpj.exe', zero: 'ad\u200Bmin' }, context: 'look \u202Eereh' },
@@ -154,7 +154,7 @@ describe('what an agent writes stays text', () => {
   })
 })
 
-describe('what an agent delivers', () => {
+describe('a deliverable', () => {
   async function delivered(bytes: Buffer, about: object): Promise<string> {
     const task = await begun('Deliver something')
     const client = createClient({ url: stage.url, key: stage.keyOf('robin') })

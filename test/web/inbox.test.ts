@@ -37,7 +37,7 @@ describe('the list', () => {
     await shoot(page, 'inbox')
   })
 
-  test('a new item comes by itself, and filters stand in the address', async () => {
+  test('a new item appears by itself, and the address carries the filters', async () => {
     const page = await stage.open('maya')
     await rowOf(page, week['rename'].id).waitFor()
     const fresh = await stage.ask('robin', { item: 'Water the plants', details: {} }, { risk: 'R1' })
@@ -97,7 +97,7 @@ describe('deciding', () => {
   test('approve is held for five seconds, can be undone, and is decided only with its receipt', async () => {
     const asked = await stage.ask('robin', { item: 'Rotate the logs', details: { host: 'log-1' } }, { risk: 'R2' })
     const page = await stage.open('maya', '/settings/profile')
-    // The clock of the page stands while it is looked at: however busy the machine is, the five seconds are not over.
+    // The clock of the page is stopped during the check: however busy the machine is, the five seconds are not over.
     await page.clock.install()
     await page.goto(`${stage.url}/inbox/${asked.id}`)
     await page.getByRole('button', { name: 'Approve' }).and(page.locator(':not([aria-disabled])')).waitFor()
@@ -142,7 +142,7 @@ describe('deciding', () => {
     assert.ok(counts.length <= 2, sent.join('\n'))
   })
 
-  test('what is held goes out at once when the page is hidden', async () => {
+  test('a held decision is sent immediately when the page is hidden', async () => {
     const asked = await stage.ask('robin', { item: 'Restart the cache', details: {} }, { risk: 'R1' })
     const page = await stage.open('maya', `/inbox/${asked.id}`)
     await page.getByRole('button', { name: 'Approve' }).click()
@@ -390,7 +390,7 @@ describe('deciding', () => {
 })
 
 describe('several people', () => {
-  test('what another one decides first stays in its row, with who and when', async () => {
+  test('an item that another person decided first stays in its row, with who and when', async () => {
     const asked = await stage.ask('scribe', { item: 'Delete 14 stale branches', details: {} }, { role: 'pool', risk: 'R2' })
     const [maya, tom] = [await stage.open('maya', `/inbox/${asked.id}?tab=all`), await stage.open('tom', `/inbox/${asked.id}?tab=all`)]
     await rowOf(maya, asked.id).waitFor()
@@ -404,7 +404,7 @@ describe('several people', () => {
     await shoot(maya, 'decided-elsewhere')
   })
 
-  test('of two who press at once, one decides and the other is told', async () => {
+  test('of two people who press concurrently, one decides and the other sees it', async () => {
     const asked = await stage.ask('scribe', { item: 'Merge the release branch', details: {} }, { role: 'pool', risk: 'R1' })
     const pages = [await stage.open('maya', `/inbox/${asked.id}?tab=all`), await stage.open('tom', `/inbox/${asked.id}?tab=all`)]
     await Promise.all(pages.map((page) => page.getByRole('button', { name: 'Approve' }).click()))

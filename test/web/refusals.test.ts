@@ -95,11 +95,11 @@ test('a task that was created and could not be handed over is shown, and not cre
   await page.route('**/v1/collaboration/task.assign', refusing(403))
   await page.getByRole('button', { name: 'Create task' }).click()
   await page.getByTestId('task-state').waitFor()
-  await page.getByTestId('error-toast').getByText('created and not handed over').waitFor()
+  await page.getByTestId('error-toast').getByText('created but not assigned').waitFor()
   await shoot(page, 'error-toast')
 })
 
-test('a decision that fails while another item is looked at is told', async () => {
+test('a decision that fails while another item is open is reported', async () => {
   const [one, other] = [
     await stage.ask('robin', { item: 'Fails behind your back', details: {} }, { risk: 'R1' }),
     await stage.ask('robin', { item: 'Another one', details: {} }, { risk: 'R1' }),

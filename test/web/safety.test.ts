@@ -146,7 +146,7 @@ test('keys alone: reject with a reason, choose an option, edit, answer, review',
   assert.equal((await page.getByTestId('undo-toast').count()) + (await page.locator('dialog[open]').count()), 0)
 })
 
-describe('nobody is kept out', () => {
+describe('the page is accessible', () => {
   let made: Awaited<ReturnType<typeof scene>>
   before(async () => {
     made = await scene()

@@ -90,7 +90,7 @@ describe('the shell', () => {
   })
 })
 
-test('own paths are told from others without a server', () => {
+test('the page tells its own paths from others without a server', () => {
   assert.ok(isPagePath('/settings/keys') && !isPagePath('/settings/keys/more') && !isPagePath('/health'))
 })
 
@@ -101,7 +101,7 @@ describe('the build', () => {
     assert.ok(bytes > 50_000 && bytes < 200_000, `${bytes} bytes`)
     assert.ok(readdirSync(join(built, 'assets')).filter((name) => name.endsWith('.js')).length > 10)
   })
-  test('it is not made anew while nothing has changed', async () => {
+  test('the page is not rebuilt while nothing has changed', async () => {
     assert.equal(await buildWeb(), 'current')
     assert.match(sourceHash(), /^[0-9a-f]{64}$/)
     assert.ok(existsSync(join(built, 'worker.js.br')))

@@ -12,7 +12,7 @@ before(async () => {
 after(() => stage?.close())
 afterEach(async () => assert.deepEqual(await stage.tidy(), []))
 
-test('another person signs in with the same browser: the link asks first, the open page says so at once and decides nothing', async () => {
+test('another person signs in with the same browser: the link asks first, the open page says so immediately and decides nothing', async () => {
   const { id } = await stage.ask('robin', { item: 'Rotate the key' }, { risk: 'R1' })
   const maya = await stage.open('maya', `/inbox/${id}`)
   await maya.getByTestId('item-detail').waitFor()
@@ -65,7 +65,7 @@ test('signed out: a key of a person signs in, one of an agent is refused in word
     await out.getByRole('button', { name: 'Sign in', exact: true }).click()
   }
   await signIn(stage.keyOf('robin'))
-  await out.getByText('This key is of agent_robin, which is no person').waitFor()
+  await out.getByText('This key is of agent_robin, which is not a person').waitFor()
   await signIn('cs_nonsense')
   await out.getByText('This key is not valid here').waitFor()
   await shoot(page, 'sign-in-by-key')
@@ -113,6 +113,14 @@ test('settings ask before what others feel: switching off, a new key, a revoked 
   await row('Robin').getByRole('button', { name: 'Keys' }).click()
   const keys = page.getByTestId('key-list').getByRole('listitem')
   await keys.nth(1).getByText('never expires').waitFor()
+  assert.match((await keys.allInnerTexts()).join('\n'), /Issued .* by you, never expires\. No use is known\./)
+  await stage.call('robin', 'identity/me.get', {})
+  await page.reload()
+  await row('Robin').getByRole('button', { name: 'Keys' }).click()
+  await keys
+    .getByText(/Last used/)
+    .first()
+    .waitFor()
   await shoot(page, 'settings-agent-keys')
   const { items } = await stage.call('maya', 'identity/key.list', { subject: 'agent_robin' })
   await keys.last().getByRole('button', { name: 'Revoke' }).click()

@@ -5,7 +5,7 @@ import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { collect } from '#workers/upkeep/blob-collector.ts'
 
-test('whether bytes are unused is asked behind the barrier', async () => {
+test('the collector checks behind the read barrier whether bytes are unused', async () => {
   let isFresh = false
   const store = {
     fresh: () => Promise.resolve(void (isFresh = true)),

@@ -25,7 +25,7 @@ function damaging(): { store: Store; bad: Set<string> } {
   const { read, peek } = store
   store.read = (keys) => {
     const found = keys.find((key) => bad.has(key))
-    return found === undefined ? read.call(store, keys) : Promise.reject(new Damaged(found, 'a text stands beside its sealed image'))
+    return found === undefined ? read.call(store, keys) : Promise.reject(new Damaged(found, 'a sealed image has a plain text beside it'))
   }
   if (peek) store.peek = (key) => (bad.has(key) ? undefined : peek.call(store, key))
   return { store, bad }
@@ -60,7 +60,7 @@ for (const [what, key] of [
   ['the person who is told', keyOf(User, 'user_bob')],
   ['the place at which notices are', keyOf(NoticeCursor, CURSOR)],
 ] as const)
-  test(`others are told of what waits for them, though this differs: ${what}`, async (t) => {
+  test(`other subscribers still get their notices when this document differs: ${what}`, async (t) => {
     const { store, bad } = damaging()
     const [world, { url, got }] = [await createWorld({ now: Date.now, store }), await receiver(t)]
     for (const person of ['bob', 'alice']) await world.call(person, 'execution/channel.add', { endpoint: url })
@@ -84,7 +84,7 @@ for (const [what, key] of [
     }
   })
 
-test('a document that is due and differs is no answer to somebody without a valid key, nor to a call that is malformed', async () => {
+test('a call without a valid key, or a malformed one, gets its own refusal although the due document differs', async () => {
   const { store, bad } = damaging()
   const world = await createWorld({ store })
   const request_id = await asked(world)

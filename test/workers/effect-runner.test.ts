@@ -1,4 +1,4 @@
-// The effect runner: an outcome is recorded, also where the store cannot write at once.
+// The effect runner: an outcome is recorded, even if the store cannot write immediately.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -30,7 +30,7 @@ test('an outcome that was written down already is not tried again', async () => 
   assert.equal(tried, 1)
 })
 
-test('an outcome that no record can hold ends as unknown, at once', async () => {
+test('an outcome that no record can hold ends as unknown immediately', async () => {
   const outcomes: unknown[] = []
   const { perform } = createEffectRunner({ tool: () => Promise.resolve({ value: Number.NaN }) }, clock, log, 1_000)
   const failures = [new TypeError('a value of type number cannot be written as JSON'), new Refusal('INVALID_REQUEST', 'outcome.value')]

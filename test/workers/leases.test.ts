@@ -29,7 +29,7 @@ async function pass(ms: number, ...servers: Server[]): Promise<void> {
   for (let passed = 0; passed < ms; passed += 100) for (const { clock } of servers) await clock.advance(100)
 }
 
-test('the first server holds all leases, the second one stands by for as long as the first is there, and their clocks do not matter', async () => {
+test('the first server holds all leases, the second stays on standby while the first is alive, and their clocks do not matter', async () => {
   const disk = memoryDisk()
   const one = await serverOn(disk, 'one')
   const two = await serverOn(disk, 'two', true, 5 * 3_600_000)
@@ -100,7 +100,7 @@ test('one that was paused is not sure of its leases any more, and what it writes
   assert.match(refused.message, /does not hold the lease timers/)
   assert.deepEqual(await two.kernel.store.read(['toy.note/late']), [undefined])
   await two.kernel.call('toy/note.keep', { id: 'new' }, two.leases.duty('timers').as())
-  // It comes back, sees that it lost them, and stands by.
+  // It comes back, sees that it lost them, and waits.
   await pass(2_000, one, two)
   assert.deepEqual(
     [holds(one), holds(two)],
@@ -145,7 +145,7 @@ test('a server that cannot renew is unsure before another may begin', async () =
   disk.groups.push = groups
 })
 
-test('a process alone has all leases at once, also those of one that was killed, and writes nothing for them', async () => {
+test('a lone process takes all leases immediately, including those of a killed one, and writes nothing for them', async () => {
   const disk = memoryDisk()
   const killed = await serverOn(disk, 'same', false)
   assert.deepEqual(holds(killed), [true, true])

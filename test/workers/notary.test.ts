@@ -50,7 +50,7 @@ test('a receipt is signed as a JWS over the canonical claims, always in the same
   assert.deepEqual(await notary.verify(jws), claims())
 })
 
-test('many signatures at once are each over their own claims', async () => {
+test('concurrent signatures each cover their own claims', async () => {
   const { notary, ring } = notaryWith()
   const key = createPublicKey({ key: jwksOf(ring).keys[0] as JWK, format: 'jwk' } as never)
   const made = await Promise.all(Array.from({ length: 500 }, (_, i) => notary.attest(claims({ request_id: `hxp_${i % 250}` }))))
@@ -102,7 +102,7 @@ test('a ring says whose halves do not fit, whose name is wrong, and whose retire
   assert.equal(rotateRing(newRing(LATER), AT).retired[0]!.retired_at, LATER, 'a clock that stepped back retires nothing before it was made')
 })
 
-test('what is sealed for an agent only the agent opens; the server does not', async () => {
+test('only the agent can open a secret sealed for it, and the server cannot', async () => {
   const { notary } = notaryWith()
   const pair = generateKeyPairSync('x25519')
   const { kty, crv, x } = pair.publicKey.export({ format: 'jwk' }) as { kty: string; crv: string; x: string }
@@ -117,7 +117,7 @@ test('what is sealed for an agent only the agent opens; the server does not', as
   assert.equal(decodeProtectedHeader(await notary.seal('x', { kty, crv, x, kid: 'mine' })).kid, 'mine')
 })
 
-test('what is sealed here is opened here, never twice alike, and not with another key or after a change', async () => {
+test('a sealed value opens here, never encrypts to the same bytes twice, and is rejected under another key or after a change', async () => {
   const { notary, server } = notaryWith()
   const [one, two] = [await notary.seal('hunter2', null), await notary.seal('hunter2', null)]
   assert.notEqual(one, two)

@@ -71,7 +71,7 @@ test('with a window, what follows a failure is sent again after it: twice rather
   await worker.stop()
 })
 
-test('at most lanesMax lanes are served at once, and all get their turn', async () => {
+test('at most lanesMax lanes are served concurrently, and all get their turn', async () => {
   const w = workerWorld()
   const channel = postChannel()
   const worker = runOutbox(w.kernel, channel, w.clock, silent)
@@ -97,7 +97,7 @@ test('thousands behind a lane that is held do not hide another lane', async () =
   await worker.stop()
 })
 
-test('thousands without a free lane are looked at once, and again when a lane ends', async () => {
+test('thousands of deliveries without a free lane are scanned a single time, and again when a lane ends', async () => {
   const w = workerWorld()
   const gates = new Map<string, PromiseWithResolvers<void>>()
   const sharesOf = async (lanes: readonly string[]) => lanes.map((lane) => ({ owner: 'same', address: lane, yields: false }))
@@ -130,7 +130,7 @@ test('thousands without a free lane are looked at once, and again when a lane en
   await stopping
 })
 
-test('what is committed goes out at once, and no clock has to move for it', async () => {
+test('a committed delivery goes out immediately, without the clock moving', async () => {
   const w = workerWorld()
   const channel = postChannel({ window: 8 })
   const worker = runOutbox(w.kernel, channel, w.clock, silent)
@@ -176,7 +176,7 @@ test('while outcomes are recorded the next ones go out, within the window', asyn
   await worker.stop()
 })
 
-test('one that is posted anew while its outcome is recorded is another one, and is sent too', async () => {
+test('a delivery posted again while its outcome is recorded is a new delivery and is sent too', async () => {
   const w = workerWorld()
   let again = true
   const call: typeof w.kernel.call = async (name, ...rest) => {
@@ -196,7 +196,7 @@ test('one that is posted anew while its outcome is recorded is another one, and 
   await worker.stop()
 })
 
-test('one that is posted anew while it is being sent is another one, and is sent too', async () => {
+test('a delivery posted again while it is being sent is a new delivery and is sent too', async () => {
   const w = workerWorld()
   const channel = postChannel()
   let again = true

@@ -3,12 +3,14 @@ import assert from 'node:assert/strict'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { keepPresence } from '#workers/presence.ts'
+import { limits } from '#kernel/limits.ts'
+import { exits } from '#apps/cli/exit-codes.ts'
+import { createPresence, keepPresence } from '#workers/presence.ts'
 import { inProcess, startUp, temporary } from '../support/as-processes/cli.ts'
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} }
 
-test('however often an agent calls, its time is written once in some minutes, and at the stop', async () => {
+test('the last-seen time of a busy agent is written once every few minutes and at the stop', async () => {
   const written: Map<string, number>[] = []
   let now = Date.UTC(2026, 0, 1)
   let wake: () => void = () => undefined
@@ -58,6 +60,42 @@ test('however often an agent calls, its time is written once in some minutes, an
   assert.equal(written[1]!.get('agent_new'), now)
 })
 
+test('keys are no agents, and the keys unused for longest are forgotten', () => {
+  const known = new Map(Array.from({ length: limits.keysSeenMax }, (_, i) => [`key_${i}`, 5]))
+  const { presence, all, connected } = createPresence(() => 7, new Map([['agent_old', 6], ...known]))
+  assert.equal(connected(), 1)
+  presence.heard('key_0')
+  presence.heard('key_new')
+  assert.deepEqual(
+    ['key_0', 'key_new', 'key_1', 'key_2', 'agent_old'].map((id) => presence.lastSeen(id)),
+    [7, 7, null, 5, 6],
+  )
+  assert.equal(all().size, limits.keysSeenMax + 1)
+})
+
+test('a list of keys says who issued each and when it was last used; a restart does not forget it', async (t) => {
+  const { data, server, at, admin } = await withServer(t)
+  const { key, issued } = await admin('key', 'issue', 'user_owner', '--label', 'mine')
+  await admin('agent', 'add', 'Robot', '--id', 'agent_robot', '--owner', 'user_owner')
+  const owner = at(key)
+  const robot = JSON.parse((await owner.run(['key', 'issue', 'agent_robot', '--label', 'robots', '--json'])).out)
+  assert.doesNotMatch((await owner.run(['key', 'list', 'agent_robot'])).out, /LAST USED/)
+  assert.equal((await at(`${robot.key.slice(0, -1)}_`).run(['me', 'get'])).code, exits.unauthenticated)
+  assert.doesNotMatch((await owner.run(['key', 'list', 'agent_robot'])).out, /LAST USED/)
+  await at(robot.key).run(['me', 'get'])
+  const { out } = await owner.run(['key', 'list', 'agent_robot'])
+  assert.match(out, /ISSUED BY +CREATED +LAST USED\n[^]* Owner +(?:now|\ds ago) +(?:now|\ds ago)\n/)
+  const usedAt = async (run: typeof owner.run): Promise<unknown> =>
+    JSON.parse((await run(['key', 'list', 'agent_robot', '--json'])).out).items[0].last_used_at
+  const before = await usedAt(owner.run)
+  await server.stop()
+  assert.ok(issued.id in JSON.parse(readFileSync(join(data, 'seen.json'), 'utf8')))
+  const again = await startUp(data)
+  t.after(() => again.stop())
+  const env = { HOME: join(data, '..'), COUNTERSIGN_URL: again.url, COUNTERSIGN_KEY: key }
+  assert.equal(await usedAt(inProcess({ home: env.HOME, env }).run), before)
+})
+
 async function withServer(t: TestContext) {
   const home = temporary('presence')
   const data = join(home, 'data')
@@ -96,7 +134,11 @@ test('the command line says when agents were last there, and that one is not con
   )
   const before = JSON.parse((await owner.run(['agent', 'get', 'agent_robot', '--json'])).out).agent.last_seen
   await server.stop()
-  assert.deepEqual(JSON.parse(readFileSync(join(data, 'seen.json'), 'utf8')), { agent_robot: before })
+  const kept = Object.entries(JSON.parse(readFileSync(join(data, 'seen.json'), 'utf8')))
+  assert.deepEqual(
+    kept.filter(([id]) => !id.startsWith('key_')),
+    [['agent_robot', before]],
+  )
 
   const again = await startUp(data)
   t.after(() => again.stop())

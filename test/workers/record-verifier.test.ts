@@ -51,7 +51,7 @@ function tamper(path: string, change: (db: DatabaseSync) => void): void {
 const factAt = (db: DatabaseSync, position: number) =>
   db.prepare('SELECT * FROM facts WHERE position = ?').get(position) as { scope: string; seq: number; line: string; hash: string }
 
-test('an untouched record is in order, and the marker stands at its last fact', async (t) => {
+test('an untouched record is in order, and the marker is at its last fact', async (t) => {
   const path = await recorded(t, 450)
   const { marker, difference } = await verified(path)
   assert.equal(difference, null)
@@ -70,7 +70,7 @@ const changes: Record<string, { what: RegExp; change(db: DatabaseSync): void }> 
       db.prepare(`UPDATE facts SET line = ?, hash = ?, actor = 'user_robin' WHERE position = 5`).run(line, hashOf(line))
     },
   },
-  'a line that is no JSON, with a fitting hash': {
+  'a line that is not JSON, with a fitting hash': {
     what: /cannot be read/,
     change: (db) => db.prepare('UPDATE facts SET line = ?, hash = ? WHERE position = 5').run('nonsense', hashOf('nonsense')),
   },
@@ -127,7 +127,7 @@ test('an image whose content is gone is a difference as long as no erasure is on
   assert.match((await verified(path)).difference?.what ?? '', /is gone, and no erasure is on the record/)
 })
 
-test('what was verified before is not verified again, but compared with the marker', async (t) => {
+test('a verified stretch is compared with the marker instead of being verified again', async (t) => {
   const path = await recorded(t, 12)
   const { marker } = await verified(path)
   tamper(path, changes['a changed image']!.change)
@@ -250,7 +250,7 @@ test('a stop verifies what is left, so that the next start has nothing to do, an
   assert.match(second.told.join(), /the record was changed/)
 })
 
-test('while the server runs the marker follows the record in slices, and a change is found and told', async (t) => {
+test('the marker of a running server follows the record in slices, and the verifier reports a change', async (t) => {
   const path = await recorded(t, 0)
   const { verifier, store, clock, saved, told } = watched(path)
   await write(store, 450)

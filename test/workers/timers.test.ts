@@ -38,7 +38,7 @@ test('a timer is a call by the system, and the record names the timer as its bas
   await worker.stop()
 })
 
-test('nobody sleeps longer than a minute, and a timer of 30 days fires after 30 days', async () => {
+test('the timer loop never sleeps longer than a minute, and a timer of 30 days fires after 30 days', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)
   await remind(w, 'one', 30 * DAY_MS)
@@ -158,7 +158,7 @@ for (const code of ['BUSY', 'UNAVAILABLE', 'CONFLICT']) {
   })
 }
 
-test('a time that is set anew while it is acted on is kept', async () => {
+test('a due time that is set again while it is acted on is kept', async () => {
   const w = workerWorld()
   let again = true
   const kernel: Kernel = {

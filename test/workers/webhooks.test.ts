@@ -125,7 +125,7 @@ describe('a webhook', () => {
     assert.equal(items[0].task_id, task_id)
     assert.match(items[0].prompt, /was not reached in 2 attempts: it answered 503/)
     assert.equal((await log(world, run_id))[0].state, 'given_up')
-    // Approved, it is tried anew, with a run of its own.
+    // After the approval it is tried again, in a new run.
     await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: items[0].id, action: 'approve' })
     await until(() => got.length === 3)
     assert.notEqual(got[2]!.body.data.run.id, run_id)
@@ -221,7 +221,7 @@ describe('a post', () => {
     assert.ok(sent < 50 * 2 ** 20, `${sent} bytes were taken`)
   })
 
-  test('what is no HTTP, and nobody at all', async () => {
+  test('a receiver that does not speak HTTP, and a port where none listens', async () => {
     const server = createTcp((socket) => void socket.resume().end('\u0001\u0002\u0003 hello\r\n\r\n'))
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')

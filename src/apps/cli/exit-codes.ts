@@ -46,7 +46,7 @@ export class Interrupted extends CliError {
 const hints: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: 'store a key with `countersign login`, or set COUNTERSIGN_KEY',
   UNAUTHORIZED: '`countersign whoami` shows whose key this is',
-  CONFLICT: 'it was changed meanwhile: fetch it again and retry',
+  CONFLICT: 'it has changed in the meantime: fetch it again and retry',
   CHECKPOINT_EXPIRED: 'a successor may be waiting: `countersign checkpoint list`',
   QUOTA_EXCEEDED: 'wait a minute, then try again',
   TOO_LARGE: 'send large content with `countersign artifact commit --file`',

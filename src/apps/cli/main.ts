@@ -1,5 +1,6 @@
 // The process: arguments in, an exit code out.
-import { markedAgent } from '#workers/programs/marker.ts'
+import { markedAgent } from '#agents/programs/marker.ts'
+import { isHook } from './hook/is-hook.ts'
 import { deviceUp, up, wordsForDevice, wordsForUp } from './serve.ts'
 
 const argv = process.argv.slice(2)
@@ -7,7 +8,9 @@ const argv = process.argv.slice(2)
 const isAgent = markedAgent(process.env) !== null
 const message = isAgent ? null : wordsForUp(argv)
 const daemon = isAgent ? null : wordsForDevice(argv)
-if (message) await up(message)
+if (isHook(argv)) await (await import('./hook/run.ts')).runHook(argv)
+else if (argv[0] === 'gate' && !isAgent && (await (await import('./gate/lean.ts')).runLeanGate(argv))) process.exitCode = 0
+else if (message) await up(message)
 else if (daemon) await deviceUp(daemon)
 else {
   const { run } = await import('./run-command.ts')

@@ -85,9 +85,9 @@ export function createProgram(options: ProgramOptions): Program {
       refuseForAgent(io, spec, globals)
       const context = contextOf(io, globals, rest)
       try {
-        const given = givenTo(command, spec)
-        refuseMissing(spec, given)
-        outcome = (await perform(spec, context, given)) ?? exits.ok
+        const flagValues = givenTo(command, spec)
+        refuseMissing(spec, flagValues)
+        outcome = (await perform(spec, context, flagValues)) ?? exits.ok
       } finally {
         await context.close()
       }
@@ -117,17 +117,17 @@ const performSpec: NonNullable<ProgramOptions['perform']> = async (spec, context
   spec.run(context, await withWholeIds(spec, given, context.remote))
 
 function withGlobals(command: Command): void {
-  for (const [flags, words] of globalFlags) command.addOption(new Option(flags, words).helpGroup(GLOBAL))
+  for (const [flags, help] of globalFlags) command.addOption(new Option(flags, help).helpGroup(GLOBAL))
 }
 
 function describe(command: Command, spec: Spec): void {
   const { summary, positionals, examples } = spec
   command.description(summary).allowExcessArguments(false)
   const argumentName = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
-  for (const one of positionals) command.addArgument(new Argument(`[${argumentName(one)}]`, helpOf(one)))
+  for (const positional of positionals) command.addArgument(new Argument(`[${argumentName(positional)}]`, helpOf(positional)))
   const shown = positionals.map((one) => (one.required ? `<${argumentName(one)}>` : `[${argumentName(one)}]`))
   command.usage([...shown, '[options]'].join(' '))
-  for (const one of allFlags(spec)) for (const option of optionsFor(one, positionals.includes(one))) command.addOption(option)
+  for (const flag of allFlags(spec)) for (const option of optionsFor(flag, positionals.includes(flag))) command.addOption(option)
   withGlobals(command)
   if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`)
 }
@@ -136,18 +136,18 @@ const helpOf = ({ help, required }: Flag): string => (required ? `${help}${help 
 
 function optionsFor(one: Flag, isPositional: boolean): Option[] {
   const { name, also, shape, placeholder } = one
-  const made: Option[] = []
+  const options: Option[] = []
   const add = (long: string, isHidden: boolean): void => {
     const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
     const option = new Option(`--${long}${value}`, isHidden ? '' : helpOf(one)).hideHelp(isHidden)
     if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, one))
     if (shape.choices) option.argChoices = [...shape.choices]
-    made.push(option)
-    if (shape.kind === 'switch' || shape.nullable) made.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())
+    options.push(option)
+    if (shape.kind === 'switch' || shape.nullable) options.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())
   }
   add(name, isPositional)
   for (const other of also) add(other, true)
-  return made
+  return options
 }
 
 function parseFlag(text: string, before: unknown, { shape }: Flag): unknown {
@@ -165,32 +165,32 @@ function parseFlag(text: string, before: unknown, { shape }: Flag): unknown {
 
 /** The given values by flag name, independent of position and spelling. */
 function givenTo(command: Command, { positionals, flags }: Spec): FlagValues {
-  const given = new Map<string, unknown>()
+  const flagValues = new Map<string, unknown>()
   const values = command.opts<Record<string, unknown>>()
-  for (const one of [...positionals, ...flags]) {
-    for (const spelled of [one.name, ...one.also]) {
+  for (const flag of [...positionals, ...flags]) {
+    for (const spelled of [flag.name, ...flag.also]) {
       const value = values[new Option(`--${spelled}`).attributeName()]
       if (value === undefined) continue
-      if (given.has(one.name)) throw usage(`--${one.name} is given twice (as --${spelled} too)`)
+      if (flagValues.has(flag.name)) throw usage(`--${flag.name} is given twice (as --${spelled} too)`)
       // The --no- form of what is no switch clears it.
-      given.set(one.name, value === false && one.shape.kind !== 'switch' ? null : value)
+      flagValues.set(flag.name, value === false && flag.shape.kind !== 'switch' ? null : value)
     }
   }
   for (const [i, one] of positionals.entries()) {
     const word = command.args[i]
     if (word === undefined) continue
-    if (given.has(one.name)) throw usage(`${fieldOf(one)} is given twice`)
+    if (flagValues.has(one.name)) throw usage(`${fieldOf(one)} is given twice`)
     try {
-      if (one.shape.rest) given.set(one.name, command.args.slice(i))
+      if (one.shape.rest) flagValues.set(one.name, command.args.slice(i))
       else {
         const value = valueFrom(word, one.shape)
-        given.set(one.name, one.shape.many ? [value] : value)
+        flagValues.set(one.name, one.shape.many ? [value] : value)
       }
     } catch (error) {
       throw usage(`<${fieldOf(one)}> ${(error as Error).message}`)
     }
   }
-  return given
+  return flagValues
 }
 
 /** An operation's own input is looked at as a whole, since it may also come as JSON. */
@@ -213,10 +213,11 @@ function globalsOf(program: Command, command: Command): Globals {
   }
 }
 
-/** `agent run -- <command>`: the words after the dashes belong to the command and are not parsed. */
+/** `agent run -- <command>`, `gate -- <command>`, `acp -- <command>`, `hook resume <session> -- <words>`: the words after the dashes belong to the other program and are not parsed. */
 function split(argv: readonly string[]): { own: readonly string[]; rest: readonly string[] } {
   const at = argv.indexOf('--')
-  const isCommand = at >= 0 && argv.slice(0, at).some((word, i) => word === 'agent' && argv[i + 1] === 'run')
+  const isRun = (word: string, i: number): boolean => ['agent run', 'hook resume'].includes(`${word} ${argv[i + 1]}`)
+  const isCommand = at >= 0 && (['acp', 'gate'].includes(argv[0]!) || argv.slice(0, at).some(isRun))
   return isCommand ? { own: argv.slice(0, at), rest: argv.slice(at + 1) } : { own: argv, rest: [] }
 }
 

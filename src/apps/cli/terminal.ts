@@ -42,10 +42,10 @@ export function tableOf(columns: readonly Column[], rows: readonly (readonly str
   const line = (row: readonly string[], style: (cell: string, i: number) => Style | null): string =>
     row
       .map((cell, i) => {
-        const shown = cutToWidth(cell, widths[i]!)
-        const wanted = style(cell, i)
-        const text = i === row.length - 1 ? shown : padToWidth(shown, widths[i]!)
-        return wanted === null ? text : paint(wanted, text)
+        const cut = cutToWidth(cell, widths[i]!)
+        const styled = style(cell, i)
+        const text = i === row.length - 1 ? cut : padToWidth(cut, widths[i]!)
+        return styled === null ? text : paint(styled, text)
       })
       .join('  ')
       .trimEnd()

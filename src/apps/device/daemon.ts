@@ -57,7 +57,8 @@ export async function startDaemon(config: DeviceConfig, options: DaemonOptions):
   }
 }
 
-async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo: (() => unknown)[]): Promise<Daemon> {
+/** Everything that the kernel acts on: files of the operator, the data folder, the store, the audit file and the board. */
+async function openParts(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo: (() => unknown)[]) {
   const plugins = config.plugins === null ? noPlugins : await readPlugins(config.plugins, log)
   undo.push(plugins.stop)
   const further = plugins.list.map(({ tool }) => tool.name)
@@ -96,8 +97,13 @@ async function start(config: DeviceConfig, { log, onFatal }: DaemonOptions, undo
   const leaveSafe = (): void => device.makeSafe(null)
   process.once('exit', leaveSafe)
   undo.push(() => process.off('exit', leaveSafe))
+  return { policies, keys, device_id, key, store, tail, audit, amiss, device }
+}
 
-  const byName = new Map(policies.named.map((one) => [one.policy.name, one.policy]))
+async function start(config: DeviceConfig, options: DaemonOptions, undo: (() => unknown)[]): Promise<Daemon> {
+  const { log } = options
+  const { policies, keys, device_id, key, store, tail, audit, amiss, device } = await openParts(config, options, undo)
+  const byName = new Map(policies.named.map(({ policy }) => [policy.name, policy]))
   const hacp: { server: HacpServer | null } = { server: null }
   const runner = createTaskRunner({
     device: actorOf(device, byName),
@@ -256,11 +262,11 @@ async function listenAll(
   const usual = named.find(({ policy }) => policy.name === 'default') ?? (named.length === 1 ? named[0] : undefined)
   const sockets: Record<string, string> = {}
   let socket: string | null = null
-  for (const one of named) {
-    const paths = new Set([one.socket, one === usual ? config.socket : null].filter((path) => path !== null))
+  for (const entry of named) {
+    const paths = new Set([entry.socket, entry === usual ? config.socket : null].filter((path) => path !== null))
     for (const path of paths) {
-      ways.push(await listenUnix(server, path, one.policy.name, one.group))
-      sockets[one.policy.name] = one.socket ?? path
+      ways.push(await listenUnix(server, path, entry.policy.name, entry.group))
+      sockets[entry.policy.name] = entry.socket ?? path
       if (path === config.socket) socket = path
     }
   }

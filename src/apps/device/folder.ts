@@ -21,7 +21,6 @@ export function writePrivately(path: string, text: string): void {
   renameSync(`${path}.new`, path)
 }
 
-/** Null: the folder is no device's. */
 export function identityIn(data: string): Identity | null {
   if (!existsSync(identityFile(data))) return null
   const { device_id, key } = JSON.parse(readFileSync(identityFile(data), 'utf8')) as {

@@ -1,5 +1,5 @@
 // The process of the daemon: flags in, one line out when everything listens, signals, exit codes.
-import { dieOfErrors, runProcess, stopOnSignal } from '../process.ts'
+import { dieOfErrors, quietAtTerminal, runProcess, stopOnSignal } from '../process.ts'
 import { createLog } from '../server/log.ts'
 import { version } from '../version.ts'
 import { startDaemon, type Daemon } from './daemon.ts'
@@ -28,11 +28,10 @@ async function run(config: DeviceConfig): Promise<void> {
   log.info({ ...ready, version }, 'ready')
 }
 
-/** The daemon of this process. */
 export async function main(argv: readonly string[]): Promise<void> {
   await runProcess(async () => {
     if (argv.includes('--help') || argv.includes('-h')) process.stdout.write(deviceHelp())
-    else await run(readDeviceConfig(argv, process.env))
+    else await run(readDeviceConfig(quietAtTerminal(argv), process.env))
   })
 }
 

@@ -53,11 +53,11 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     try {
       const [first] = (await Promise.race([once(child, 'message', { signal: ending.signal }), exited])) as [Reply]
       if (!('tools' in first)) throw new Error('problem' in first ? first.problem : 'it failed while it was loaded')
-      const one: Running = { child, tools: first.tools, call: null, isSpent: false }
-      child.on('message', (reply: Reply) => onReply(one, reply)).on('error', () => undefined)
-      child.once('exit', (code, signal) => onExit(one, String(code ?? signal)))
-      all.add(one)
-      return one
+      const running: Running = { child, tools: first.tools, call: null, isSpent: false }
+      child.on('message', (reply: Reply) => onReply(running, reply)).on('error', () => undefined)
+      child.once('exit', (code, signal) => onExit(running, String(code ?? signal)))
+      all.add(running)
+      return running
     } catch (error) {
       child.kill('SIGKILL')
       throw ending.signal.aborted ? new Error(`it was not loaded within ${LOAD_MS / 1_000} s`) : error
@@ -99,9 +99,9 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
 
   /** `given` aborts the call and grants YIELD_MS to yield; null: the process is killed without grace after RESOURCE_MS. */
   async function call(what: 'execute' | 'resource', tool: string, args: object, given: AbortSignal | null): Promise<unknown> {
-    let one: Running
+    let running: Running
     try {
-      one = idle.pop() ?? (await start())
+      running = idle.pop() ?? (await start())
     } catch (error) {
       throw new DeviceError('io', `${tool} failed: ${(error as Error).message}`)
     }
@@ -109,15 +109,15 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     const signal = given ?? AbortSignal.timeout(RESOURCE_MS)
     let patience: NodeJS.Timeout | undefined
     const yields = (): void => {
-      one.child.send({ abort: id } satisfies Ask, () => undefined)
-      patience = setTimeout(end, given === null ? 0 : YIELD_MS, one)
+      running.child.send({ abort: id } satisfies Ask, () => undefined)
+      patience = setTimeout(end, given === null ? 0 : YIELD_MS, running)
     }
     try {
       return await new Promise((done, failed) => {
         // Already aborted: nothing was started.
         if (signal.aborted) return failed(new Cancelled())
-        one.call = { id, tool, done, failed }
-        one.child.send(
+        running.call = { id, tool, done, failed }
+        running.child.send(
           { id, what, tool, args } satisfies Ask,
           (error) => error && failed(new DeviceError('io', `${tool} failed: its process ended`)),
         )
@@ -128,9 +128,9 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     } finally {
       clearTimeout(patience)
       signal.removeEventListener('abort', yields)
-      one.call = null
-      if (one.isSpent || isStopped || idle.length === IDLE_MAX) end(one)
-      else idle.push(one)
+      running.call = null
+      if (running.isSpent || isStopped || idle.length === IDLE_MAX) end(running)
+      else idle.push(running)
     }
   }
 
@@ -149,7 +149,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
     resource: (tool, args) => call('resource', tool, args, null),
     stop() {
       isStopped = true
-      for (const one of all) end(one)
+      for (const running of all) end(running)
     },
   }
 }

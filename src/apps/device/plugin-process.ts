@@ -15,7 +15,7 @@ export type Reply =
   | { readonly tools: unknown }
   | { readonly problem: string }
   | { readonly id: number; readonly json: string }
-  /** `isValue`: it returned something that is no JSON; otherwise it threw. */
+  /** `isValue`: it returned something that is not JSON; otherwise it threw. */
   | { readonly id: number; readonly error: string; readonly isValue: boolean }
   /** An error that nothing caught, of the call that caused it where that is known. */
   | { readonly stray: string; readonly id: number | null }

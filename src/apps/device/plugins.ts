@@ -34,24 +34,24 @@ const Exported = objectWith({
 })
 
 function pluginOf(value: unknown, place: string, host: PluginHost): DeviceTool {
-  const said = Exported(value, place)
-  const { name, risk_level, execute, resource, description, params_schema } = said
+  const exported = Exported(value, place)
+  const { name, risk_level, execute, resource, description, params_schema } = exported
   if (name === undefined || !NAME.test(name) || RESERVED.includes(name.split('.')[0]!))
     throw new FileProblem(`${place}.name must be in reverse-DNS form, such as com.acme.modbus.read`)
   if (risk_level === undefined || !execute || !description || !params_schema)
     throw new FileProblem(`${place} needs name, risk_level, description, params_schema and execute`)
   // A microphone is never a pure read.
-  if (said.personal && risk_level < 1) throw new FileProblem(`${place}.risk_level must be at least 1 for personal data`)
+  if (exported.personal && risk_level < 1) throw new FileProblem(`${place}.risk_level must be at least 1 for personal data`)
   const tool: Tool = {
     name,
-    version: said.version ?? 1,
+    version: exported.version ?? 1,
     risk_level: risk_level as RiskLevel,
-    timeout_ms: said.timeout_ms ?? 5_000,
+    timeout_ms: exported.timeout_ms ?? 5_000,
     supports_rollback: false,
-    flag: said.flag ?? `CAP_${name.split('.').slice(0, -1).join('_').toUpperCase().replaceAll('-', '_')}`,
+    flag: exported.flag ?? `CAP_${name.split('.').slice(0, -1).join('_').toUpperCase().replaceAll('-', '_')}`,
     description,
     params_schema,
-    ...(said.personal ? { personal: true } : {}),
+    ...(exported.personal ? { personal: true } : {}),
   }
   return {
     tool,

@@ -71,7 +71,7 @@ const program: Reader<Program> = (value, place) => {
 /** `further`: the names of tools that are no part of the board's own set; null: they are not known here. */
 export function readPolicies(value: unknown, data: string, further: readonly string[] | null): Policies {
   const { policies: inner, proc, ...unknown } = fields(value, 'the file')
-  for (const name of Object.keys(unknown)) throw new FileProblem(`${name} is not known; known are: policies, proc`)
+  for (const name of Object.keys(unknown)) throw new FileProblem(`${name} is unknown; known: policies, proc`)
   const named = Object.values(record((one, place, name) => policyOf(one, place, name, data))(inner, 'policies'))
   if (named.length === 0) throw new FileProblem('policies must name at least one policy')
   const { programs = {} } = proc === undefined ? {} : objectWith({ programs: record(program) })(proc, 'proc')

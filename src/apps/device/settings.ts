@@ -14,7 +14,7 @@ function addressOf({ value, name }: Named): Address | null {
   const [, host, port] = /^(.+):(\d{1,5})$/.exec(value) ?? []
   if (host === undefined || Number(port) > 65_535) throw new ConfigError(`${name} must be HOST:PORT, not ${JSON.stringify(value)}`)
   const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
-  if (bare !== host && !isIPv6(bare)) throw new ConfigError(`${name}: ${host} is no address`)
+  if (bare !== host && !isIPv6(bare)) throw new ConfigError(`${name}: ${host} is not an address`)
   return { host: bare, port: Number(port) }
 }
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { artifactReply, writeReply } from '#bridges/hcp/artifacts.ts'
 import { hostInUrl } from '../server/settings/config.ts'
-import type { OpenHarness } from './open.ts'
+import type { OpenHarness } from './harness.ts'
 
 export type ArtifactOptions = {
   /** 127.0.0.1 by default; others reach it behind a proxy that ends TLS. */

@@ -6,6 +6,8 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Input } from '#sdk/client.ts'
+import type { Concurrency } from '#sdk/mailbox/concurrency.ts'
+import { createMailboxLoop, type Job, type MailboxItem } from '#sdk/mailbox/mailbox-loop.ts'
 import { authenticateSubject } from '#protocols/identity/authenticate.ts'
 import { Agent, DEFAULT_PROJECT, User } from '#protocols/identity/schema.ts'
 import { Mailbox } from '#protocols/delegation/schema.ts'
@@ -13,12 +15,11 @@ import { Session, type Capability as Declared } from '#protocols/harness/schema.
 import { OWNER } from '../server/folder/first-start.ts'
 import type { HarnessHealth } from '../server/harness.ts'
 import { serveArtifacts, type ArtifactOptions } from './artifacts.ts'
-import { openHarness, type AnyOutput, type HarnessOptions, type OpenHarness } from './open.ts'
+import { openHarness, type AnyOutput, type HarnessOptions, type OpenHarness } from './harness.ts'
 import { createSessionHandle, failureOf, type CalleeSession } from './session.ts'
 
 type Declare = Input<'harness/harness.declare'>
 export type Approval = { readonly result: 'approved' | 'rejected'; readonly by?: readonly string[]; readonly reason?: string }
-/** A request for approval. */
 export type Asked = {
   readonly session_id: string
   readonly caller_id: string
@@ -52,9 +53,10 @@ export type Callee = {
 
 const AGENT = 'agent_harness'
 const APPROVERS = ['user_approver-1', 'user_approver-2']
-const LEASE = 'PT1M'
-const [LEASE_MS, SOON_MS, GRACE_MS] = [60_000, 500, 5_000]
-const TAKEN_MAX = 50
+const TIMES = { leaseMs: 60_000, waitMs: 50_000, againMs: 500, leaveMs: 500 }
+const GRACE_MS = 5_000
+/** The reason of a session's signal when this process stops. */
+const STOPPED = new Error('the harness stops')
 
 export async function createCallee(options: CalleeOptions): Promise<Callee> {
   const names = options.capabilities.map(({ declaration }) => declaration.name)
@@ -104,9 +106,6 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
   const byName = new Map(options.capabilities.map((one) => [one.declaration.name, one]))
   const stopping = new AbortController()
   const { signal } = stopping
-  const jobs = new Map<string, { readonly attempt: number; readonly over: AbortController; readonly done: Promise<void> }>()
-  const worker = randomUUID()
-  const concurrency = options.concurrency ?? 100
 
   // --- People ----------------------------------------------------------------------------------------------------------------
 
@@ -136,7 +135,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
   }
   async function approvalOf(session: Session, ends: AbortSignal): Promise<Approval> {
     const approve = byName.get(session.capability)?.approve
-    if (approve === undefined) return { result: 'rejected', reason: 'this harness has nobody who approves' }
+    if (approve === undefined) return { result: 'rejected', reason: 'this harness has no approver' }
     const { session_id, caller_id, capability, risk_level, data_classification } = session
     const { intent, inputs } = await open.submissionOf(session.id)
     const asked = { session_id: session_id!, caller_id, capability, risk_level: risk_level!, data_classification, intent, inputs }
@@ -150,78 +149,62 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
 
   // --- Work ------------------------------------------------------------------------------------------------------------------
 
-  type Item = {
-    readonly run: { readonly id: string; readonly state: string; readonly session_id?: string }
-    readonly request: { readonly input: Record<string, unknown> }
-    readonly attempt: number
-    readonly messages: readonly { readonly number: number; readonly kind: string; readonly body: unknown }[]
-  }
-
-  async function work({ run, request, attempt }: Item, over: AbortController): Promise<void> {
+  async function work({ run, request, attempt }: MailboxItem, over: AbortSignal): Promise<void> {
     const speak = (verb: string, input: object): Promise<AnyOutput> =>
       asAgent(`harness/harness.${verb}`, { session_id: run.session_id, attempt, ...input })
-    const capability = byName.get(String(request.input['capability']))
-    const { session, artifacts } = await createSessionHandle(request.input, attempt, over.signal, speak)
+    const submitted = request.input as Record<string, unknown>
+    const capability = byName.get(String(submitted['capability']))
+    const { session, artifacts } = await createSessionHandle(submitted, attempt, over, speak)
     try {
-      if (capability === undefined)
-        throw Object.assign(new Error('the capability is not offered any more'), { code: 'resource_unavailable' })
+      if (capability === undefined) throw Object.assign(new Error('the capability is no longer offered'), { code: 'resource_unavailable' })
       const outputs = (await capability.run(session)) ?? {}
-      if (signal.aborted && over.signal.aborted) return
+      if (over.reason === STOPPED) return
       await speak('complete', { outputs, artifacts })
     } catch (error) {
       // Put down by a stop: another start takes it up again.
-      if (signal.aborted || isStale(error)) return
-      if (!over.signal.aborted) report(error, `session ${run.session_id} failed`)
+      if (over.reason === STOPPED || isStale(error)) return
+      if (!over.aborted) report(error, `session ${run.session_id} failed`)
       await speak('fail', { ...failureOf(error), artifacts }).catch((lost: unknown) => {
-        if (!over.signal.aborted && !isStale(lost)) report(lost, 'a failure could not be told')
+        if (!over.aborted && !isStale(lost)) report(lost, 'a failure could not be told')
       })
     }
   }
   const isStale = (error: unknown): boolean => error instanceof Refusal && error.code === 'CONFLICT'
 
-  function receive(item: Item): void {
-    const { run, attempt, messages } = item
-    const cancel = messages.findLast(({ kind }) => kind === 'cancel')
-    let job = jobs.get(run.id)
-    if (job !== undefined && job.attempt !== attempt) job.over.abort(new Error('another attempt has begun'))
-    if ((job === undefined || job.attempt !== attempt) && run.state === 'running') {
-      const over = new AbortController()
-      const done = work(item, over)
-        .catch((error: unknown) => report(error, 'a session could not be worked on'))
-        .finally(() => {
-          if (jobs.get(run.id)?.over === over) jobs.delete(run.id)
-          ring()
-        })
-      job = { attempt, over, done }
-      jobs.set(run.id, job)
+  function begin(item: MailboxItem, slots: Concurrency): Job {
+    const { attempt } = item
+    const over = new AbortController()
+    const worked = slots.take().then(() => work(item, over.signal))
+    return {
+      attempt,
+      done: worked.catch((error: unknown) => report(error, 'a session could not be worked on')).finally(slots.give),
+      get isUnfinished() {
+        return over.signal.reason === STOPPED
+      },
+      receive(next) {
+        if (next.attempt !== attempt) over.abort(new Error('another attempt has begun'))
+        else if (next.messages.some(({ kind }) => kind === 'cancel')) over.abort(new Error('the session was aborted'))
+        return next.attempt === attempt
+      },
+      // One process has the folder: no other one takes a run.
+      lost: () => Promise.resolve(),
+      stop: () => over.abort(STOPPED),
     }
-    if (cancel === undefined) return
-    job?.over.abort(new Error('the session was aborted'))
+  }
+  const loop = createMailboxLoop({
+    ...TIMES,
+    agent_id: AGENT,
+    worker: randomUUID(),
+    concurrency: options.concurrency ?? 100,
+    call: (operation, input, { signal } = {}) => kernel.call(operation, input, actor, { signal }),
     // The abort lasts until the work is put down (C37).
-    const ack = (): Promise<unknown> => asAgent('delegation/mailbox.ack', { run_id: run.id, attempt, number: cancel.number })
-    void (job?.done ?? Promise.resolve()).then(ack).catch(() => undefined)
-  }
-
-  let ring = (): void => undefined
-  async function take(): Promise<void> {
-    while (!signal.aborted) {
-      const room = concurrency - jobs.size
-      const wish = room > 0 ? { limit: Math.min(room, TAKEN_MAX) } : { held: true }
-      // While all slots are taken, a finished job aborts the long poll, so that the next one asks for new work.
-      const again = new AbortController()
-      const isFull = room <= 0
-      ring = () => isFull && again.abort()
-      try {
-        const input = { agent_id: AGENT, worker, lease: LEASE, wait: 'PT50S', ...wish }
-        const answer = await kernel.call('delegation/mailbox.take', input, actor, { signal: AbortSignal.any([signal, again.signal]) })
-        for (const item of (answer as { items: Item[] }).items) receive(item)
-      } catch (error) {
-        if (signal.aborted || again.signal.aborted) continue
-        report(error, 'no work could be taken')
-        await new Promise((done) => setTimeout(done, SOON_MS))
-      }
-    }
-  }
+    acksAfterDone: true,
+    begin,
+    onTakeError(error) {
+      report(error, 'no work could be taken')
+      return 'continue'
+    },
+  })
   /** One process has the folder: what another one held was put down when it ended. */
   async function releaseHeld(): Promise<void> {
     let cursor: string | undefined
@@ -237,24 +220,14 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
       cursor = (page['next_cursor'] as string | null) ?? undefined
     } while (cursor !== undefined)
   }
-  const beat = setInterval(() => {
-    const runs = [...jobs].map(([run_id, { attempt }]) => ({ run_id, attempt }))
-    for (let i = 0; i < runs.length; i += TAKEN_MAX)
-      void asAgent('delegation/mailbox.extend', { runs: runs.slice(i, i + TAKEN_MAX), lease: LEASE }).catch(() => undefined)
-  }, LEASE_MS / 3)
   const unsubscribe = open.onChange(Session.kind, (id) => void ask(id))
   await releaseHeld()
-  const taking = take()
+  loop.start()
 
   async function stop(): Promise<void> {
-    const left = [...jobs.values()].map(({ done }) => done)
-    await Promise.race([Promise.all(left), new Promise((done) => setTimeout(done, left.length === 0 ? 0 : GRACE_MS).unref())])
+    await loop.stop(GRACE_MS)
     stopping.abort()
-    for (const { over } of jobs.values()) over.abort(new Error('the harness stops'))
     unsubscribe()
-    clearInterval(beat)
-    await taking
-    await Promise.race([Promise.all(left), new Promise((done) => setTimeout(done, SOON_MS))])
     await serving?.stop()
     await open.stop()
   }

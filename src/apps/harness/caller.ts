@@ -5,7 +5,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Input, Output } from '#sdk/client.ts'
 import { Session } from '#protocols/harness/schema.ts'
 import type { HarnessHealth } from '../server/harness.ts'
-import { openHarness, type HarnessOptions, type OpenHarness } from './open.ts'
+import { openHarness, type HarnessOptions, type OpenHarness } from './harness.ts'
 
 type Submit = Input<'harness/harness.submit'>
 export type SubmittedTask = Omit<Submit, 'callee_id' | 'project_id' | 'run_id' | 'task_id'>
@@ -112,7 +112,7 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
     }
   }
 
-  const made: { accepted?: Promise<Accepted>; result?: Promise<Result> } = {}
+  const promises: { accepted?: Promise<Accepted>; result?: Promise<Result> } = {}
   /** Asked for once, and only where it is awaited. */
   const markHandled = <T>(promise: Promise<T>): Promise<T> => {
     promise.catch(() => undefined)
@@ -145,10 +145,10 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
   return {
     id,
     get accepted() {
-      return (made.accepted ??= markHandled(awaitAccepted()))
+      return (promises.accepted ??= markHandled(awaitAccepted()))
     },
     get result() {
-      return (made.result ??= markHandled(result()))
+      return (promises.result ??= markHandled(result()))
     },
     async *events() {
       const over = new AbortController()

@@ -1,5 +1,5 @@
 // A session as the callee's `run` gets it: the request, and the methods that report on the work.
-import type { AnyOutput } from './open.ts'
+import type { AnyOutput } from './harness.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -77,8 +77,8 @@ export async function createSessionHandle(
 ): Promise<{ session: CalleeSession; artifacts: GivenArtifact[] }> {
   const artifacts: GivenArtifact[] = []
   const newest = attempt > 1 ? (await speak('snapshots', { limit: 20 }))['items'] : []
-  const own = (newest as (Snapshot & { resumable: boolean })[]).find(({ resumable }) => resumable)
-  const snapshot = own ?? (input['snapshot'] as Snapshot | undefined) ?? null
+  const latest = (newest as (Snapshot & { resumable: boolean })[]).find(({ resumable }) => resumable)
+  const snapshot = latest ?? (input['snapshot'] as Snapshot | undefined) ?? null
   const report =
     (event_type: string, ...names: string[]) =>
     async (...given: unknown[]): Promise<void> => {

@@ -34,8 +34,8 @@ export function createLog(level: LogLevel, write: (line: string) => void = toStd
             const [fields, msg] = typeof first === 'string' ? [{}, first] : [first, message]
             write(`${lineOf({ level: at, time: new Date().toISOString(), ...always, ...fields, ...(msg === undefined ? {} : { msg }) })}\n`)
           }
-    const said = Object.fromEntries(levels.map((at, index) => [at, sayAt(at, index)])) as Record<Level, Say>
-    return { ...said, level, child: (fields) => logger({ ...always, ...fields }) }
+    const methods = Object.fromEntries(levels.map((at, index) => [at, sayAt(at, index)])) as Record<Level, Say>
+    return { ...methods, level, child: (fields) => logger({ ...always, ...fields }) }
   }
   return logger({})
 }

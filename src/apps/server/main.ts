@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
-import { dieOfErrors, runProcess, stopOnSignal } from '../process.ts'
+import { dieOfErrors, quietAtTerminal, runProcess, stopOnSignal } from '../process.ts'
 import { helpText, localOrigin, readConfig, type Config } from './settings/config.ts'
 import { developmentBanner } from './identity/development.ts'
 import { createLog, type Logger } from './log.ts'
@@ -80,15 +80,12 @@ async function wayIn(server: Server, log: Logger): Promise<{ readonly message: s
 export type Called = { readonly server: string; readonly client: string }
 const inClone: Called = { server: 'npm start --', client: 'bin/countersign' }
 
-/** The server of this process. */
 export async function main(argv: readonly string[], { server, client }: Called = inClone): Promise<void> {
   await runProcess(async () => {
-    // The lines that an operator's log collector wants are noise at a terminal.
-    const isQuiet = process.stderr.isTTY && !process.env['COUNTERSIGN_LOG'] && !argv.some((word) => /^--log(=|$)/.test(word))
-    const wish = readConfig(isQuiet ? [...argv, '--log', 'warn'] : argv, process.env)
-    if (wish.kind === 'help') process.stdout.write(helpText(server))
-    else if (wish.kind === 'version') process.stdout.write(`${version}\n`)
-    else await run(wish.config, client)
+    const invocation = readConfig(quietAtTerminal(argv), process.env)
+    if (invocation.kind === 'help') process.stdout.write(helpText(server))
+    else if (invocation.kind === 'version') process.stdout.write(`${version}\n`)
+    else await run(invocation.config, client)
   })
 }
 

@@ -1,22 +1,17 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
 import { hostname } from 'node:os'
 import { randomBytes } from 'node:crypto'
-import { createHttp, type HttpBounds, type HttpServer } from '#bindings/http/index.ts'
+import { type HttpBounds } from '#bindings/http/index.ts'
 import { createCallMetrics, type CallMetrics } from '#bindings/shared/call-metrics.ts'
-import type { Tls } from '#bindings/http/connections/tls.ts'
 import { listenEarly } from '#bindings/http/starting.ts'
 import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc/index.ts'
 import { createReadTurns } from '#bindings/shared/read-turns.ts'
-import { createUnsentAnswers, type UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
-import { hcpArtifacts } from '#bridges/hcp/artifacts.ts'
-import { hxp } from '#bridges/hxp/index.ts'
-import { mailLinks } from '#bridges/mail-links/index.ts'
+import { createUnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 import { createCapabilityRegistry } from '#capabilities/registry.ts'
 import type { CapabilitySource } from '#capabilities/source.ts'
 import { contracts } from '#contracts/index.ts'
 import type { NodeEpoch } from '#kernel/call/effects.ts'
-import type { Blobs } from '#kernel/ports/blobs.ts'
-import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
+import { type Clock } from '#kernel/ports/clock.ts'
 import { isAway, Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { createKernel, type Kernel } from '#kernel/kernel.ts'
@@ -30,19 +25,21 @@ import { createExamination } from '#workers/upkeep/examination.ts'
 import { correctByteSums } from '#workers/upkeep/byte-sums.ts'
 import { keepAnchor } from '#workers/upkeep/anchor.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
-import { jwksOf } from '#workers/keys/key-ring.ts'
 import { createNotary, serverKeyId } from '#workers/keys/notary.ts'
 import type { NoticeOptions } from '#workers/notices/channel.ts'
+import type { Presence } from '#kernel/ports/presence.ts'
 import { keepPresence } from '#workers/presence.ts'
 import { createAnswerFigures } from '#workers/upkeep/answer-figures.ts'
 import { keepWorkFigures } from '#workers/upkeep/work-figures.ts'
 import { runVerifier, type RecordState } from '#workers/upkeep/record-verifier.ts'
 import type { WebhookOptions } from '#workers/webhooks/agents.ts'
-import { sharesUser } from '#workers/programs/marker.ts'
+import { sharesUser } from '#agents/programs/marker.ts'
 import { ALONE, leasesOfNone, openLeases, type Duty, type Leases } from '#workers/leases.ts'
-import { statesOf, type Worker, type WorkerState } from '#workers/worker.ts'
-import { harnessTerms, runHarness, type RunningHarness } from './harness.ts'
+import { statesOf, type Worker } from '#workers/worker.ts'
+import { openGates } from './settings/gates.ts'
+import { harnessTerms, runHarness } from './harness.ts'
 import { readAgents } from './settings/agents-file.ts'
+import { readPolicy } from './settings/policy-file.ts'
 import { exposedIn } from './settings/secret-files.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { busyLoop, realClock, realEntropy } from './clock.ts'
@@ -50,24 +47,23 @@ import { hostInUrl, isPublic, publicOrigin, type Config } from './settings/confi
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
-import { markIn, quietBy, withoutWrites, type MoveMark, type Quiet } from './folder/move-mark.ts'
+import { markIn, quietBy, withoutWrites, type Quiet } from './folder/move-mark.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
-import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys, type Keys } from './folder/key-files.ts'
+import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
 import { createAuthenticator, type Authenticator } from './identity/authenticator.ts'
-import { nodeLines } from './database/figures.ts'
+import { nodeLines, recordLines, releaseLines } from './database/figures.ts'
 import { openSharedStorage } from './database/shared-storage.ts'
-import { openFolderStorage, type Storage } from './storage.ts'
-import { streamPaths } from './stream-paths.ts'
+import { openFolderStorage } from './storage.ts'
 import { ownerLogin, setUp } from './folder/first-start.ts'
 import { version } from '../version.ts'
 import { explainRefusedPort, listenOn } from './socket-file.ts'
 import { readTls, renewTls } from './tls.ts'
 import { LEASES, runWorkers } from './workers.ts'
-import { readPage } from './page-files.ts'
 import type { Logger } from './log.ts'
+import { httpOf } from './http.ts'
 
 export type ServerOptions = {
   readonly log: Logger
@@ -114,7 +110,8 @@ export async function startServer(config: Config, options: ServerOptions): Promi
   }
 }
 
-async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
+/** Opens the data folder, the storage and the keys, and verifies the record. */
+async function openRecord(config: Config, options: ServerOptions, undo: (() => unknown)[]) {
   const { clock = realClock, onFatal, signal = new AbortController().signal } = options
   const node = config.node ?? nodeName()
   // Lines of several servers end up in one place.
@@ -138,7 +135,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const progress = config.database && options.progress ? options.progress : (): void => undefined
   const beside = { folder, config, clock, log, findings, onFatal, signal, progress }
   const storage = config.database ? await openSharedStorage(beside, config.database, node) : await openFolderStorage(beside)
-  const { keys, pushKeys, blobs } = storage
+  const { keys, blobs } = storage
   const mark = await storage.mark.read()
   const quiet = quietBy(mark, config.readOnly)
   const answers = createAnswerFigures()
@@ -154,20 +151,47 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const anchor = (config.database ? sharedAnchorIn : anchorIn)(folder.path)
   const beforehand = { path: folder.path, marker, anchor, serverKey, isNewKey: replacedIn(folder.keys).includes(SERVER_KEY) }
   const starting = { keys, folder, config, findings, log }
-  // Without the right key no seal fits.
-  await checkKeys(store, starting)
+  await checkKeys(store, starting) // without the right key no seal fits
   progress('verifying the record')
   const checked = await checkRecord(store, beforehand, config, clock, log, signal)
   const rounds = { findings, begin: () => createExamination({ store, blobs, beside: () => keysAgainst(store, keys, folder) }) }
   const verifies: Duty = { ...ALONE, holds: () => !store.isShared || self.leases?.duty('verifier').holds() === true }
   const verifier = checked.difference ? null : runVerifier(store, checked.marker, marker, clock, log, rounds, verifies, busyLoop)
   if (verifier) workers.push(verifier)
+  return {
+    node,
+    log,
+    clock,
+    agents,
+    tls,
+    folder,
+    early,
+    findings,
+    storage,
+    store,
+    mark,
+    quiet,
+    answers,
+    workers,
+    self,
+    serverKey,
+    anchor,
+    starting,
+    checked,
+    verifier,
+  }
+}
+type OpenRecord = Awaited<ReturnType<typeof openRecord>>
+
+async function openKernel(config: Config, options: ServerOptions, opened: OpenRecord) {
+  const { node, log, clock, folder, findings, storage, store, quiet, workers, self, checked, verifier } = opened
+  const { keys, pushKeys, blobs } = storage
   const sources = config.capabilities === null ? [] : readCapabilities(config.capabilities, { clock, log, env: process.env })
   const nodeEpoch = (): NodeEpoch | undefined => (self.leases && store.isShared ? { node, epoch: self.leases.epoch } : undefined)
   const capabilities = createCapabilityRegistry([...sources, ...(options.capabilities ?? [])], clock, log, nodeEpoch)
   const effects = createEffectRunner({ capability: capabilities.invoke }, clock, log, EFFECTS_MS)
-  const kept = await keepPresence(folder.seen, clock, log)
-  if (!quiet) workers.push(kept.worker)
+  const presence = await keepPresence(folder.seen, clock, log)
+  if (!quiet) workers.push(presence.worker)
   const unsent = createUnsentAnswers((actor, connections) =>
     log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
   )
@@ -181,7 +205,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     people,
     grants,
     findings: () => [...foundIn(verifier?.state().difference ?? checked.difference), ...findings.all()],
-    presence: kept.presence,
+    presence: presence.presence,
     perform: effects.perform,
     doneElsewhere: (_, request) => capabilities.elsewhere(request),
     node: nodeEpoch,
@@ -217,6 +241,14 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     turns: createReadTurns(unsent),
     checksAnswers: false,
   })
+  return { kernel, capabilities, effects, presence, unsent, notary }
+}
+
+/** Takes leases, sets up a new record and starts the capabilities, before the server listens. */
+async function prepare(config: Config, opened: OpenRecord, { kernel, capabilities }: Awaited<ReturnType<typeof openKernel>>) {
+  const policy = config.policy === null ? null : readPolicy(config.policy)
+  const { node, log, clock, folder, storage, store, quiet, workers, self, serverKey, anchor, starting, checked } = opened
+  const { keys } = storage
   const { isShared } = store
   const leaseOptions = { node, names: LEASES, monotonic: () => performance.now() }
   const leases = quiet ? leasesOfNone(node) : await openLeases(kernel, leaseOptions, clock, log)
@@ -226,6 +258,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
   const setsUp = async (): Promise<void> => {
     await setUp(kernel, folder.adminKey, isShared)
+    if (policy !== null) await kernel.call('execution/policy.set', { installation: true, gate: policy }, SYSTEM)
     await correctByteSums(store, clock.now)
   }
   if (!quiet) await storage.settingUp(() => setUpChecked(starting, setsUp, recordKeys))
@@ -244,24 +277,41 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     await capabilities.start(kernel)
     workers.push(watchKeys(keys, clock, log, recordKeys))
   }
-  const figures = keepWorkFigures(kernel, kept.connected)
+  return { leases, installation }
+}
+
+const openMetrics = (
+  { node, storage, verifier, answers }: OpenRecord,
+  leases: Leases,
+  workLines: () => Promise<string[]>,
+  record: () => RecordState,
+): CallMetrics =>
+  createCallMetrics(async () => [
+    ...releaseLines(version, storage.kind),
+    ...recordLines(verifier?.state().marker.position ?? 0, record() === 'changed'),
+    ...nodeLines(node, leases),
+    ...storage.figures(),
+    ...(await workLines()),
+    ...answers.lines(),
+  ])
+
+async function start(config: Config, options: ServerOptions, undo: (() => unknown)[]): Promise<Server> {
+  const opened = await openRecord(config, options, undo)
+  const { node, log, clock, agents, tls, folder, early, storage, mark, quiet, workers, self, checked, verifier } = opened
+  const { keys, pushKeys, blobs } = storage
+  const around = await openKernel(config, options, opened)
+  const { kernel, effects, presence, unsent, notary } = around
+  const { leases, installation } = await prepare(config, opened, around)
+  const figures = keepWorkFigures(kernel, presence.connected)
   undo.push(figures.stop)
   const notices = { ...noticeOptions(config, () => self.issuer), pushKeys, failed: figures.failed }
   const webhooks = { ...webhookOptions(config), failed: figures.failed }
   if (!quiet) workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
   const harness = runHarness(quiet ? null : config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
-  const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log)
-  const metrics = createCallMetrics(async () => [
-    '# HELP countersign_info The release that these figures are of.',
-    '# TYPE countersign_info gauge',
-    `countersign_info{version="${version}",store="${storage.kind}"} 1`,
-    ...nodeLines(node, leases),
-    ...storage.figures(),
-    ...(await figures.lines()),
-    ...answers.lines(),
-  ])
+  const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log, presence.presence)
   const record = (): RecordState => verifier?.record() ?? 'changed'
+  const metrics = openMetrics(opened, leases, figures.lines, record)
   const parts = {
     kernel,
     log,
@@ -275,6 +325,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     record,
     anchor: checked.anchor,
     harness,
+    gates: await openGates(quiet ? null : config.gates, log),
     storage,
     quiet,
     mark,
@@ -282,7 +333,9 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     leases,
     states: () => statesOf(workers),
     isNear: () => isNear,
+    origin: () => origin,
   }
+  let origin = ''
   let isNear = false
   const http = httpOf(parts, config, options)
   const rpc = createJsonRpc({ kernel, log, metrics, unsent, authenticate: sessions.authenticate })
@@ -290,7 +343,8 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   undo.push(kernel.release)
   if (config.socket !== null) undo.push(await listenOn(config.socket, rpc.listen))
   const port = await explainRefusedPort(() => http.listen(early?.handOver() ?? config.port, config.host), config)
-  self.issuer = `${publicOrigin(config, port)}#${installation}`
+  origin = publicOrigin(config, port)
+  self.issuer = `${origin}#${installation}`
   const url = `${tls ? 'https' : 'http'}://${hostInUrl(config.host)}:${port}`
   let stopped: Promise<void> | undefined
   async function stop(): Promise<void> {
@@ -331,7 +385,7 @@ const nodeName = (): string =>
 const foundIn = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 
-async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger): Promise<Authenticator> {
+async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger, { heard }: Presence): Promise<Authenticator> {
   if (dev) {
     log.warn({}, 'development mode: credentials that everybody knows are accepted')
     await setUpDevelopment(kernel)
@@ -340,6 +394,7 @@ async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Lo
     issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })),
     dev,
     mails: smtp !== null,
+    noteUse: heard,
     log,
   })
 }
@@ -368,78 +423,4 @@ async function within(work: Promise<unknown>, ms: number): Promise<void> {
   const enough = new AbortController()
   await Promise.race([work, realClock.sleep(ms, enough.signal)])
   enough.abort()
-}
-
-type Parts = {
-  readonly kernel: Kernel
-  readonly log: Logger
-  readonly installation: string
-  states(): Readonly<Record<string, WorkerState>>
-  readonly sessions: Authenticator
-  readonly blobs: Blobs
-  readonly keys: Keys
-  readonly metrics: CallMetrics
-  readonly unsent: UnsentAnswers
-  readonly tls: Tls | undefined
-  readonly storage: Storage
-  readonly node: string
-  readonly leases: Leases
-  record(): RecordState
-  readonly anchor: 'kept' | 'none'
-  readonly harness: RunningHarness
-  readonly quiet: Quiet | null
-  readonly mark: MoveMark | null
-  /** Whether it is about to stop. */
-  isNear(): boolean
-}
-
-function httpOf(parts: Parts, config: Config, options: ServerOptions): HttpServer {
-  const { kernel, log, installation, sessions, blobs, keys, metrics, unsent, tls, record, harness, storage, node, leases } = parts
-  const { states, isNear, anchor, quiet, mark } = parts
-  const { clock = realClock, bounds } = options
-  const started_at = timestampOf(clock.now())
-  return createHttp({
-    kernel,
-    authenticate: sessions.authenticate,
-    logins: sessions,
-    log,
-    version,
-    hosts: [...config.hosts, ...(config.publicUrl === null ? [] : [new URL(config.publicUrl).hostname]), hostInUrl(config.host)],
-    proxied: config.proxied,
-    origin:
-      !isPublic(config) || (config.publicUrl === null && config.port === 0 && !config.proxied)
-        ? undefined
-        : publicOrigin(config, config.port),
-    tls,
-    cors: { prefixes: ['/hxp'], origins: config.origins, anyOrigin: config.dev },
-    live: {
-      aliases: streamPaths,
-      origins: config.origins,
-      recheck: sessions.recheck,
-      redeem: sessions.redeem,
-    },
-    bridges: [hxp(keys.server), hcpArtifacts(), mailLinks()],
-    page: readPage(config.web),
-    bytes: { blobs, bytesMax: config.blobBytesMax },
-    documents: new Map([['/.well-known/jwks.json', () => jwksOf(keys.ring())]]),
-    metrics,
-    unsent,
-    amiss: storage.amiss,
-    unready: () => (isNear() ? 'stopping' : storage.isReachable() ? leases.amiss() : 'cut off from the database'),
-    ...(bounds ? { bounds } : {}),
-    health: () => ({
-      installation,
-      store: storage.kind,
-      node,
-      durability: storage.durability(),
-      started_at,
-      record: record(),
-      'record.anchor': anchor,
-      harness: harness.health(),
-      workers: states(),
-      ...(config.dev ? { mode: 'development' } : {}),
-      ...(quiet ? { mode: 'read-only', reason: quiet.why } : {}),
-      ...mark,
-    }),
-  })
 }

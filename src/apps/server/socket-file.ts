@@ -27,7 +27,7 @@ export async function listenOn(path: string, listen: (path: string) => Promise<v
 async function refuseTaken(path: string): Promise<void> {
   const found = await lstat(path).catch(() => null)
   if (found === null) return
-  if (!found.isSocket()) throw new StartError(`${path} exists and is no socket: move it away, or choose another path with --socket`)
+  if (!found.isSocket()) throw new StartError(`${path} exists and is not a socket: move it away, or choose another path with --socket`)
   if (await answers(path)) throw new StartError(`another server answers on ${path}: stop it first, or choose another path with --socket`)
 }
 

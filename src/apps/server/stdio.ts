@@ -25,9 +25,9 @@ async function run(config: Config): Promise<void> {
 
 try {
   // It opens no HTTP port unless one is asked for.
-  const wish = readConfig(process.argv.slice(2), { COUNTERSIGN_PORT: '0', ...process.env })
-  if (wish.kind !== 'start') throw new ConfigError('this mode is for programs: see --help of the server')
-  await run(wish.config)
+  const invocation = readConfig(process.argv.slice(2), { COUNTERSIGN_PORT: '0', ...process.env })
+  if (invocation.kind !== 'start') throw new ConfigError('this mode is for programs: see --help of the server')
+  await run(invocation.config)
 } catch (error) {
   if (!(error instanceof ConfigError) && !(error instanceof StartError)) throw error
   process.stderr.write(`countersign: ${error.message}\n`)

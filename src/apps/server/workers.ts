@@ -7,7 +7,7 @@ import { runConcluder } from '#workers/effect-runner.ts'
 import type { Duty, Leases } from '#workers/leases.ts'
 import { runLoop } from '#workers/loop.ts'
 import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
-import { runProgramAgents, type ProcessAgent } from '#workers/programs/agents.ts'
+import { runProgramAgents, type ProcessAgent } from '#agents/programs/agents.ts'
 import { runTimers } from '#workers/timers.ts'
 import { runBlobCollector } from '#workers/upkeep/blob-collector.ts'
 import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
@@ -67,15 +67,15 @@ const WITHDRAW_MS = 2_000
 
 /** Takes back what servers offered that have ended. */
 function runWithdrawing(kernel: Kernel, clock: Clock, log: WorkerLog, { duty, isEnded }: Leases): Worker {
-  const own = duty('capabilities')
+  const ownDuty = duty('capabilities')
   return runLoop({
     name: 'capabilities',
     clock,
     log,
-    duty: own,
+    duty: ownDuty,
     failed: 'the capabilities of servers that ended could not be withdrawn; trying again',
     async turn() {
-      const withdrawn = await withdrawEnded(kernel, isEnded, own.as())
+      const withdrawn = await withdrawEnded(kernel, isEnded, ownDuty.as())
       if (withdrawn > 0) log.info({ withdrawn }, 'no server offers these capabilities any more')
       return WITHDRAW_MS
     },

@@ -41,14 +41,14 @@ type Wiring = {
   readonly live?: LiveOptions | undefined
   readonly log: { error(fields: object, message: string): void }
   readonly unsent: UnsentAnswers
-  /** On every answer. */
+  /** Headers of every response. */
   readonly headers: Readonly<Record<string, string>>
   readonly authenticate: Authenticate
   failing(path: string): (error: unknown) => Failed<Reply>
   isStopping(): boolean
 }
 
-/** Everything else that asks for another protocol is answered as if it had not asked. */
+/** Any other `Upgrade` request is answered as if it had no `Upgrade` header. */
 export const isSocketRequest = ({ url, headers }: IncomingMessage): boolean =>
   url?.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket'
 

@@ -3,10 +3,9 @@ import type { IncomingMessage } from 'node:http'
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Operation } from '#kernel/declare/operation.ts'
-import { abortOnClose } from '../shared/abort-on-close.ts'
+import { abortOnClose, optionsOf } from '../shared/call-options.ts'
 import type { Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Done, type Failed } from '../shared/handle.ts'
-import { optionsOf } from '../shared/idempotency-key.ts'
 import { idempotencyKeyIn, PERSON_HEADER, type BrowserGuard } from './browser/browser-guard.ts'
 import { patiently } from './connections/body-deadline.ts'
 import { askedBy } from './connections/ending.ts'
@@ -53,5 +52,6 @@ function routeOf(name: string, op: Operation, { kernel, guard, authenticate, fai
     failed: failing(path),
     done: meter(name, changes),
   })
-  return { method: 'POST', path, body: 'json', answer: handle }
+  const bytesMax = op.kind === 'command' ? op.bodyBytesMax : undefined
+  return { method: 'POST', path, body: 'json', ...(bytesMax === undefined ? {} : { bytesMax }), answer: handle }
 }

@@ -7,7 +7,7 @@ import type { Route } from './router.ts'
 
 /** Gives a route the body that it asked for, or says why it cannot have it. */
 export function withBody(
-  { body }: Route,
+  { body, bytesMax = limits.bodyBytesMax }: Route,
   request: IncomingMessage,
   then: (body: Buffer | undefined) => void,
   refuse: (why: Failure) => void,
@@ -15,8 +15,8 @@ export function withBody(
   if (body === undefined || body === 'own' || request.method === 'GET' || request.method === 'HEAD') return then(undefined)
   if (body === 'json' && hasBody(request) && !isJson(request.headers['content-type']))
     return refuse(transportFailure(415, 'INVALID_REQUEST', 'the body must be application/json'))
-  whenRead(request, limits.bodyBytesMax, (bytes) => {
-    if (bytes === null) refuse(transportFailure(413, 'TOO_LARGE', `a body has at most ${limits.bodyBytesMax} bytes`))
+  whenRead(request, bytesMax, (bytes) => {
+    if (bytes === null) refuse(transportFailure(413, 'TOO_LARGE', `a body has at most ${bytesMax} bytes`))
     else then(body === 'ignored' ? undefined : bytes)
   })
 }

@@ -17,8 +17,10 @@ type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
 export type Route = {
   readonly method: Method
   readonly path: string
-  /** json: at most `limits.bodyBytesMax` bytes, and said to be JSON. form: the fields of a form, whole. ignored: read and thrown away. own: the route reads it. The usual: none. */
+  /** json: at most `bytesMax` bytes, and said to be JSON. form: the fields of a form, whole. ignored: read and thrown away. own: the route reads it. The usual: none. */
   readonly body?: 'json' | 'form' | 'ignored' | 'own'
+  /** Without it, `limits.bodyBytesMax`. */
+  readonly bytesMax?: number
   /** A GET is also there for HEAD, unless this is false or another route is. */
   readonly head?: false
   /** null: the route answers by itself. An error that it throws is answered as one. */

@@ -11,7 +11,6 @@ import { tlsServerOptions, type Tls } from './connections/tls.ts'
 export type ServerParts = {
   readonly tls: Tls | undefined
   readonly bounds: HttpBounds
-  /** Every open connection. */
   readonly sockets: Set<Socket>
   /** Requests with an `Expect` header that the server cannot meet. */
   readonly unmet: WeakSet<IncomingMessage>

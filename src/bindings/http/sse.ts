@@ -7,7 +7,7 @@ import type { Protocol } from '#kernel/declare/operation.ts'
 import type { Hub, Portion, Sink } from '../live/hub.ts'
 import { identifiedBy, type Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Failed } from '../shared/handle.ts'
-import { optionsOf } from '../shared/idempotency-key.ts'
+import { optionsOf } from '../shared/call-options.ts'
 import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 import type { BrowserGuard } from './browser/browser-guard.ts'
 import type { Reply } from './responses.ts'
@@ -39,7 +39,7 @@ export function sseRoutes(options: SseOptions): Route[] {
   const paths = [...[...inputs.keys()].map((name) => [`/v1/${name}`, name] as const), ...Object.entries(options.aliases)]
   return paths.map(([path, name]) => {
     const properties = inputs.get(name)
-    if (!properties) throw new Error(`${path} stands for ${name}, which is no stream operation`)
+    if (!properties) throw new Error(`${path} stands for ${name}, which is not a stream operation`)
     return { method: 'GET', path, head: false, answer: answerOf(path, name, properties, options) }
   })
 }

@@ -34,7 +34,10 @@ const HEALTH_MEMORY_MS = 10_000
 /** `streams`: how many are open. */
 export function statusRoutes(state: Figures, streams: () => number, giveDocument: GiveDocument): Route[] {
   const { kernel, metrics, guard } = state
-  const description = Buffer.from(JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases)))
+  let description: Buffer | undefined
+  /** Made for the first reader: most servers are never asked for it. */
+  const describe = (): Buffer =>
+    (description ??= Buffer.from(JSON.stringify(openapiOf(kernel.protocols, state.version, state.live?.aliases))))
 
   function health(): { readonly status: 'ok' | 'degraded'; readonly reason?: string } {
     const isRecent = state.unwritableAt !== 0 && performance.now() - state.unwritableAt <= HEALTH_MEMORY_MS
@@ -46,7 +49,7 @@ export function statusRoutes(state: Figures, streams: () => number, giveDocument
   }
 
   return [
-    { method: 'GET', path: '/openapi.json', answer: (exchange) => giveDocument(exchange, description) },
+    { method: 'GET', path: '/openapi.json', answer: (exchange) => giveDocument(exchange, describe()) },
     {
       method: 'GET',
       path: '/health',

@@ -10,7 +10,6 @@ import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 /** Bounds that a test may shrink. */
 export type ConnectionBounds = {
   readonly lineBytes: number
-  /** Calls in flight. */
   readonly calls: number
   readonly batch: number
   readonly unsentHigh: number

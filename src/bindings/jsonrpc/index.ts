@@ -133,8 +133,8 @@ export function createJsonRpc({
     async stop() {
       clearInterval(sweep)
       const closing = new Promise((done) => (server.listening ? server.close(done) : done(undefined)))
-      const over = unavailable('the server is stopping')
-      for (const { connection } of sessions) drain(connection, over)
+      const stopping = unavailable('the server is stopping')
+      for (const { connection } of sessions) drain(connection, stopping)
       const deadline = setTimeout(() => sessions.forEach(({ connection }) => close(connection)), bounds.stopMs)
       while (sessions.size > 0) await new Promise((done) => setTimeout(done, 5))
       clearTimeout(deadline)

@@ -39,7 +39,6 @@ export type HubOptions = {
   readonly bounds?: Partial<StreamBounds> | undefined
   /** Called for each item written, for metrics. */
   readonly written?: ((operation: string, position: number) => void) | undefined
-  /** Called with an unexpected error. */
   bug(error: unknown): void
 }
 
@@ -65,7 +64,6 @@ export type Hub = {
   stop(): void
 }
 
-/** A topic and its subscribers. */
 type TopicMembers = { readonly topic: Topic; readonly members: Set<Subscriber> }
 
 const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }

@@ -4,7 +4,6 @@ import type { Store, StoredFact } from '#kernel/log/store.ts'
 import { placeIn } from '#kernel/log/streams.ts'
 import { portionOf, type Topic, type Entry, type Portion } from './topic.ts'
 
-/** Why a stream ends. */
 export type Ending = { readonly reason: 'refused' | 'slow' | 'stopping' | 'failed'; readonly code: string; readonly message: string }
 
 /** The receiving end, independent of the transport. */
@@ -13,7 +12,6 @@ export type Sink = {
   send(portion: Portion, taken: () => void): void
   /** A keep-alive after a quiet period; the cursor may have moved without items. */
   beat(cursor: string): void
-  /** Sends the final message. */
   end(ending: Ending, cursor: string): void
 }
 
@@ -62,7 +60,7 @@ export function createSubscriber({ store, topic, permission, sink, place: start,
   let place = start
   let next = topic.end()
   let mode: 'behind' | 'live' | 'ended' = 'behind'
-  /** When the write in flight began; 0: there is none. */
+  /** When the write in flight began; 0 without one. */
   let flyingSince = 0
   let choosing = false
 

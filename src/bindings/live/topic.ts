@@ -36,7 +36,6 @@ export type Topic = {
   placeAt(cursor: string): number
   /** The fact as an entry, or null when it is not part of this topic. */
   entryOf(fact: StoredFact): Entry | null
-  /** The next fact of the record. */
   offer(fact: StoredFact): void
   /** Every fact up to this place has been offered. */
   seen(): number
@@ -131,9 +130,9 @@ export function createTopic(name: string, { op, input, of, about, audience }: Ad
         if (entries.length > 0 && (size > bounds.portionBytes || portions.has(from + entries.length))) break
         entries.push(entry)
       }
-      const made = { to: from + entries.length, portion: portionOf(entries) }
-      portions.set(from, made)
-      return made
+      const portion = { to: from + entries.length, portion: portionOf(entries) }
+      portions.set(from, portion)
+      return portion
     },
     release,
   }

@@ -9,6 +9,8 @@ export type Credential = {
   readonly token: string
   /** The person that the calling page was opened for: another person's session is refused. */
   readonly person?: string
+  /** The resource that the request is for: a token of an issuer can be made out to it alone. */
+  readonly resource?: string
 }
 
 /** Refuses an invalid credential. `since`: the store's barriers when the call arrived. */
@@ -26,7 +28,7 @@ export const forItsPerson =
 async function refuseOther(actor: Actor, person: string, nameOf: (id: string) => Promise<string>): Promise<Actor> {
   if (actor.id === person) return actor
   const name = await nameOf(actor.id)
-  throw new Refusal('OTHER_PERSON', `you are signed in as ${name} now, and this page was opened for somebody else: load it again`, {
+  throw new Refusal('OTHER_PERSON', `you are signed in as ${name} now, but this page was opened for another person: reload it`, {
     person: actor.id,
     name,
   })

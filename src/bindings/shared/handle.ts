@@ -9,7 +9,7 @@ export type Ask<Input = unknown> = {
   readonly credential: Credential
   readonly actor: Actor
   readonly input: Input
-  /** With the idempotency key, where there is one. */
+  /** With the idempotency key, if there is one. */
   readonly options: CallOptions
   /** Returns the actor for the first attempt; called again for each retry. */
   readonly caller: Caller
@@ -37,7 +37,7 @@ export type Steps<Request, Answer, Input = unknown> = {
   /** 7. Any exception as a response; unexpected errors are logged. */
   failed(error: unknown, request: Request): Failed<Answer>
   readonly done: Done<Request>
-  /** The store's barriers so far. A wire that says so has one for a call, instead of one for its credential and one for its operation. */
+  /** The number of the store's barriers so far. With it, a call uses one barrier for both its credential and its operation. */
   since?(): number
 }
 
@@ -48,8 +48,8 @@ export function handlerOf<Request, Answer, Input>(steps: Steps<Request, Answer, 
     let actorId: string | undefined
     try {
       const since = steps.since?.()
-      const shown = steps.credential(request)
-      const credential = shown instanceof Promise ? await shown : shown
+      const presented = steps.credential(request)
+      const credential = presented instanceof Promise ? await presented : presented
       const asked = steps.authenticate(credential, request, since)
       const actor = asked instanceof Promise ? await asked : asked
       actorId = actor.id

@@ -1,7 +1,6 @@
 // Counters with a bound for each name and one for all together: uploads, streams, sockets of an actor or an address.
 
 export type Counter = {
-  /** How many a name has. */
   of(name: string): number
   total(): number
   /** Takes one; the returned function gives it back, once. */

@@ -150,11 +150,11 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
   }
 
   function sinkOf(id: string, first: string, actor: string): Sink {
-    let told = first
+    let sent = first
     say({ id, cursor: first, items: [] })
     return {
       send(portion, taken) {
-        told = portion.cursor
+        sent = portion.cursor
         const text = textOf(id, portion)
         ws.send(text, { binary: false }, () => {
           unsent.release(socket, text.length)
@@ -163,8 +163,8 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
         if (socket.writableLength > 0) unsent.hold(socket, actor, text.length)
       },
       beat(cursor) {
-        if (cursor !== told) say({ id, cursor, items: [] })
-        told = cursor
+        if (cursor !== sent) say({ id, cursor, items: [] })
+        sent = cursor
       },
       end: (ending, cursor) => lose(id, ending, cursor),
     }

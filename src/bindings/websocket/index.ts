@@ -1,5 +1,5 @@
-// Streams over WebSocket: JSON text frames, many subscriptions on one socket. A socket may be opened by a program with a key, or
-// by our own pages with a ticket; a cookie counts for nothing here, since any page could have it sent along.
+// Streams over WebSocket: JSON text frames, many subscriptions on one socket. A program opens a socket with a key, our own
+// pages with a ticket. Cookies are ignored, because any page can make a browser send them.
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocketServer, type WebSocket } from 'ws'
@@ -44,7 +44,7 @@ export type SocketOptions = {
   readonly bounds?: Partial<SocketBounds> | undefined
   readonly unsent: UnsentAnswers
   identify(credential: Credential): Promise<Identified>
-  /** Uses a ticket up, or refuses. */
+  /** Redeems a ticket once, or refuses it. */
   redeem(ticket: string): Promise<Identified>
   isStopping(): boolean
   bug(error: unknown): void

@@ -58,8 +58,8 @@ export function createTaskEvents(kernel: Kernel): TaskEvents {
       return {
         go(past) {
           if (!subscriptions.get(task_id)?.has(subscription)) return
-          const told = new Set(past.map(nameOf))
-          const live = subscription.waiting!.filter((event) => event.phase !== 'progress' && !told.has(nameOf(event)))
+          const delivered = new Set(past.map(nameOf))
+          const live = subscription.waiting!.filter((event) => event.phase !== 'progress' && !delivered.has(nameOf(event)))
           subscription.waiting = null
           for (const event of [...past, ...live]) tell(subscription, event)
         },

@@ -14,7 +14,6 @@ export type Sessions = {
   closed(session_id: string): void
   /** The sessions of the connection wait until another connection takes them over. */
   disconnected(connection: Connection<Failure>): void
-  /** Sessions past their idle timeout. */
   idle(now: number): string[]
   all(): string[]
 }

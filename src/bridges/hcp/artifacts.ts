@@ -37,9 +37,9 @@ export async function artifactReply(kernel: Kernel, { method, url = '/', headers
   if (name === null) return say(400, 'INVALID_REQUEST', 'the name of the artifact is not encoded as it should be')
   const token = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
   const [until, ticket] = [searchParams.get('until'), searchParams.get('ticket')]
-  const shown = token === undefined ? (until === null || ticket === null ? {} : { until, ticket }) : { token }
+  const access = token === undefined ? (until === null || ticket === null ? {} : { until, ticket }) : { token }
   try {
-    const found = (await kernel.call('harness/harness.fetch', { session_id, name, ...shown }, SYSTEM)) as Fetched
+    const found = (await kernel.call('harness/harness.fetch', { session_id, name, ...access }, SYSTEM)) as Fetched
     return {
       status: 200,
       headers: {

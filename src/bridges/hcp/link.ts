@@ -80,7 +80,7 @@ export function connect(options: LinkOptions): Link {
   // A process that hears no error of this library ends with it.
   connection.on('error', (error: unknown) => {
     state = 'connecting'
-    log.warn({ error: messageOf(error) }, 'the broker is not there; trying again')
+    log.warn({ error: messageOf(error) }, 'cannot reach the broker; retrying')
   })
   connection.on('connection', () => {
     problem = undefined
@@ -183,7 +183,7 @@ export function connect(options: LinkOptions): Link {
           return isProbe(arrived) || (await take(arrived)) === 'ack' ? ACK : REQUEUE
         },
       )
-      consumer.on('error', (error: unknown) => log.warn({ queue, error: messageOf(error) }, 'a queue cannot be read; trying again'))
+      consumer.on('error', (error: unknown) => log.warn({ queue, error: messageOf(error) }, 'cannot read a queue; retrying'))
       consumers.push(consumer)
     }
   }

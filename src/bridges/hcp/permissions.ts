@@ -21,7 +21,7 @@ const own = (id: string): string => `hcp\\.(cmd|evt|dead)\\.${id}`
 
 /** Ids have no characters that mean something in a pattern, but the dash, which means nothing there. */
 export function rightsOf(id: string, locked: boolean): Rights {
-  if (!isHarnessId(id)) throw new TypeError(`${JSON.stringify(id)} is no harness id: small letters, digits and dashes, at most 63`)
+  if (!isHarnessId(id)) throw new TypeError(`${JSON.stringify(id)} is not a harness id: small letters, digits and dashes, at most 63`)
   if (locked) return { configure: '^$', write: `^${EXCHANGES}$`, read: `^${own(id)}$` }
   const all = `^(${EXCHANGES}|${own(id)})$`
   return { configure: all, write: all, read: all }

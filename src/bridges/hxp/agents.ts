@@ -1,7 +1,7 @@
-// Routes for agents: asking, looking, listing, withdrawing. A person may look as well.
+// Routes for agents: create, get, list and cancel requests. People can get them, too.
 import type { IncomingMessage } from 'node:http'
 import type { BridgeHost } from '#bindings/http/mount.ts'
-import { abortOnClose } from '#bindings/shared/abort-on-close.ts'
+import { abortOnClose } from '#bindings/shared/call-options.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import type { HttpAnswer } from './responses.ts'
 import { agentPageIn, offsetIn, waitIn } from './query-string.ts'
@@ -86,7 +86,7 @@ export const about = (request_id: string, body: Ask['body'], more: object = {}):
 
 export type Page = { readonly next_cursor: string | null } & Readonly<Record<string, unknown>>
 
-/** A page of a list; who counts instead of going on from a cursor is led there. */
+/** A page of a list, by cursor or by offset. */
 export async function pageAfter(
   offset: number,
   input: Record<string, unknown>,

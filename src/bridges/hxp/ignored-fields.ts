@@ -46,7 +46,7 @@ export function dropUnknownFields(
 }
 const isAction = (value: unknown): value is Action => Action.enum.includes(value as Action)
 
-/** A copy without these fields, made once however many they are. */
+/** One copy without all of these fields. */
 function without(body: Fields, paths: readonly (readonly string[])[]): Fields {
   const copy = structuredClone(body)
   for (const path of paths) {
@@ -59,8 +59,8 @@ function without(body: Fields, paths: readonly (readonly string[])[]): Fields {
 
 const NAMES_MAX = 20
 const NAME_CHARS_MAX = 64
-/** As a header may hold it. */
+/** The names as the value of a header. */
 export function ignoredIn(names: readonly string[]): string {
-  const shown = names.slice(0, NAMES_MAX).map((name) => name.slice(0, NAME_CHARS_MAX).replaceAll(/[^\x21-\x2B\x2D-\x7E]/g, '?'))
-  return names.length > NAMES_MAX ? `${shown.join(', ')}, ...` : shown.join(', ')
+  const listed = names.slice(0, NAMES_MAX).map((name) => name.slice(0, NAME_CHARS_MAX).replaceAll(/[^\x21-\x2B\x2D-\x7E]/g, '?'))
+  return names.length > NAMES_MAX ? `${listed.join(', ')}, ...` : listed.join(', ')
 }

@@ -31,11 +31,10 @@ export function waitIn(query: string): number {
   return Math.min(seconds, limits.waitMsMax / 1_000)
 }
 
-/** Filters, cursor and limit of a list. */
 export function pageIn(query: string, filters: readonly string[]): Record<string, unknown> {
-  const given = new URLSearchParams(query)
-  const limit = countIn(given, 'limit', 1, ENOUGH)
-  return { ...wordsIn(given, [...filters, 'cursor']), ...(limit === undefined ? {} : { limit: Math.min(limit, LIST_MAX) }) }
+  const params = new URLSearchParams(query)
+  const limit = countIn(params, 'limit', 1, ENOUGH)
+  return { ...wordsIn(params, [...filters, 'cursor']), ...(limit === undefined ? {} : { limit: Math.min(limit, LIST_MAX) }) }
 }
 
 /** The same of one agent's requests: its own, or those of the agent that the key of a project has to name. */

@@ -29,13 +29,13 @@ const further = [
 
 /** For a person, what an agent wrote in it cannot hide or turn around anything. A page of another origin knows only the draft's actions. */
 export function shapeFor({ kind }: Actor, { request, ...got }: Got, isPage: boolean): Record<string, unknown> {
-  const shown = kind === 'human' ? asShown(request) : request
-  return shapeOf({ request: isPage ? knownForm(shown) : shown, ...got })
+  const view = kind === 'human' ? asShown(request) : request
+  return shapeOf({ request: isPage ? knownForm(view) : view, ...got })
 }
 
 export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   const { id, action, role, priority, timeout_seconds, fallback, agent_id, label, metadata, tags, created_at, expires_at } = request
-  const shown: Record<string, unknown> = {
+  const json: Record<string, unknown> = {
     request_id: id,
     status: statusOf(request),
     action,
@@ -50,11 +50,11 @@ export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
     payload: request.payload,
     overdue: request.overdue,
   }
-  if (label !== undefined) shown['project_id'] = label
-  if (tags.length > 0) shown['tags'] = tags
-  if (request.assigned_to !== null) shown['assigned_to'] = request.assigned_to
-  if (request.assigned_at !== null) shown['assigned_at'] = request.assigned_at
-  for (const name of further) if (request[name] !== undefined) shown[name] = request[name]
-  if (receipt !== undefined) shown['receipt'] = receipt
-  return shown
+  if (label !== undefined) json['project_id'] = label
+  if (tags.length > 0) json['tags'] = tags
+  if (request.assigned_to !== null) json['assigned_to'] = request.assigned_to
+  if (request.assigned_at !== null) json['assigned_at'] = request.assigned_at
+  for (const name of further) if (request[name] !== undefined) json[name] = request[name]
+  if (receipt !== undefined) json['receipt'] = receipt
+  return json
 }

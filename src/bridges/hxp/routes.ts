@@ -3,7 +3,7 @@ import { commonRoutes, peopleRoutes, ruleRoutes } from './people.ts'
 import { requestRoutes } from './agents.ts'
 import type { Methods, Parts } from './route.ts'
 
-/** `isObject`: the path names one thing, and who may not touch it learns nothing of it. */
+/** `isObject`: the path names one object, which does not exist for callers without access. */
 export type Found = { readonly methods: Methods; readonly id: string; readonly isObject: boolean }
 
 const REQUESTS = '/hxp/v1/requests/'

@@ -18,13 +18,13 @@ const purposes = {
   [`${PATH}/stop`]: {
     operation: 'execution/channel.stop',
     title: 'Stop these mails',
-    message: 'Nothing will be sent to this address any more.',
+    message: 'Nothing more will be sent to this address.',
     button: 'Stop',
-    done: 'Nothing will be sent to this address any more.',
+    done: 'Nothing more will be sent to this address.',
   },
 } as const
 const AGAIN = 'The server cannot do this at the moment. Try it again in a while.'
-const BAD = 'This link does not work any more. It may not be whole, or what it was for was removed.'
+const BAD = 'This link no longer works. It may be incomplete, or its target was removed.'
 
 export function mailLinks(): MakeBridge {
   return (host): Bridge => ({
@@ -47,10 +47,10 @@ async function answerLink(host: BridgeHost, request: IncomingMessage, response: 
   const purpose = purposes[url.pathname as keyof typeof purposes]
   const say = (status: number, text: string): void => {
     const shared = host.headersFor(request)
-    const own = Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })
-    const given = new Set(own.map(([name]) => name.toLowerCase()))
-    const rest = shared.flatMap((name, i) => (i % 2 === 0 && !given.has(name.toLowerCase()) ? [name, shared[i + 1]!] : []))
-    response.writeHead(status, [...rest, ...own.flat()]).end(request.method === 'HEAD' ? '' : text)
+    const pageFields = Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })
+    const fieldNames = new Set(pageFields.map(([name]) => name.toLowerCase()))
+    const rest = shared.flatMap((name, i) => (i % 2 === 0 && !fieldNames.has(name.toLowerCase()) ? [name, shared[i + 1]!] : []))
+    response.writeHead(status, [...rest, ...pageFields.flat()]).end(request.method === 'HEAD' ? '' : text)
   }
   const refused = host.refusalOf(request)
   if (refused !== null) return say(refused.status, wordsPage('Not possible', refused.message))

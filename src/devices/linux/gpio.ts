@@ -41,19 +41,19 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
   }
 
   function request({ chip, offset }: LineProfile, flags: bigint, initial: Level | null): number {
-    const asked = Buffer.alloc(592)
-    asked.writeUInt32LE(offset!, 0)
-    asked.write(CONSUMER, 256, 'utf8')
-    asked.writeBigUInt64LE(flags, 288)
+    const request = Buffer.alloc(592)
+    request.writeUInt32LE(offset!, 0)
+    request.write(CONSUMER, 256, 'utf8')
+    request.writeBigUInt64LE(flags, 288)
     if (initial !== null) {
-      asked.writeUInt32LE(1, 296)
-      asked.writeUInt32LE(OUTPUT_VALUES, 320)
-      asked.writeBigUInt64LE(BigInt(initial), 328)
-      asked.writeBigUInt64LE(1n, 336)
+      request.writeUInt32LE(1, 296)
+      request.writeUInt32LE(OUTPUT_VALUES, 320)
+      request.writeBigUInt64LE(BigInt(initial), 328)
+      request.writeBigUInt64LE(1n, 336)
     }
-    asked.writeUInt32LE(1, 560)
-    ioctl('GPIO_V2_GET_LINE', chipOf(chip!), GET_LINE, asked)
-    return asked.readInt32LE(588)
+    request.writeUInt32LE(1, 560)
+    ioctl('GPIO_V2_GET_LINE', chipOf(chip!), GET_LINE, request)
+    return request.readInt32LE(588)
   }
 
   const flagsOf = (direction: Direction): bigint => (direction === 'out' ? OUTPUT : INPUT | RISING | FALLING)
@@ -64,9 +64,9 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
     const found = lineAt(line)
     try {
       const fd = request(found, flagsOf(found.direction), found.direction === 'out' ? firstLevel(profile, line) : null)
-      const made: Held = { fd, direction: found.direction, watchers: new Set(), poll: null }
-      held.set(line, made)
-      return made
+      const opened: Held = { fd, direction: found.direction, watchers: new Set(), poll: null }
+      held.set(line, opened)
+      return opened
     } catch (error) {
       throw failureOf(error, `line ${line}`)
     }
@@ -98,7 +98,7 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
     one.poll ??= watchReadable(one.fd, () => {
       const count = readSync(one.fd, events)
       for (let at = 0; at + EVENT_BYTES <= count; at += EVENT_BYTES)
-        for (const told of one.watchers) told(events.readUInt32LE(at + 8) === 1 ? 'rising' : 'falling')
+        for (const watcher of one.watchers) watcher(events.readUInt32LE(at + 8) === 1 ? 'rising' : 'falling')
     })
   }
   function leave(one: Held, edge: (edge: Edge) => void): void {

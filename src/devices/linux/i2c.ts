@@ -24,9 +24,9 @@ export function linuxBuses(profile: Profile): Buses & { close(): void } {
     const funcs = Buffer.alloc(8)
     ioctl('I2C_FUNCS', fd, I2C_FUNCS, funcs)
     const can = funcs.readBigUInt64LE(0)
-    const made = { fd, isWhole: (can & FUNC_I2C) !== 0n, hasBlocks: (can & FUNC_BLOCKS) === FUNC_BLOCKS }
-    buses.set(bus, made)
-    return made
+    const opened = { fd, isWhole: (can & FUNC_I2C) !== 0n, hasBlocks: (can & FUNC_BLOCKS) === FUNC_BLOCKS }
+    buses.set(bus, opened)
+    return opened
   }
 
   /** One transaction with a repeated start between its parts. */

@@ -17,11 +17,11 @@ const FULL_MS = 5
 function configure(fd: number, { baud = BAUD, parity = 'none' }: Framing): void {
   const settings = Buffer.alloc(44)
   ioctl('TCGETS2', fd, TCGETS2, settings)
-  const kept = settings.readUInt32LE(8) & ~(CBAUD | CRTSCTS | CSIZE | PARENB | PARODD | CSTOPB)
+  const flags = settings.readUInt32LE(8) & ~(CBAUD | CRTSCTS | CSIZE | PARENB | PARODD | CSTOPB)
   const parities = { none: 0, even: PARENB, odd: PARENB | PARODD }
   settings.writeUInt32LE(0, 0)
   settings.writeUInt32LE(0, 4)
-  settings.writeUInt32LE((kept | BOTHER | CS8 | CREAD | CLOCAL | parities[parity]) >>> 0, 8)
+  settings.writeUInt32LE((flags | BOTHER | CS8 | CREAD | CLOCAL | parities[parity]) >>> 0, 8)
   settings.writeUInt32LE(0, 12)
   settings[VTIME] = 0
   settings[VMIN] = 0

@@ -4,7 +4,7 @@ import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
 import { usualRate, type Rate } from '#protocols/hardware/daemon/policy.ts'
 
 export type Rates = {
-  /** 0: there was a token, and it is taken. Otherwise the milliseconds until there is one. */
+  /** Takes a token and returns 0, or returns the milliseconds until one is available. */
   take(session_id: string, tool: string, rate: Rate | undefined): number
 }
 const BUCKETS_MAX = 10_000

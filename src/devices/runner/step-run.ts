@@ -1,4 +1,4 @@
-// A run of one step: its tool acts, is asked to yield when its time is over or its task ends, and leaves its undo for a rollback.
+// A run of one step: its tool acts, is asked to yield at the timeout or when the task ends, and leaves its undo for a rollback.
 import { NotJson, plainJson } from '#kernel/codec/plain-json.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -16,7 +16,7 @@ type Result = Omit<Outcome, 'latency_ms'>
 export type Hardware = {
   timeoutOf(tool: string): number
   act(request: StepRequest, signal: AbortSignal): Promise<Done> | Done
-  /** The word for an error of the device, or null: it is a bug or yields to a cancel. */
+  /** The code for an error of the device; null for a bug, or for a tool that yields to a cancel. */
   codeOf(error: unknown): string | null
   isCancelled(error: unknown): boolean
   /** The value that a step of an approved task would change, as it is now. */
@@ -30,9 +30,9 @@ export type StepRuns = {
   readonly clock: Clock
   readonly log: WorkerLog
   readonly undos: Map<string, () => void>
-  /** Steps whose tool has not come back although their time is over: their resources stay locked until it does. */
+  /** Steps whose tool did not return after its timeout. Their resources stay locked until it does. */
   readonly stuck: Map<string, Promise<unknown>>
-  /** Why the record would not have everything; null: it does. */
+  /** Why the record would be incomplete, or null. */
   amiss(): string | null
   /** The task of a step, which can end before the step does. */
   taskOf(task_id: string): Entry | undefined
@@ -44,19 +44,19 @@ type StepRun = {
   readonly id: string
   readonly task: Entry | undefined
   readonly yielding: AbortController
-  /** Its time was over before it came to its end. */
+  /** The timeout passed before the tool returned. */
   isSlow: boolean
 }
 
-/** After a tool was asked to yield: a transaction may take this long to come to its end before the task goes on without it. */
+/** The time that a tool gets to end its transaction after it was asked to yield. Then the task continues without it. */
 const YIELD_MS = 3_000
 const RESULT = { depth: limits.deviceResultDepthMax, chars: limits.deviceResultCharsMax }
 
 export async function performStep(runs: StepRuns, step: StepRequest): Promise<Value> {
-  const { clock, amiss, taskOf } = runs
-  const began = clock.now()
-  // A clock may step back.
-  const outcome = (result: Result): Value => ({ ...result, latency_ms: Math.max(0, Math.round(clock.now() - began)) })
+  const { amiss, taskOf } = runs
+  // The clock of the machine can step while a tool acts.
+  const began = performance.now()
+  const outcome = (result: Result): Value => ({ ...result, latency_ms: Math.round(performance.now() - began) })
   const message = amiss()
   if (message !== null) return outcome({ status: 'FAILED', code: 'io', error: `${message}: nothing was done` })
   if (step.undo) return outcome(undoStep(runs, step))
@@ -107,7 +107,7 @@ const timeoutResult = (tool: string, message: string): Result => ({
   error: `${tool} took longer than it may, ${message}`,
 })
 
-/** Asks it to yield when its time is over or its task is to end; null: it did not. */
+/** Asks the tool to yield at its timeout or when its task must end. Null if it did not. */
 async function withTimeout(run: StepRun, acting: Promise<Done>): Promise<Done | null> {
   const { device, clock, stuck } = run.runs
   const stopping = run.task?.stopping.signal
@@ -132,7 +132,7 @@ async function withTimeout(run: StepRun, acting: Promise<Done>): Promise<Done | 
   }
 }
 
-/** Null: it was asked to yield and did not come back in time. */
+/** Null if the tool did not return within the grace period after it was asked to yield. */
 async function withinGrace<T>(clock: Clock, acting: Promise<T>, signal: AbortSignal): Promise<T | null> {
   let stopTimer = (): void => undefined
   const patience = new Promise<null>((done) => {

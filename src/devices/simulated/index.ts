@@ -19,7 +19,7 @@ function simulatedLines(profile: Profile): Lines {
     const found = lines.get(line)!
     if (found.value === value) return
     found.value = value
-    for (const told of found.watchers) told(value === 1 ? 'rising' : 'falling')
+    for (const watcher of found.watchers) watcher(value === 1 ? 'rising' : 'falling')
     for (const [, to] of drives.get(line) ?? []) if (lines.get(to)!.direction === 'in') change(to, value)
   }
   return {

@@ -15,7 +15,7 @@ const read: Execute = async ({ board }, { args }) => ({
   result: { data: base64(await board.buses.transfer(...placeOf(args), registerIn(args), Number(args['len']))) },
 })
 
-/** Under the lock of the chip, so that the value it is held against is the present one. */
+/** Runs under the lock of the chip, so that it compares with the current value. */
 async function refuseOutside({ envelope }: Bench, name: string, args: Readonly<Record<string, unknown>>): Promise<void> {
   const objection = await envelope.objectionTo([{ tool: { name }, args }])
   if (objection !== null) throw new DeviceError('envelope', objection)
@@ -79,7 +79,7 @@ const exchange: Execute = async (bench, acting) => {
   return { result: { data: base64(await receiveBytes(bench, String(args['port']), Number(args['len']), waitIn(args), signal)) } }
 }
 
-/** From the bytes of a chip to its value. */
+/** Converts the bytes of a chip to its value. */
 const chips: Readonly<Record<string, { readonly register: number; readonly bytes: number; value(view: DataView): number }>> = {
   tmp105: { register: 0, bytes: 2, value: (view) => (view.getInt16(0) >> 4) / 16 },
   lm75: { register: 0, bytes: 2, value: (view) => (view.getInt16(0) >> 5) / 8 },

@@ -71,12 +71,12 @@ const net: Execute = () => ({
 })
 
 const OUTPUT_BYTES_MAX = 64 * 1024
-/** A program that does not end when it is asked to. */
+/** The grace period between asking a program to end and killing it. */
 const KILL_MS = 2_000
-/** For its last output. */
+/** The time to read the last output. */
 const LEFT_MS = 500
 
-/** The program of that name; its arguments are the operator's, and further ones only where the operator says so. */
+/** The configured program of that name. The caller can add arguments only if the operator allows it. */
 const exec: Execute = async ({ programs }, { args, signal }) => {
   const program = programs.get(String(args['program']))!
   const [file, ...own] = program.argv
@@ -85,19 +85,19 @@ const exec: Execute = async ({ programs }, { args, signal }) => {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C' },
     cwd: '/',
-    // A group of its own: what it has started ends with it, and keeps no pipe open.
+    // Its own process group: processes that it started end with it and keep no pipe open.
     detached: true,
   })
   const signalAll = (name: NodeJS.Signals): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, name)
     } catch {
-      // All of it has ended.
+      // The whole group has ended.
     }
   }
   child.once('exit', () => {
     signalAll('SIGKILL')
-    // One that has left the group is not waited for.
+    // Do not wait for a process that left the group.
     setTimeout(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy()), LEFT_MS).unref()
   })
   const parts = { stdout: '', stderr: '' }

@@ -62,14 +62,14 @@ export const invalidArgument = (field: string, message: string): Refusal => new 
 export function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((done) => {
     if (signal.aborted) return done(false)
-    const over = (): void => {
+    const finish = (): void => {
       clearTimeout(timer)
       done(false)
     }
     const timer = setTimeout(() => {
-      signal.removeEventListener('abort', over)
+      signal.removeEventListener('abort', finish)
       done(true)
     }, ms)
-    signal.addEventListener('abort', over, { once: true })
+    signal.addEventListener('abort', finish, { once: true })
   })
 }

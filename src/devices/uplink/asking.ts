@@ -1,5 +1,5 @@
 // Asking people for tasks that wait (W5, W44): the daemon asks as the agent of its link, hands the answer to the task, and withdraws a question
-// that is not needed any more. A revoked device asks no one.
+// that is no longer needed. A revoked device asks no one.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -15,7 +15,7 @@ const RETRY_MS = 1_000
 const WAIT_SECONDS = 20
 /** How often revocation is checked: the questions of a revoked device disappear within a second. */
 const LOOK_MS = 400
-const REVOKED = 'the device or its key was revoked, so it asks nobody any more'
+const REVOKED = 'the device or its key was revoked, so it can no longer ask people'
 const FINAL = ['INVALID_REQUEST', 'UNAUTHORIZED', 'UNAUTHENTICATED', 'NO_RECIPIENT', 'NOT_FOUND']
 
 class Revoked extends Error {

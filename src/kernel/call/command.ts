@@ -29,6 +29,7 @@ import {
   batchOf,
   draftAt,
   expectProof,
+  isCounted,
   isEmpty,
   record,
   subjectsIn,
@@ -256,7 +257,8 @@ export function createCommandRunner(parts: Parts): Commands {
     for (let i = 0; i < decision.facts.length; i++) await drawConsequences(draft, draft.facts[first + i]!, first + i, actor)
     // A contract cannot call an operation with an effect, so this effect is the call's own.
     draft.wanted ??= decision.effect ?? null
-    const output = draft.consequences === before ? decision.output : asLeftByTheBatch(draft, decision)
+    const isAsDecided = draft.consequences === before && !isCounted(decision)
+    const output = isAsDecided ? decision.output : asLeftByTheBatch(draft, decision)
     if (checksAnswers) assertMatches(op.output, output, op.name)
     return output
   }
@@ -271,7 +273,8 @@ export function createCommandRunner(parts: Parts): Commands {
     }
     const allowed = authorize(op.name, op.callers, actor, state)
     const broken = op.requires.find((rule) => !rule.holds(state, input, context))
-    if (broken) throw new Refusal(broken.code, broken.refusalFor?.(state, input, context) ?? broken.refusal)
+    if (broken)
+      throw new Refusal(broken.code, broken.refusalFor?.(state, input, context) ?? broken.refusal, broken.detailsFor?.(state, input))
     return { state, allowed, context }
   }
 

@@ -9,8 +9,8 @@ export const replyIdOf = ({ id, narrowed, projects }: Actor, key: string): strin
 
 /** The part of an input that a retry must repeat, whichever process sends it. */
 export function askedFor({ besides = [], understood }: Command, input: unknown): unknown {
-  const said = understood ? understood(input) : input
-  return besides.length === 0 ? said : Object.fromEntries(Object.entries(said as object).filter(([name]) => !besides.includes(name)))
+  const meaning = understood ? understood(input) : input
+  return besides.length === 0 ? meaning : Object.fromEntries(Object.entries(meaning as object).filter(([name]) => !besides.includes(name)))
 }
 
 /** A secret that is shown once is not stored: a retry gets null in its place. */

@@ -45,6 +45,7 @@ export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports
   read.raw = shared.raw
   read.list = shared.list
   read.count = shared.count
+  read.counts = shared.counts
   read.holding = shared.holding
   read.facts = shared.facts
   read.seek = shared.seek
@@ -183,6 +184,11 @@ const shared = {
   count(this: Reader, kind: AnyDoc, name: string, parts: readonly Part[]) {
     return this.at.store.count(prefixOf(kind, name, parts))
   },
+  async counts(this: Reader, kind: AnyDoc, name: string, parts: readonly Part[], { after = '', limit }: ListPage) {
+    const prefix = prefixOf(kind, name, parts)
+    const found = await this.at.store.counts(prefix + after, prefix + END, limit)
+    return found.map(([whole, count]) => ({ parts: whole.slice(prefix.length).split('\0').slice(0, -1), count }))
+  },
   holding(this: Reader, kind: AnyDoc, words: readonly string[], groupText: GroupText, rows: number) {
     return this.at.texts.holding(kind, words, groupText, rows)
   },
@@ -224,8 +230,8 @@ const shared = {
   findings(this: Reader) {
     return this.at.outside.findings?.() ?? []
   },
-  seen(this: Reader, agent_id: string) {
+  seen(this: Reader, id: string) {
     const { outside, draft } = this.at
-    return seenBy(outside.presence, agent_id, Date.parse(draft.at))
+    return seenBy(outside.presence, id, Date.parse(draft.at))
   },
 }

@@ -21,7 +21,7 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
   for (const contract of contracts) {
     if (!events.has(contract.on)) throw new Error(`${contract.name} follows ${contract.on}, an event that no protocol declares`)
     const called = registry.get(contract.call)?.op
-    if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is no command`)
+    if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is not a command`)
     // A consequence belongs into the batch of its cause; what is done outside never does.
     if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
     if (called.fan) throw new Error(`${contract.name} calls ${contract.call}, which is more than one batch`)

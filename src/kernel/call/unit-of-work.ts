@@ -6,7 +6,7 @@ import { SYSTEM_ID, type Actor } from '../declare/access.ts'
 import type { NewId } from '../codec/ids.ts'
 import { Conflict } from '../declare/errors.ts'
 import type { Bound, ContractFact, Decision } from '../declare/operation.ts'
-import { entriesOf, idOf, keyOf, kindOf, prefixOf } from '../declare/schema.ts'
+import { entriesOf, idOf, keyOf, kindOf, prefixOf, talliesOf, type AnyDoc } from '../declare/schema.ts'
 import type { Basis, Batch, Fact, Image, Key, Put, Value } from '../log/store.ts'
 
 export type DraftFact = Omit<Fact, 'images'> & { readonly images: readonly { readonly key: Key; readonly value: Value }[] }
@@ -91,12 +91,26 @@ export function record(
       task: subject.doc.taskOf(subject.after),
       root: subject.doc.rootOf(subject.after),
       detail: fact.detail,
-      images: fact.images.map(({ doc, id, after }) => ({ key: keyOf(doc, id), value: after })),
+      images: fact.images.map(({ doc, id, after }) => {
+        const key = keyOf(doc, id)
+        const value = imageWithCount(draft, doc, key, after)
+        draft.after.set(key, value)
+        return { key, value }
+      }),
     })
-    for (const { doc, id, after } of fact.images) draft.after.set(keyOf(doc, id), after)
   }
   draft.bounds.push(...(decision.atMost ?? []))
 }
+
+/** An image with the number of its document's changes, which a batch raises once, however many of its facts change the document. */
+function imageWithCount({ before }: Draft, { counter }: AnyDoc, key: Key, after: Value): Value {
+  if (counter === null) return after
+  const was = before.get(key) ?? null
+  return { ...after, [counter]: was === null ? 0 : Number(was[counter] ?? 0) + 1 }
+}
+/** Whether the images of a decision differ from what it returned. */
+export const isCounted = ({ facts }: Decision<unknown>): boolean =>
+  facts.some(({ images }) => images.some(({ doc }) => doc.counter !== null))
 
 /** Texts of the images, and the index entries that differ between before and after. */
 export function batchOf(draft: Draft): Batch {
@@ -150,12 +164,15 @@ function indexChanges(draft: Draft): Pick<Batch, 'add' | 'drop' | 'count' | 'cre
       add.push(entry)
       sum(counted, 1)
     }
+    for (const prefix of talliesOf(kind, draft.before.get(key) ?? null)) sum(prefix, -1)
+    for (const prefix of talliesOf(kind, value)) sum(prefix, 1)
     // There are no blind writes: a written document was read before, or is new and must still be new at the commit.
     if (!draft.expect.get(key)) {
       draft.expect.delete(key)
       create.add(key)
     }
   }
+  for (const [prefix, change] of count) if (change === 0) count.delete(prefix)
   return { add, drop, count, create, wakes }
 }
 

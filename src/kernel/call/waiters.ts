@@ -1,4 +1,4 @@
-// Waiters: long polls without a result yet. Each listens on an id. A durable commit wakes the waiters of its documents, and a woken waiter
+// Waiters: long polls without a result yet. Each listens on one or more ids. A durable commit wakes the waiters of its documents, and a woken waiter
 // looks again. Nothing polls.
 import type { Clock } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'
@@ -24,6 +24,9 @@ export type Waiters = {
 }
 
 type Ring = () => void
+
+const isSame = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((id, i) => id === other[i])
 
 export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefined): Waiters {
   const bells = new Map<string, Set<Ring>>()
@@ -69,7 +72,7 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
   }
 
   function waiter(signal: AbortSignal | undefined): Waiter {
-    let sits: { readonly wakeId: string; readonly actor: string; readonly until: number } | null = null
+    let sits: { readonly wakeIds: readonly string[]; readonly actor: string; readonly until: number } | null = null
     let isRung = false
     let wake: AbortController | null = null
     const ring: Ring = () => {
@@ -77,16 +80,16 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
       wake?.abort('woken')
     }
     function leave(): void {
-      if (sits) unhang(sits.wakeId, ring)
+      for (const wakeId of sits?.wakeIds ?? []) unhang(wakeId, ring)
       sits = null
     }
     return {
       listen(poll, actor) {
         isRung = false
-        if (poll?.wakeId !== sits?.wakeId) leave()
+        if (poll === null || (sits !== null && !isSame(poll.wakeIds, sits.wakeIds))) leave()
         if (poll && sits === null && !stopped) {
-          sits = { wakeId: poll.wakeId, actor, until: now() + poll.maxMs }
-          hang(poll.wakeId, ring)
+          sits = { wakeIds: poll.wakeIds, actor, until: now() + poll.maxMs }
+          for (const wakeId of poll.wakeIds) hang(wakeId, ring)
         }
       },
       async wait(again) {

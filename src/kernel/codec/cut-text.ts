@@ -1,4 +1,4 @@
-// Text that is too long for its place, cut to what fits.
+// Cuts text that is too long for its place.
 
-/** At most so many UTF-16 units, and never half of a character: a lone surrogate is no text, and no call would take it. */
+/** At most `max` UTF-16 units, never half of a surrogate pair: every call refuses a lone surrogate. */
 export const cutTo = (text: string, max: number): string => (text.length <= max ? text : text.slice(0, max).replace(/[\uD800-\uDBFF]$/, ''))

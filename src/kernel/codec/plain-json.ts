@@ -39,7 +39,7 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
   function writeObject(held: object, place: string): string {
     const proto: unknown = Object.getPrototypeOf(held)
     if (proto !== null && proto !== Object.prototype)
-      return refuse(`${place} is no plain object: return objects, lists, texts, numbers, booleans and null`)
+      return refuse(`${place} is not a plain object: return objects, lists, texts, numbers, booleans and null`)
     const fields = Object.keys(held).map(
       (key) => `${spend(JSON.stringify(key))}:${writeValue((held as Record<string, unknown>)[key], `${place}.${key.slice(0, 80)}`)}`,
     )

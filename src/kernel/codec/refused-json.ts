@@ -8,7 +8,7 @@ export type RefusedJson = {
   repeatsId(at?: string | number): boolean
 }
 
-/** Null: it is no JSON at all. */
+/** Null: it is not JSON at all. */
 export function refusedJson(bytes: Uint8Array): RefusedJson | null {
   try {
     const text = utf8.decode(bytes)

@@ -170,7 +170,7 @@ const keyIn = (quoted: string): string => (quoted.includes('\\') ? unescape(quot
 function take(key: string, level: Level, few: string[]): void {
   if (key === '__proto__') refuse('the key __proto__ is not allowed')
   const { many } = level
-  if (many ? many.has(key) : few.includes(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} stands twice in one object`)
+  if (many ? many.has(key) : few.includes(key)) refuse(`the key ${JSON.stringify(key.slice(0, 80))} appears twice in one object`)
   if (many?.size === limits.keysPerObjectMax) refuse(`an object has more than ${limits.keysPerObjectMax} keys`)
   if (many) many.add(key)
   else if (few.push(key) === FEW) level.many = new Set(few)

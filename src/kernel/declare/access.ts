@@ -99,6 +99,8 @@ export type Role<S> = {
   readonly holder: string
   is(actor: Actor, state: S): boolean
   behalf(actor: Actor, state: S): string | null
+  /** An agent can have it: operations without such a role are not offered to agents as tools. */
+  readonly isForAgents?: true
 }
 export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf'] = () => null): Role<S> => ({
   name,
@@ -108,6 +110,9 @@ export const role = <S>(name: string, is: Role<S>['is'], behalf: Role<S>['behalf
 })
 /** The role with another `holder` for messages. */
 export const heldBy = <S>(holder: string, of: Role<S>): Role<S> => ({ ...of, holder })
+
+/** A role that an agent can have. */
+export const forAgentsToo = <S>(of: Role<S>): Role<S> => ({ ...of, isForAgents: true })
 
 export const system = heldBy(
   'the server itself',
@@ -126,7 +131,7 @@ export const human = heldBy(
   'a person',
   role<unknown>('human', (actor) => actor.kind === 'human'),
 )
-export const anyone = role<unknown>('anyone', () => true)
+export const anyone = forAgentsToo(role<unknown>('anyone', () => true))
 
 /** The credential carries all rights of the actor: it is not narrowed, and the sign-in is fresh. */
 export const isWhole = ({ narrowed, via }: Actor): boolean => narrowed !== true && via !== 'remembered'

@@ -74,6 +74,8 @@ export type Granted = { readonly id: string; readonly decision: 'allow' | 'deny'
 export type Listed = { readonly id: string; readonly at: string }
 export type ListPage = { readonly after?: string | undefined; readonly limit: number; readonly reverse?: boolean | undefined }
 
+export type Counted = { readonly parts: readonly string[]; readonly count: number }
+
 export type Read = {
   /** The document, or NOT_FOUND if it is absent or the actor has no access to it. */
   <S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S>>
@@ -84,6 +86,8 @@ export type Read = {
   /** Ids in index order, merged over several prefixes. Not checked at commit: a rule about a set uses a document or `atMost`. */
   list(doc: AnyDoc, index: string, prefixes: readonly (readonly Part[])[], page: ListPage): Promise<Listed[]>
   count(doc: AnyDoc, index: string, prefix: readonly Part[]): Promise<number>
+  /** The counts above zero below a prefix, in order: the parts after the prefix, and the count. */
+  counts(doc: AnyDoc, index: string, prefix: readonly Part[], page: Omit<ListPage, 'reverse'>): Promise<Counted[]>
   /**
    * Ids of documents that might hold all words in their text, or in the text of their group: unordered, with false positives. Null: a scan
    * is faster. `rows`: how many are wanted.
@@ -113,8 +117,8 @@ export type Read = {
   readonly ports: Ports
   /** A blob's size; null: it is not stored here. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
-  /** When an agent was last seen, as far as this server knows. */
-  seen(agent_id: string): Seen
+  /** When an agent last called or a key was last used, as far as this server knows. */
+  seen(id: string): Seen
   /** Known differences from the record in all projects: only for actors with access to all of them. */
   findings(): readonly Found[]
 }
@@ -164,8 +168,8 @@ export type Decision<O> = {
   readonly nothing?: { readonly again: string | null }
 }
 
-/** The id that a long poll listens on, and how long. */
-export type LongPoll = { readonly wakeId: string; readonly maxMs: number }
+/** The ids that a long poll listens on, and how long. */
+export type LongPoll = { readonly wakeIds: readonly string[]; readonly maxMs: number }
 
 /** For a command that only calls other operations: the calls, and how their answers are combined. */
 export type Fan<I, O> = {
@@ -184,6 +188,8 @@ export type Rule<S, I = unknown> = {
   readonly refusal: string
   /** A refusal with details of this case; only for callers that may read the state. */
   refusalFor?(state: S, input: I, context: Context): string
+  /** The `details` of the refusal, for programs. */
+  detailsFor?(state: S, input: I): Readonly<Record<string, unknown>>
 }
 export const rule = <S, I = unknown>(
   code: string,
@@ -255,6 +261,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   understood?(input: Static<I>): unknown
   /** The command asks for a person's attention, so calls of agents are rate-limited. */
   readonly asks?: boolean
+  /** The largest body over HTTP, where `limits.bodyBytesMax` is too small. */
+  readonly bodyBytesMax?: number
   /** The command takes bytes in addition to its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
   /** The long poll that this input asks for; null: answer immediately. */

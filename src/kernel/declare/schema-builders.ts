@@ -1,5 +1,5 @@
-// Builders of schemas: plain JSON Schema, with the types that typebox infers from it. Its own builders can do much more and come in 370 files,
-// which took a fifth of the time of every short command to load.
+// Builders of schemas: plain JSON Schema, with the types that typebox infers from it. Typebox's own builders are 370 files,
+// and loading them took a fifth of the time of every short command.
 import type Type from 'typebox'
 import type { TSchema } from 'typebox'
 
@@ -20,7 +20,7 @@ type Builders = Pick<
   | 'Unknown'
 >
 
-/** Marks a field that may be missing. Not enumerable: it is no part of the schema that others see. */
+/** Marks a field that may be missing. Not enumerable, so the published schema does not contain it. */
 const OPTIONAL = '~optional'
 const builderOf = (type: string) => (options?: object) => ({ type, ...options })
 

@@ -43,10 +43,13 @@ export type Part = string | number
 
 /**
  * From a document to its rows in the index: none, one or several. The id is appended by the kernel. `counted`: how many
- * leading parts of a row make a prefix whose entries are counted, so that a batch can bound them; 0 counts nothing.
+ * leading parts of a row make a prefix whose entries are counted, so that a batch can bound them; 0 counts nothing. `isTally`: the rows
+ * are counted as a whole and have no entries.
  */
-export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number }
-export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted })
+export type Index<V> = { rows(value: V): readonly (readonly Part[])[]; readonly counted: number; readonly isTally: boolean }
+export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ rows, counted, isTally: false })
+/** For rows that are only counted. The kind must be described by facts: the examination counts its images. */
+export const tally = <V>(rows: Index<V>['rows']): Index<V> => ({ rows, counted: 0, isTally: true })
 
 /** A call that the system makes about a document at a time, if it is still like this then. */
 export type Due = { readonly at: string; readonly call: string; readonly input: object }
@@ -85,6 +88,8 @@ export type Doc<S extends TSchema = TSchema> = {
   readonly text: Searched<Static<S>> | null
   /** The part of it that an agent is shown, also in the record. */
   forAgents(value: Static<S>): object
+  /** The field that counts its changes, from 0, one for each batch; null: nothing counts them. */
+  readonly counter: string | null
 }
 /**
  * `of`: the text that is searched, null where it is not searched for; `group`: what documents with further words in common belong to, such as who wrote them;
@@ -109,6 +114,7 @@ type DocOptions<S extends TSchema> = {
   readonly due?: (value: Static<S>) => readonly Times[]
   readonly text?: Searched<Static<S>>
   readonly forAgents?: (value: Static<S>) => object
+  readonly counter?: string
 }
 
 const kinds = new Map<string, AnyDoc>()
@@ -131,6 +137,7 @@ export function doc<S extends TSchema>(kind: string, schema: S, options: DocOpti
     due: options.due === undefined ? noValue : (value) => firstOf(options.due!(value)),
     text: options.text ?? null,
     forAgents: options.forAgents ?? ((value) => value),
+    counter: options.counter ?? null,
   }
   kinds.set(kind, declared)
   return declared
@@ -141,6 +148,7 @@ export function kindOf(key: string): AnyDoc {
   if (!found) throw new Error(`no document kind for ${key}`)
   return found
 }
+export const kindsKnown = (): readonly AnyDoc[] => [...kinds.values()]
 export const keyOf = (kind: { readonly kind: string }, id: string): string => `${kind.kind}/${id}`
 export const idOf = (key: string): string => key.slice(key.indexOf('/') + 1)
 
@@ -172,7 +180,8 @@ export function entriesOf(kind: AnyDoc, id: string, value: object | null): { ent
   const due = kind.due(value)
   if (due !== null) entries.push({ entry: dueEntry(due.at, keyOf(kind, id)), counted: null })
   for (const name in kind.indexes) {
-    const { rows, counted } = kind.indexes[name]!
+    const { rows, counted, isTally } = kind.indexes[name]!
+    if (isTally) continue
     for (const row of rows(value)) {
       const prefix = counted > 0 ? prefixOf(kind, name, row, counted) : null
       entries.push({ entry: (prefix === null ? prefixOf(kind, name, row) : restOf(prefix, row, counted)) + id, counted: prefix })
@@ -180,6 +189,21 @@ export function entriesOf(kind: AnyDoc, id: string, value: object | null): { ent
   }
   return entries
 }
+
+/** The prefixes under which a document is counted without an entry. */
+export function talliesOf(kind: AnyDoc, value: object | null): string[] {
+  const tallies: string[] = []
+  if (value === null) return tallies
+  for (const name in kind.indexes) {
+    const { rows, isTally } = kind.indexes[name]!
+    if (isTally) for (const row of rows(value)) tallies.push(prefixOf(kind, name, row))
+  }
+  return tallies
+}
+export const hasTallies = (kind: AnyDoc): boolean => Object.values(kind.indexes).some(({ isTally }) => isTally)
+/** Whether the count under this prefix is a tally of the kind. */
+export const isTallyOf = (kind: AnyDoc, prefix: string): boolean =>
+  kind.indexes[prefix.slice(kind.kind.length + 1, prefix.indexOf(SEPARATOR))]?.isTally === true
 
 /** Whether a document like this has this entry in the index of that name. */
 export const holdsEntry = (kind: AnyDoc, name: string, id: string, value: object, entry: string): boolean =>

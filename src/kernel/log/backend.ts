@@ -1,7 +1,7 @@
 // The backend: the part of a store that knows its database. It runs one transaction at a time around pure code (sealing.ts) and reports the
 // commits of other processes. The queue, the cache and the hints are in group-commit.ts, the barrier in barrier.ts.
 import type { Head } from './hash-chain.ts'
-import type { AtRest } from './sealed-documents.ts'
+import type { AtRest, ImageAtRest } from './sealed-documents.ts'
 import type { Onward, Seal } from './seals/seals.ts'
 import type { Hint, Key, Store } from './store.ts'
 
@@ -80,6 +80,10 @@ export type Inspection = {
   readonly counts: readonly number[]
 }
 
+export type Counts = { readonly position: number; readonly counts: readonly (readonly [prefix: string, count: number])[] }
+/** An image with the line of its fact. */
+export type PastImage = Pick<ImageAtRest, 'version' | 'salt' | 'text' | 'line'> & { readonly key: Key }
+
 export type Backend = {
   /** The position of the last fact when the store was opened. */
   readonly openedAt: number
@@ -96,6 +100,10 @@ export type Backend = {
   inspect(key: Key, entries: readonly string[], prefixes: readonly string[]): Promise<Inspection>
   /** The stored count of entries under a prefix, and the actual one, at one moment. */
   tally(prefix: string): Promise<{ readonly counted: number; readonly there: number }>
+  /** Counts other than zero in byte order (after < prefix < end), and the position of the last fact, at one moment. */
+  counts(after: string, end: string, limit: number): Promise<Counts>
+  /** The newest image of each key (after < key < end) among those of facts up to a position, in byte order. */
+  imagesAt(after: Key, end: Key, position: number, limit: number): Promise<PastImage[]>
   /** Keys that have a document or an image, in byte order. */
   allKeys(after: Key, limit: number): Promise<Key[]>
   prefixes(after: string, limit: number): Promise<string[]>

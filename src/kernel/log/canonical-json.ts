@@ -13,7 +13,7 @@ export function canonical(value: unknown): string {
   let text = '{'
   for (let i = 0; i < sorted.length; i++) {
     const held = object[sorted[i]!]
-    // Strings are most of what documents hold: spare them a call.
+    // Most values are strings: avoid a call for them.
     text += labels[i]! + (typeof held === 'string' ? JSON.stringify(held) : canonical(held))
   }
   return `${text}}`

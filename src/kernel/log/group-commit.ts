@@ -2,7 +2,7 @@
 // its lock and its commit; no caller and no reader learns anything before the group is durable. Documents that others commit are forgotten here by hint.
 import type { Backend, State, WriteFailure } from './backend.ts'
 import { createBarrier, type Barrier } from './barrier.ts'
-import { cachedOf, costOf, createDocumentCache, readable, type Cached, type DocumentCache } from './document-cache.ts'
+import { cachedOf, costOf, createDocumentCache, readable, type Cached, type DocumentCache } from './cache/document-cache.ts'
 import { GENESIS, sha256, type Head } from './hash-chain.ts'
 import { Damaged, Refusal, StoreUnavailable } from '../declare/errors.ts'
 import { limits } from '../limits.ts'
@@ -40,8 +40,7 @@ function unavailable(error: unknown): Refusal {
   const { failure, explanation } = error as Partial<WriteFailure>
   if (failure === 'unknown')
     return new StoreUnavailable(
-      explanation ??
-        'the way to the database was lost while it wrote, and whether it did is not known yet: repeat the call with the same key',
+      explanation ?? 'lost the database connection during commit; the outcome is unknown. Retry with the same idempotency key',
       { retry_after: 5, outcome: 'unknown' },
     )
   return new StoreUnavailable(`${explanation ?? 'the disk is full, or another program holds the database'}: nothing was changed`, {
@@ -62,7 +61,7 @@ type GroupCommit = {
   readonly options: GroupCommitOptions
   readonly tag: Tag
   /** Only durable documents may enter. */
-  readonly cache: DocumentCache<Cached>
+  readonly cache: DocumentCache
   readonly heads: Map<string, Head>
   readonly counts: Map<string, number>
   /** Keys that are being read or written, and by whom: a document that was overtaken on its way does not enter the cache. */
@@ -89,9 +88,10 @@ export function createGroupCommit(backend: Backend, options: GroupCommitOptions)
     backend,
     options,
     tag,
-    cache: createDocumentCache<Cached>({
+    cache: createDocumentCache({
       bytesMax: limits.cacheBytesMax,
       newBytesMax: limits.newDocumentBytesMax,
+      newTextBytesMax: limits.newTextBytesMax,
       absentMax: limits.absentKeysMax,
     }),
     heads: new Map(),
@@ -140,6 +140,7 @@ function storeOf(self: GroupCommit): Store {
     },
     position: () => (backend.news ? backend.position() : Promise.resolve(self.durable)),
     lately: (after) => latelyAfter(self, after),
+    counts: async (after, end, limit) => (await backend.counts(after, end, limit)).counts.filter(([, count]) => count > 0),
     scan: backend.scan,
     keys: backend.keys,
     facts: (of, page) =>

@@ -104,7 +104,7 @@ const forget = command({
 
 const begin = command({
   name: 'fan.begin',
-  summary: 'Remember the body of a call that makes several others, so that its idempotency key stands for that body alone.',
+  summary: 'Remember the body of a call that makes several others, so that its idempotency key is valid for that body only.',
   draft: 'ours: idempotency keys',
   input: t.Object({ asked: t.String() }),
   output: t.Object({}),

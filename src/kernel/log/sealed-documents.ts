@@ -43,13 +43,17 @@ export function soundOr({ doc, newest }: AtRest, key: Key, tag: Tag): Sound | st
   if (doc === null) return 'its row is missing, but the record describes it'
   if (newest === null) return soundPut(doc, key, tag)
   if (doc.image === null) return 'its row names no image, but the record describes it'
-  if (doc.text !== null) return 'a text stands beside its sealed image'
+  if (doc.text !== null) return 'a sealed image has a plain text beside it'
   if (doc.image !== newest.id) return 'its row does not name its newest image'
   if (doc.version !== newest.version) return `its row says version ${doc.version}, its image version ${newest.version}`
   if (newest.text === null) return 'the content of its image is gone, and no erasure is on the record'
   const wrong = wrongIn(newest, newest.text, key)
   return wrong ?? { version: doc.version, image: doc.image, text: newest.text }
 }
+
+/** Whether the line of a fact seals this text as that version of the document. */
+export const isSealedIn = (line: string, key: Key, version: number, salt: string, text: string): boolean =>
+  line.includes(sealedAs(key, version, digestOf(salt, text)))
 
 function soundPut({ version, image, text, tag: found }: DocAtRest, key: Key, tag: Tag): Sound | string {
   if (image !== null) return 'its image is missing'
@@ -60,7 +64,7 @@ function soundPut({ version, image, text, tag: found }: DocAtRest, key: Key, tag
 
 function wrongIn({ version, salt, line, hash, after, scope, seq }: ImageAtRest, text: string, key: Key): string | null {
   if (line === null || hash === null) return 'the fact of its image is missing'
-  if (!line.includes(sealedAs(key, version, digestOf(salt, text)))) return 'its image does not match the digest in its fact'
+  if (!isSealedIn(line, key, version, salt, text)) return 'its image does not match the digest in its fact'
   if (hashOf(line) !== hash || !line.includes(`"scope":${q(scope)},"seq":${seq},`)) return 'the fact of its image was changed'
   if (after !== null && !after.includes(`"prev":"${hash}"`)) return 'the fact of its image is not the one that the next fact follows'
   return null
@@ -70,7 +74,7 @@ function wrongIn({ version, salt, line, hash, after, scope, seq }: ImageAtRest, 
 export function isSound({ line, hash, images }: StoredFact): boolean {
   if (hashOf(line) !== hash) return false
   return images.every(({ key, version, salt, text, before, beforeSalt, beforeLine }) => {
-    if (text === null || !line.includes(sealedAs(key, version, digestOf(salt, text)))) return false
+    if (text === null || !isSealedIn(line, key, version, salt, text)) return false
     if (version === 1) return before === null
     return before !== null && beforeLine?.includes(sealedAs(key, version - 1, digestOf(beforeSalt!, before))) === true
   })

@@ -126,6 +126,8 @@ export type AtRestStore = {
   document(key: Key): Promise<Found[]>
   entry(entry: string): Promise<Found[]>
   count(prefix: string): Promise<Found[]>
+  /** Counts the documents of each kind with tallies and compares the sums, in portions; the last one of a kind brings what differs. */
+  recount(): AsyncIterable<Found[]>
 }
 
 export interface Store {
@@ -148,6 +150,8 @@ export interface Store {
   keys(after: Key, end: Key, limit: number): Promise<Key[]>
   /** How many entries there are under a counted prefix. */
   count(prefix: string): Promise<number>
+  /** Counts above zero in byte order: after < prefix < end. */
+  counts(after: string, end: string, limit: number): Promise<(readonly [prefix: string, count: number])[]>
   /**
    * Resolves when the batch is durable and sealed. Throws Conflict if a read document has changed, and UNAVAILABLE if the database cannot
    * be written to; with `outcome: 'unknown'` in its details, the batch might be stored nevertheless.

@@ -1,11 +1,19 @@
 // The ports between protocols. Each protocol fills in its own (`ports` of `Protocol`) from documents whose types it knows, so that none imports
 // another and none takes a document of another for something that it is not.
+import type { Calls, Policies } from './gate.ts'
 import type { Names } from './names.ts'
 import type { Requests } from './requests.ts'
 import type { Runs } from './runs.ts'
 import type { Tasks } from './tasks.ts'
 
-export type Ports = { readonly names: Names; readonly requests: Requests; readonly runs: Runs; readonly tasks: Tasks }
+export type Ports = {
+  readonly calls: Calls
+  readonly policies: Policies
+  readonly names: Names
+  readonly requests: Requests
+  readonly runs: Runs
+  readonly tasks: Tasks
+}
 
 const resolveNull = (): Promise<null> => Promise.resolve(null)
 const absent = (): never => {
@@ -13,6 +21,8 @@ const absent = (): never => {
 }
 /** Without the protocol that fills a port in, there is nothing behind it. */
 const none: Ports = {
+  calls: { call: resolveNull, longArguments: resolveNull, suspended: () => Promise.resolve([]) },
+  policies: { gate: () => Promise.resolve([]), ofScope: resolveNull, group: resolveNull },
   names: { named: resolveNull, projects: () => Promise.resolve([]) },
   requests: { request: resolveNull, cases: () => Promise.resolve([]), answer: resolveNull },
   runs: { run: resolveNull, work: resolveNull, card: resolveNull, running: () => Promise.resolve(0), attempt: resolveNull },

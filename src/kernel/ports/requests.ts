@@ -1,7 +1,8 @@
 // The port of requests: the part of what people were asked, and answered, that other protocols may know.
+import type { Risk } from '../policy/gate-policy.ts'
 import type { Listed, ListPage, Read } from '../declare/operation.ts'
 
-export type KnownRequest = { readonly id: string; readonly status: string }
+export type KnownRequest = { readonly id: string; readonly status: string; readonly risk?: Risk | undefined }
 export type KnownAnswer = {
   readonly id: string
   readonly title: string

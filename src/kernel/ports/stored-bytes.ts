@@ -8,9 +8,9 @@ import { limits } from '../limits.ts'
 
 export const StoredBytes = doc('kernel.stored_bytes', t.Object({ id: t.String(), bytes: t.Integer() }), { scopeOf: () => SYSTEM_SCOPE })
 
-/** Bytes with those on whose account they are; a file of a request has no task. */
+/** Bytes and the accounts that they count for; a file of a request has no task. */
 export type Holding = { readonly task_id?: string; readonly by: string; readonly project_id: string; readonly size: number }
-/** By the id of the sum: what there is. */
+/** The sums by their id. */
 export type Sums = ReadonlyMap<string, number>
 
 const kinds = ['task', 'actor', 'project'] as const
@@ -36,7 +36,7 @@ export async function readSums(read: Read, holdings: readonly (Omit<Holding, 'si
   return new Map(await Promise.all(ids.map(async (id) => [id, (await read.raw(StoredBytes, id))?.bytes ?? 0] as const)))
 }
 
-/** The sums after bytes go from one account to another; null: they were not stored before, or are not any more. */
+/** The sums after bytes move from one account to another. A null account: they were not stored before, or are no longer. */
 function sumsAfter(sums: Sums, from: Holding | null, to: Holding | null): Map<string, number> {
   const next = new Map<string, number>()
   const add = (of: Holding | null, sign: 1 | -1): void => {
@@ -58,7 +58,7 @@ export const moveBytes = (sums: Sums, from: Holding | null, to: Holding | null):
 type Storing = { readonly sums: Sums; readonly stored: Holding | null; readonly holder: Omit<Holding, 'size'> }
 type Announcing = { readonly size?: number }
 
-/** Which quota has no room for the bytes, in words; null: all have. */
+/** The message about the quota that the bytes would exceed, or null. */
 function problemOf({ sums, stored, holder }: Storing, input: Announcing, { received, terms }: Context): string | null {
   const size = received?.size ?? input.size ?? 1
   const next = sumsAfter(sums, stored, { ...holder, size })
@@ -72,7 +72,7 @@ function problemOf({ sums, stored, holder }: Storing, input: Announcing, { recei
   return null
 }
 
-/** Also before the bytes are sent, where their size is announced. */
+/** Checked before the bytes are sent as well, if their size is announced. */
 export const hasRoomForBytes: Rule<Storing, Announcing> = rule<Storing, Announcing>(
   'QUOTA_EXCEEDED',
   'the bytes fit into the quotas of the task, the actor and the project',

@@ -8,7 +8,11 @@ export type KnownTask = TimeLimits & {
   readonly id: string
   readonly project_id: string
   readonly root_task_id: string
-  readonly spec: { readonly goal: string; readonly constraints: { readonly autonomy?: string } }
+  readonly spec: {
+    readonly goal: string
+    readonly constraints: { readonly autonomy?: string }
+    readonly review_policy?: { readonly required_reviewers: readonly string[] }
+  }
   readonly state: string
   readonly outcome: string | null
   readonly ownership: { readonly principal: string }
@@ -16,6 +20,8 @@ export type KnownTask = TimeLimits & {
   readonly executors: readonly string[]
   readonly delegators: readonly string[]
   readonly reviewers: readonly string[]
+  /** While required reviewers vote on a delivery. */
+  readonly votes?: readonly { readonly reviewer: string }[]
   readonly children: readonly string[]
   readonly checkpoints: readonly string[]
   readonly pending_checkpoint: string | null
@@ -24,10 +30,16 @@ export type KnownTask = TimeLimits & {
 /** The kind of a task, for documents of other protocols that are `within` one. */
 export const taskKind = (): AnyDoc => kindOf('collaboration.task/')
 
-/** Those who decide on a task: its principal and its reviewers, none of them on their own work. */
-export const judgesOf = ({ ownership, reviewers, executor }: Pick<KnownTask, 'ownership' | 'reviewers' | 'executor'>): string[] => [
-  ...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)]),
-]
+type Judged = Pick<KnownTask, 'ownership' | 'reviewers' | 'executor' | 'state' | 'spec' | 'votes'>
+/**
+ * Those who decide on a task: its principal and its reviewers, none of them on their own work; on a delivery under a review policy, the
+ * required reviewers whose votes are missing.
+ */
+export function judgesOf({ ownership, reviewers, executor, state, spec, votes }: Judged): string[] {
+  const isVotedOn = votes !== undefined && (state === 'review_ready' || state === 'under_review')
+  if (isVotedOn) return (spec.review_policy?.required_reviewers ?? []).filter((who) => votes.every(({ reviewer }) => reviewer !== who))
+  return [...new Set([ownership.principal, ...reviewers.filter((who) => who !== executor)])]
+}
 
 export type KnownCheckpoint = {
   readonly raised_by: string

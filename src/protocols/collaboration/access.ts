@@ -1,7 +1,7 @@
 // Roles on a task and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { heldBy, role, speaksFor, SYSTEM_ID, type Actor, type Subject } from '#kernel/declare/access.ts'
-import { rule, type Read } from '#kernel/declare/operation.ts'
+import { type Actor, forAgentsToo, heldBy, role, speaksFor, type Subject, SYSTEM_ID } from '#kernel/declare/access.ts'
+import { rule, type Read, type Rule } from '#kernel/declare/operation.ts'
 import { hasTime } from '#kernel/codec/timestamps.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
 import { isTerminal, type ArtifactVersion, type Checkpoint, type Task } from './schema.ts'
@@ -33,13 +33,17 @@ export const reviewer = heldBy(
 const judgesOwnWork = (actor: Actor, task: Task): boolean => actor.id === task.executor && actor.id !== task.ownership.principal
 const inPlaceOf = (actor: Actor, whose: string): string | null => (actor.id === whose ? null : whose)
 /** The task's executor, even while a person holds the task, so that a call in the wrong state is refused because of the state. */
-export const executor = heldBy(
-  "the task's executor",
-  role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
+export const executor = forAgentsToo(
+  heldBy(
+    "the task's executor",
+    role<OfTask>('executor', (actor, { task }) => actor.id === task.executor),
+  ),
 )
-export const executingAgent = heldBy(
-  'the agent that executes the task',
-  role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor),
+export const executingAgent = forAgentsToo(
+  heldBy(
+    'the agent that executes the task',
+    role<OfTask>('executing agent', (actor, { task }) => actor.kind === 'agent' && actor.id === task.executor),
+  ),
 )
 
 /** A precondition by the state table: the draft's PRECONDITION_FAILED. */
@@ -51,6 +55,30 @@ export const allows = (event: string, name = event) =>
     `the task's state does not allow ${name}`,
     ({ task }) => `the task is ${task.outcome === 'cancelled' ? 'cancelled' : task.state}, and that state does not allow ${name}`,
   )
+/** HLP: a caller who decided by an older state of the task is told so, before anything happens. */
+type Expected = { readonly expected_task_revision?: number }
+export const isAtRevision: Rule<OfTask, Expected> = {
+  ...rule<OfTask, Expected>(
+    'CONFLICT',
+    'the task has the revision that the caller expects',
+    ({ task: { revision = 0 } }, { expected_task_revision = revision }) => expected_task_revision === revision,
+    'the task has changed since the expected revision: read it with task.get, then decide again',
+    ({ task: { revision = 0 } }, { expected_task_revision }) =>
+      `the task has revision ${revision}, not ${expected_task_revision}: read it with task.get, then decide again`,
+  ),
+  detailsFor: ({ task: { id, revision = 0 } }, { expected_task_revision }) => ({
+    task_id: id,
+    expected_task_revision,
+    actual_task_revision: revision,
+  }),
+}
+/** A required reviewer who does the work could not review it, and the task would never end. */
+export const leavesReviewersFree = rule<OfTask, { readonly assignee?: string; readonly to?: string }>(
+  'PRECONDITION_FAILED',
+  'the executor is none of the required reviewers',
+  ({ task }, { assignee, to = assignee }) => !task.spec.review_policy?.required_reviewers.includes(to!),
+  'the review policy of the task requires a verdict of this person, who cannot review their own work: give it to another one',
+)
 export const isActive = rule<OfTask>(
   'PRECONDITION_FAILED',
   'the task has not ended',
@@ -106,7 +134,7 @@ export const isPending = rule<OfCheckpoint>(
   'PRECONDITION_FAILED',
   'the checkpoint is pending',
   ({ checkpoint }) => checkpoint.state === 'pending',
-  'the checkpoint is not pending any more',
+  'the checkpoint is no longer pending',
 )
 
 /** A read-only task refuses changes from every agent. */

@@ -7,4 +7,6 @@ export const codes = {
   IMMUTABLE_VIOLATION: 'conflict',
   DEADLINE_EXCEEDED: 'conflict',
   CHECKPOINT_EXPIRED: 'gone',
+  // HLP: no version of the wire that both sides have.
+  VERSION_UNSUPPORTED: 'conflict',
 } as const satisfies Record<string, Fault>

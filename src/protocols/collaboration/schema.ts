@@ -26,6 +26,16 @@ const InputRef = t.Object({
   uri: t.Optional(text(2_000)),
 })
 const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
+/** A system of others that the work is about. It is stored and shown, never resolved or called. */
+const ExternalRef = t.Object({
+  kind: someText(limits.labelCharsMax),
+  namespace: someText(limits.labelCharsMax),
+  id: someText(limits.uriCharsMax),
+  version: t.Optional(nullable(text(limits.labelCharsMax))),
+  label: t.Optional(nullable(text(limits.labelCharsMax))),
+})
+export const ReviewQuorum = either('all', 'majority', 'any')
+const RequiredReviewers = t.Array(ActorId, { minItems: 1, maxItems: limits.reviewersMax })
 export const ExpiryPolicy = either('hold', 'escalate', 'fail', 'default')
 const Constraints = t.Object({
   max_duration: t.Optional(Duration),
@@ -34,12 +44,15 @@ const Constraints = t.Object({
   autonomy: t.Optional(either('autonomous', 'plan_then_implement', 'confirm_each_action', 'read_only')),
   /** Ours: policies for checkpoints without an answer in time, in addition to waiting and asking the next person. */
   on_expiry: t.Optional(t.Array(ExpiryPolicy, { maxItems: 4 })),
+  external_refs: t.Optional(t.Array(ExternalRef, { maxItems: limits.externalRefsMax })),
 })
 export const TaskSpec = t.Object({
   goal: someText(limits.goalCharsMax),
   acceptance_criteria: t.Array(someText(limits.textCharsMax), { maxItems: limits.criteriaMax }),
   inputs: t.Array(InputRef, { maxItems: limits.inputsMax }),
   constraints: Constraints,
+  /** HLP: whose verdicts on a deliverable count, and how many approve it. */
+  review_policy: t.Optional(t.Object({ required_reviewers: RequiredReviewers, quorum: ReviewQuorum })),
 })
 /** As it comes in: only the goal is required. */
 export const TaskSpecInput = refusedAs(
@@ -49,8 +62,25 @@ export const TaskSpecInput = refusedAs(
     acceptance_criteria: t.Optional(TaskSpec.properties.acceptance_criteria),
     inputs: t.Optional(TaskSpec.properties.inputs),
     constraints: t.Optional(Constraints),
+    review_policy: t.Optional(
+      t.Object(
+        {
+          required_reviewers: RequiredReviewers,
+          quorum: t.Optional({ ...ReviewQuorum, description: 'how many of the reviewers must approve: all by default' }),
+        },
+        { description: 'the people who review what is delivered, and how many must approve: all of them by default, majority or any' },
+      ),
+    ),
   }),
 )
+
+/** How a task came here from another system, which knows its conversation and its message by these names. */
+const OriginName = (description: string) => t.String({ minLength: 1, maxLength: limits.a2aIdCharsMax, description })
+export const Origin = t.Object({
+  protocol: t.Enum(['a2a'], { description: 'the protocol that it came by' }),
+  context_id: OriginName('the conversation there'),
+  message_id: OriginName('the message there'),
+})
 
 export const Via = either('assign', 'checkpoint', 'approve', 'reject', 'handoff')
 export type Via = Static<typeof Via>
@@ -68,6 +98,15 @@ const Ownership = t.Object({
   delegable: t.Boolean(),
   chain: t.Array(OwnershipTransfer),
 })
+
+/** `by`: the reviewer, or a substitute. */
+const Vote = t.Object({ reviewer: ActorId, by: ActorId, verdict: either('approved', 'changes_requested', 'rejected'), review_id: Id })
+/** The revision that the caller saw. */
+export const ExpectedRevision = {
+  expected_task_revision: t.Optional(
+    t.Integer({ minimum: 0, description: 'change the task only if it still has this revision: refused with CONFLICT otherwise' }),
+  ),
+}
 
 const TaskSchema = t.Object({
   id: Id,
@@ -102,6 +141,11 @@ const TaskSchema = t.Object({
   plan_approved: t.Boolean(),
   delivered: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // the version delivered last: verdicts are about it
   amendments: t.Integer(), // entries of the steering log
+  origin: t.Optional(Origin),
+  // HLP: raised by one in each command that changes the task. Absent where no command has changed it since it is counted: 0.
+  revision: t.Optional(t.Integer({ minimum: 0 })),
+  // While a deliverable is reviewed by a review_policy: the latest verdict for each required reviewer on that version.
+  votes: t.Optional(t.Array(Vote)),
 })
 export type Task = Static<typeof TaskSchema>
 
@@ -110,6 +154,7 @@ export const Task = doc('collaboration.task', TaskSchema, {
   taskOf: (task) => task.id,
   rootOf: (task) => task.root_task_id,
   visibleTo: mayRead,
+  counter: 'revision',
   indexes: {
     state: index((task) => [[task.project_id, task.state]]),
     party: index((task) => partiesOf(task).map((who) => [who, task.project_id, task.state])),
@@ -158,6 +203,7 @@ export const ProposedAction = t.Object({
   kind: someText(limits.labelCharsMax),
   summary: someText(limits.textCharsMax),
   detail: t.Optional(text(limits.textCharsMax)),
+  permission_scope: t.Optional(text(limits.labelCharsMax)),
   risk: refusedAs('INVALID_SPEC', either('low', 'medium', 'high')),
 })
 const ActionIds = t.Array(t.String({ maxLength: limits.idCharsMax }), { maxItems: limits.actionsMax })
@@ -412,8 +458,10 @@ export const Amendment = doc(
 export const GrantScope = refusedAs(
   'INVALID_SPEC',
   t.String({
-    pattern: '^([a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9*][a-z0-9._-]{0,63}){0,5}|cap:[A-Za-z0-9][A-Za-z0-9._%/-]{0,190})$',
-    description: 'words joined by colons, such as shell:read or deploy:staging, the last may be *; or the id of a capability',
+    // HLP's grammar, and bare words. Blanks and signs without a shape are refused: people read a scope before they allow it.
+    pattern: '^([*]|[a-z0-9][a-z0-9._-]{0,63}(:([*]|[!-)+-~\u00c0-\u02af\u0370-\u052f\u3041-\ud7a3]{1,190}[*]?))?)$',
+    description:
+      'a word such as deploy, or a namespace and a target such as shell:read, fs:/repo:* or gate:<server>/<tool>; a * at the end covers all that begins like it, and * alone covers everything',
   }),
 )
 export const GrantUntil = t.String({ minLength: 4, maxLength: 40, description: '`session` (this run), `task`, or an RFC 3339 time' })
@@ -472,6 +520,17 @@ export const GrantHead = doc(
     taskOf: (head) => head.task_id,
     rootOf: (head) => head.root_task_id,
     within: (head) => ({ doc: Task, id: head.task_id }),
+  },
+)
+/** The scopes of a task's grants. It is read with every look at them, so a concurrent grant is never missed. */
+export const GrantScopes = doc(
+  'collaboration.grant_scopes',
+  t.Object({ id: Id, project_id: Id, root_task_id: Id, scopes: t.Array(t.String()) }),
+  {
+    scopeOf: (scopes) => scopes.project_id,
+    taskOf: (scopes) => scopes.id,
+    rootOf: (scopes) => scopes.root_task_id,
+    within: (scopes) => ({ doc: Task, id: scopes.id }),
   },
 )
 export const grantHeadId = (task_id: string, scope: string): string => `${task_id}/${scope}`

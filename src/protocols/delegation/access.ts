@@ -1,6 +1,6 @@
 // Roles on a run and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { role, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, role } from '#kernel/declare/access.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { serves } from './capabilities/compatibility.ts'
@@ -21,11 +21,12 @@ export const Attempt = t.Optional(
 )
 
 /** The agent whose run it is. */
-export const runAgent = role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id)
+export const runAgent = forAgentsToo(
+  role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id),
+)
 /** The agent that delegated a run without a task. A run of a task is controlled through the task, by its people and executor. */
-export const delegator = role<OfRun>(
-  'the delegating agent',
-  (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id,
+export const delegator = forAgentsToo(
+  role<OfRun>('the delegating agent', (actor, { run }) => actor.kind === 'agent' && run.task_id === null && delegatorOf(run) === actor.id),
 )
 
 /** The run with its related documents. An agent gets RUN_NOT_FOUND for another agent's run, unless it delegated that run. */

@@ -10,6 +10,7 @@ export const events = {
   'run.delegated': Run,
   'run.started': Run,
   'run.progress': Run,
+  'run.asked': Run,
   'run.reported': Report,
   'run.blocked': Run,
   'run.resumed': Run,

@@ -1,7 +1,7 @@
 // Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
 import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { timestampOf } from '#kernel/ports/clock.ts'
+import { Attempt, forgetAt } from '#kernel/ports/delivery-log.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
 import { isActive, runStates } from './states.ts'
@@ -34,6 +34,7 @@ const CardSchema = t.Object({
   concurrency: nullable(t.Integer()), // maximum of concurrent runs; null: no limit
   reach: Reach, // how messages get to it
   available: t.Boolean(),
+  a2a: t.Optional(t.Boolean()), // other systems find its card and send it messages at /a2a/<agent_id>
   declared: t.Optional(t.Array(Open)), // capabilities for other harnesses, declared by the operator
   owner: nullable(Id),
   projects: t.Array(Id), // from its registration: where it can be found
@@ -110,6 +111,7 @@ const RunSchema = t.Object({
   error: nullable(Text),
   result: t.Unknown(),
   progress: nullable(Progress),
+  asked: t.Optional(t.Object({ message: Text, at: Timestamp })), // a question to the one who delegated: the next steering message answers it
 })
 export type Run = Static<typeof RunSchema>
 
@@ -132,6 +134,7 @@ export const Run = doc('delegation.run', RunSchema, {
     root: index((run) => [[run.root_task_id, run.correlation_id]]),
     agent: index((run) => [[run.agent_id, run.state]], 2),
     project: index((run) => [[run.project_id, run.state]]),
+    delegated: index((run) => (run.delegated_by === undefined ? [] : [[run.delegated_by, run.agent_id]])),
     // Active runs below a run without a task. Under a task only one run is current at a time.
     below: index((run) => (run.task_id === null && run.parent_run !== null && isActive(run.state) ? [[run.parent_run]] : []), 1),
   },
@@ -267,13 +270,6 @@ export const Mailbox = doc(
 )
 export type Mailbox = Static<typeof Mailbox.schema>
 
-const Tried = t.Object({
-  at: Timestamp,
-  status: nullable(t.Integer()), // null: no answer came
-  duration_ms: t.Integer(),
-  error: nullable(text(limits.deliveryErrorCharsMax)), // never contains the endpoint: people read this
-})
-
 /** The delivery log of one message to a webhook, with its last attempts. Like a mailbox, it is not described by facts. */
 export const Posting = doc(
   'delegation.posting',
@@ -288,7 +284,7 @@ export const Posting = doc(
     attempts: t.Integer(),
     first_at: Timestamp,
     last_at: Timestamp,
-    recent: t.Array(Tried),
+    recent: t.Array(Attempt),
   }),
   {
     scopeOf: (posting) => posting.project_id,
@@ -296,9 +292,7 @@ export const Posting = doc(
       run: index((posting) => [[posting.run_id, posting.first_at]]),
       agent: index((posting) => [[posting.agent_id, posting.first_at]]),
     },
-    due: ({ id, first_at }) => [
-      { at: timestampOf(Date.parse(first_at) + limits.deliveryLogMs), call: 'delegation/delivery.forget', input: { id } },
-    ],
+    due: (posting) => [forgetAt('delegation/delivery.forget', posting)],
   },
 )
 export type Posting = Static<typeof Posting.schema>

@@ -1,6 +1,6 @@
 // Roles on a request (asking, answering) and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { heldBy, installationOwner, isIn, role, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, heldBy, installationOwner, isIn, role, speaksFor } from '#kernel/declare/access.ts'
 import { freshProof, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { agoText } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
@@ -25,7 +25,7 @@ export async function poolItemOf(read: Read, request_id: string, actor: Actor): 
   const there = await read.raw(Request, request_id)
   const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
   if (isPools && (await read.maybe(Request, request_id)) === null) {
-    if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'somebody else has claimed the request')
+    if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'another person has claimed the request')
     const { code, refusal } = isTimedOut(there) ? isNotLate : isUnresolved
     throw new Refusal(code, refusal)
   }
@@ -33,16 +33,20 @@ export async function poolItemOf(read: Read, request_id: string, actor: Actor): 
 }
 
 /** An agent with its own key, or a project's key for the agents of the project. */
-export const asker = heldBy(
-  'an agent',
-  role<unknown>('an agent, or the key of its project', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
+export const asker = forAgentsToo(
+  heldBy(
+    'an agent',
+    role<unknown>('an agent, or the key of its project', (actor) => actor.kind === 'agent' || isProjectKey(actor)),
+  ),
 )
 export const isProjectKey = (actor: Actor): boolean => actor.kind === 'service' && actor.projects !== 'all'
 
 /** The agent that asked, or the key of the project for it. */
-export const itsAsker = role<OfRequest>(
-  'the agent that asked, or the key of its project',
-  (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
+export const itsAsker = forAgentsToo(
+  role<OfRequest>(
+    'the agent that asked, or the key of its project',
+    (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || isProjectKey(actor),
+  ),
 )
 
 /** The person for whom the actor answers, preferably the actor; null: the actor is not allowed to answer. */
@@ -74,6 +78,19 @@ export const chief = heldBy(
   ),
 )
 
+/** Up to this risk a remembered device needs no fresh sign-in, and an editor's dialog is enough. */
+const RISK_REMEMBERED = 'R3'
+type Gravity = Pick<Request, 'risk' | 'quorum' | 'approvers'>
+/** An editor asks with a title and two buttons: too little for a grave question, and for one that several or named people answer. */
+export const isForEditor = ({ risk, quorum, approvers }: Gravity): boolean =>
+  (risk ?? 'R1') <= RISK_REMEMBERED && quorum === undefined && approvers === undefined
+export const fitsSurface = rule<OfRequest, { readonly surface?: Surface }>(
+  'INBOX_ONLY',
+  'from R4 on, with a quorum or with named approvers, it was not answered in an editor',
+  ({ request }, { surface }) => surface !== 'editor' || isForEditor(request),
+  'this question is answered in the inbox, not in an editor: its risk is R4 or above, or several or named people answer it',
+)
+
 /** A request that ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
 export const isNotLate = rule<OfRequest>(
   'EXPIRED',
@@ -81,8 +98,6 @@ export const isNotLate = rule<OfRequest>(
   ({ request }, _, context) => !(isOpen(request) && endsLate(request) && isOver(request, context)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
-/** Up to this risk a remembered device needs no fresh sign-in. */
-const RISK_REMEMBERED = 'R3'
 /** As the actor says it themself. */
 export const isProvenFor = ({ risk }: Request, via: string | null | undefined): boolean =>
   via !== 'remembered' || (risk ?? 'R1') <= RISK_REMEMBERED
@@ -117,11 +132,7 @@ function endOf({ action, receipt, status: stands }: Request, now: string): strin
   const ends = {
     completed: actions[action].isPrivate === true ? 'answered' : textOf(result),
     failed:
-      stands === 'declined'
-        ? 'declined'
-        : completed_by === 'system:quorum'
-          ? 'not enough votes could be had any more'
-          : 'no answer in time',
+      stands === 'declined' ? 'declined' : completed_by === 'system:quorum' ? 'enough votes can no longer be reached' : 'no answer in time',
     cancelled: isReplaced ? 'another question took its place' : 'withdrawn',
   }
   return `already closed: ${ends[status]}, by ${completed_by}, ${agoText(completed_at, now)}`

@@ -7,6 +7,7 @@ export const codes = {
   ALREADY_VOTED: 'conflict',
   TASK_BOUND: 'conflict',
   CHANGED: 'conflict',
+  INBOX_ONLY: 'conflict',
   NO_RECIPIENT: 'conflict',
   EXPIRED: 'late',
   INVALID_RESULT: 'unfit',

@@ -1,6 +1,7 @@
 // Events of execution, each with the kind of document that it is about.
 import { factOf, image, type Events } from '#kernel/declare/facts.ts'
 import type { Made } from '#kernel/declare/operation.ts'
+import { Collected } from './answering/collected.ts'
 import { File } from './answering/file.ts'
 import { SecretEnd } from './answering/secret.ts'
 import { Group, Policy, Rules } from './asking/preferences.ts'
@@ -28,6 +29,7 @@ export const events = {
   'request.declined': Request,
   'request.failed': Request,
   'request.cancelled': Request,
+  'request.collected': Collected,
   'secret.taken': SecretEnd,
   'secret.expired': SecretEnd,
   'file.added': File,
@@ -56,5 +58,4 @@ const endEvents = {
   failed: 'request.failed',
   cancelled: 'request.cancelled',
 } as const
-/** The event that a request ends with. */
 export const endFact = (ended: EndedRequest): Made => fact(endEvents[ended.status], [image(Request, ended)])

@@ -136,8 +136,14 @@ const questioned: Step[] = [
 const ruled: Step[] = [{ as: 'alice', call: 'execution/rule.add', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } }]
 const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { name: 'on-call', members: ['user_rita', 'user_bob'] } }]
 
+/** Devin calls a tool with arguments that are too long for a card. */
+const asked_to_run: Step[] = [
+  { as: 'devin', call: 'gate/call.propose', input: { server: 'files', tool: 'write', arguments: { text: 'long '.repeat(3_000) } } },
+]
+
 export const scenes = {
   empty: [],
+  asked_to_run,
   asked,
   answered,
   looked,

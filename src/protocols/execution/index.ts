@@ -1,7 +1,9 @@
 // HXP, the Human Execution Protocol 0.1: agents ask people to decide, approve or provide, and get receipts.
+import { policies } from './asking/policies-port.ts'
 import type { Protocol } from '#kernel/declare/operation.ts'
 import { events } from './events.ts'
 import { scenes } from './examples.ts'
+import { collectOperations } from './operations/collect.ts'
 import { batchOperations } from './operations/batch.ts'
 import { filterOperations } from './operations/filters.ts'
 import { followOperations } from './operations/follow.ts'
@@ -34,6 +36,7 @@ const operations = [
   ...getOperations,
   ...resolveOperations,
   ...receiptOperations,
+  ...collectOperations,
   ...draftInboxOperations,
   ...statsOperations,
   ...trendOperations,
@@ -65,5 +68,5 @@ export const execution: Protocol = {
   events,
   codes,
   scenes,
-  ports: { requests },
+  ports: { requests, policies },
 }

@@ -1,7 +1,7 @@
 // Requests and receipts as documents. Field names are the draft's (HXP 0.1); ours are marked.
 import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, pick, t, type Part, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, index, nullable, pick, t, tally, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
 import { DECLINED } from './answering/receipt-format.ts'
@@ -9,7 +9,7 @@ import { Fallback } from './actions/action.ts'
 import { Action, actions, Payload } from './actions/index.ts'
 import { timesOf } from './deadlines.ts'
 import { textOf } from './inbox/search.ts'
-import { TREND_PARTS, trendRows } from './inbox/trends.ts'
+import { trendRows } from './inbox/trends.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
@@ -148,6 +148,7 @@ const RequestSchema = t.Object({
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
   session_id: t.Optional(Id), // of another harness, whose work waits for an approval
+  call_id: t.Optional(Id), // of a tool, at the gate
   approvers: t.Optional(t.Array(Id)), // who alone may approve it, with their substitutes
   checkpoint_id: t.Optional(Id),
   artifact: t.Optional(Reviewed), // what a review is about
@@ -195,6 +196,7 @@ export const agentView = pick(RequestSchema, [
   'task_id',
   'root_task_id',
   'session_id',
+  'call_id',
   'checkpoint_id',
   'artifact',
   'asked_by',
@@ -227,8 +229,8 @@ export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as con
 /** The first part of the one order, for each priority: of what is late or was escalated, and of the rest. */
 export const tiersOf = { critical: ['0', '1'], high: ['2', '5'], normal: ['3', '6'], low: ['4', '7'] } as const
 export const allTiers = Object.values(tiersOf).flat().toSorted()
-/** Behind everything else until its time comes. */
-export const SNOOZED = '9'
+/** What stands for turn and tier of a snoozed request. */
+export const SNOOZED_PARTS = ['9', ''] as const
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
 /** The inboxes that list it: of the people who are to answer, or the pool of the project until a person claims it. */
@@ -255,11 +257,12 @@ export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 
 export const snoozedUntil = (request: Request, who: string): string | null =>
   (isPressing(request) ? undefined : request.snoozed?.find(({ by }) => by === who)?.until) ?? null
 
+/** In each inbox by turn, then by urgency; snoozed requests by the end of their snooze, all counted under one prefix. */
 function openRows(request: Request): Part[][] {
   const rank = rankOf[request.priority]
   return inboxesOf(request).map((who) => {
     const until = snoozedUntil(request, who)
-    return until === null ? [who, ...urgencyOf(request)] : [who, SNOOZED, until, rank]
+    return until === null ? [who, turnIn(request, who), ...urgencyOf(request)] : [who, ...SNOOZED_PARTS, until, rank]
   })
 }
 
@@ -280,11 +283,6 @@ export function urgencyOf(request: Request): Part[] {
     expires_at ?? '~',
     created_at,
   ]
-}
-/** By urgency, without what was put off. */
-function urgentRows(request: Request): Part[][] {
-  const listed = inboxesOf(request).filter((who) => snoozedUntil(request, who) === null)
-  return listed.map((who) => [who, turnIn(request, who), ...urgencyOf(request)])
 }
 /** The people who have the request because their group was called in. */
 function calledRows(request: Request): Part[][] {
@@ -308,10 +306,12 @@ function caseRows(request: Request): Part[][] {
   return [[project_id, requester, caseOf(request), receipt.completed_at]]
 }
 
-/** Rows of people who were called in while the request is still in the pool: they see it twice. */
+/** The people who were called in while the request is still in the pool, with its tier: they see it twice. */
 function twiceRows(request: Request): Part[][] {
   const { people } = request
-  return people.length < inboxesOf(request).length ? openRows(request).filter(([who]) => people.includes(who as string)) : []
+  if (people.length === inboxesOf(request).length) return []
+  const [tier] = urgencyOf(request) as [Part]
+  return people.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, tier])
 }
 
 /** The people whose history it is in: those who were asked, and the one who answered, where that is another one. */
@@ -362,22 +362,23 @@ export const Request = doc('execution.request', RequestSchema, {
   // Only open requests are indexed for search. Ended ones are scanned from the newest on.
   text: { of: (request) => (isOpen(request) ? textOf(request) : null), group: ({ requester }) => requester, index: 'open' },
   indexes: {
-    open: index((request) => (isOpen(request) ? openRows(request) : []), 2),
+    open: index((request) => (isOpen(request) ? openRows(request) : []), 3),
     closed: index(closedRows, 2),
-    // Rows of `open` that list a request twice for one person, so that each can be counted once; and the claimed requests.
-    twice: index((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : []), 2),
+    // Requests that `open` lists twice for one person, so that each can be counted once; and the claimed requests.
+    twice: tally((request) => (request.role === 'pool' && isOpen(request) ? twiceRows(request) : [])),
     claimed: index(claimedRows, 2),
     // For counting only, by project: a person who has left a project learns nothing of it, not even the count.
-    settled: index(settledRows, 4),
-    outcomes: index((request) => [[request.requester, request.project_id, outcomeOf(request)]], 3),
+    settled: tally(settledRows),
+    // Ended requests with a task: whether a person still reads the task is checked one by one.
+    bound: index((request) => (request.task_id === undefined ? [] : settledRows(request))),
+    outcomes: tally((request) => [[request.requester, request.project_id, outcomeOf(request)]]),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
     gone: index((request) => (isOpen(request) ? (request.gone ?? []).map((who) => [who]) : [])),
     task: index((request) => (request.task_id === undefined || !isOpen(request) ? [] : [[request.task_id]])),
-    urgent: index((request) => (isOpen(request) ? urgentRows(request) : []), 2),
     called: index((request) => (isOpen(request) ? calledRows(request) : []), 2),
     cases: index(caseRows),
-    trends: index(trendRows, TREND_PARTS),
+    trends: tally(trendRows),
   },
 })
 

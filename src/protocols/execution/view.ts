@@ -51,6 +51,7 @@ export const personView = pick(Request.schema, [
   'task_id',
   'root_task_id',
   'session_id',
+  'call_id',
   'approvers',
   'checkpoint_id',
   'artifact',

@@ -1,6 +1,6 @@
 // Roles on a session and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { role } from '#kernel/declare/access.ts'
+import { forAgentsToo, role } from '#kernel/declare/access.ts'
 import { rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 import type { HarnessTerms } from '#kernel/declare/operation.ts'
@@ -24,8 +24,8 @@ export async function sessionOf(read: Read, id: string): Promise<Session> {
   const found = await read.maybe(Session, id)
   if (found !== null) return found
   const listed = await read.list(Session, 'other', [[id]], { limit: 2 })
-  for (const one of listed) {
-    const session = await read.maybe(Session, one.id)
+  for (const entry of listed) {
+    const session = await read.maybe(Session, entry.id)
     if (session !== null) return session
   }
   throw new Refusal('NOT_FOUND', `there is no session ${id}`)
@@ -45,15 +45,16 @@ export async function executedSession(read: Read, session_id: string): Promise<A
   return { ...(await whole(read, session)), attempt: attempt ?? 0 }
 }
 
-export const executor = role<OfSession>(
-  'the agent that executes the session',
-  (actor, { session }) => actor.kind === 'agent' && session.agent_id === actor.id,
+export const executor = forAgentsToo(
+  role<OfSession>('the agent that executes the session', (actor, { session }) => actor.kind === 'agent' && session.agent_id === actor.id),
 )
-export const submitter = role<unknown>('a person or an agent', ({ kind }) => kind === 'human' || kind === 'agent')
+export const submitter = forAgentsToo(role<unknown>('a person or an agent', ({ kind }) => kind === 'human' || kind === 'agent'))
 /** The actor who submitted it, and the owners of its project. */
-export const itsSubmitter = role<OfSession>(
-  'the person or agent that submitted it',
-  (actor, { session }) => session.role === 'caller' && session.submitted_by === actor.id,
+export const itsSubmitter = forAgentsToo(
+  role<OfSession>(
+    'the person or agent that submitted it',
+    (actor, { session }) => session.role === 'caller' && session.submitted_by === actor.id,
+  ),
 )
 
 export const isPresentAttempt = rule<AtWork, OfAttempt>(

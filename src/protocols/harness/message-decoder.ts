@@ -96,7 +96,7 @@ function decodedFrom(bytes: Uint8Array): unknown {
 }
 
 function checkEnvelope(exchange: Exchange, decoded: unknown, properties: Properties): Envelope {
-  if (!isObject(decoded)) return unfit('invalid_message', 'the message is no JSON object')
+  if (!isObject(decoded)) return unfit('invalid_message', 'the message is not a JSON object')
   const { hcp_version, message_id, timestamp, session_id, type, payload } = decoded
   if (typeof hcp_version !== 'string' || !/^\d{1,4}\.\d{1,4}$/.test(hcp_version))
     unfit('invalid_message', 'hcp_version must be MAJOR.MINOR')

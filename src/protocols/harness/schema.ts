@@ -171,7 +171,6 @@ export const taskFields = {
     ),
   ),
 }
-/** The payload of task_submit. */
 export const Submission = t.Object({ ...taskFields, caller_id: HarnessId })
 export type Submission = Static<typeof Submission>
 

@@ -50,7 +50,6 @@ export type Subject =
   | { readonly kind: 'human' | 'project' | 'service'; readonly id: string; readonly disabled: boolean }
   | { readonly kind: 'agent'; readonly id: string; readonly owner: string; readonly disabled: boolean }
 
-/** The subject that a key speaks for. */
 export async function subjectOf(read: Read, id: string): Promise<Subject> {
   if (id === ADMIN_SERVICE) return { kind: 'service', id, disabled: false }
   if (id.startsWith('user_')) return { kind: 'human', id, disabled: (await read(User, id)).disabled }

@@ -9,7 +9,7 @@ import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/declar
 import type { Key as StoreKey, Store } from '#kernel/log/store.ts'
 import { ADMIN_SERVICE, Agent, Key, Login, Project, Session, SubjectLink, User } from './schema.ts'
 
-export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string }
+export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string; readonly resource?: string }
 
 const CREDENTIAL_CHARS_MAX = 200
 /** Every refused credential gets the same message, so that callers cannot find out which ids exist. */
@@ -24,10 +24,15 @@ export function partsOf(token: string): { id: string; secret: string } {
   return { id: match[1]!, secret: match[2]! }
 }
 
+/** The id of the key in an accepted token: cut out, because every call asks for it. */
+export const keyIdIn = (token: string): string => `key_${token.slice(TOKEN_PREFIX.length, TOKEN_PREFIX.length + ID_CHARS)}`
+const TOKEN_PREFIX = 'cs_'
+const ID_CHARS = 26
+
 export function matches(secret: string, digest: string): boolean {
   const found = Buffer.from(sha256(secret))
-  const wanted = Buffer.from(digest)
-  return found.length === wanted.length && timingSafeEqual(found, wanted)
+  const expected = Buffer.from(digest)
+  return found.length === expected.length && timingSafeEqual(found, expected)
 }
 
 type Proof = Map<StoreKey, number>
@@ -84,7 +89,6 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
   return found.value as Static<S>
 }
 
-/** Not revoked and not expired. */
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 

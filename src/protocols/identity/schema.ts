@@ -203,7 +203,6 @@ export const Ticket = doc(
 )
 export type Ticket = Static<typeof Ticket.schema>
 
-/** A person at a browser. */
 export const Session = doc(
   'identity.session',
   t.Object({

@@ -69,7 +69,7 @@ export function createAsk(job: RunState, steps: Steps): Ask {
     const proof = definedFields({ verify, keys, unseal }) as Proof
     const question: Question = { name, prompt, choices, more }
     const task_id = job.item.run.task_id
-    if (task_id === null) return Promise.reject(new TypeError('no task stands behind this run, so there is nobody to ask'))
+    if (task_id === null) return Promise.reject(new TypeError('this run has no task, so there is nobody to ask'))
     return inTurn(() =>
       job.aside(async () => {
         // A question of the system can supersede this one. It was not answered then, so ask again when the run continues.
@@ -91,10 +91,10 @@ export function createAsk(job: RunState, steps: Steps): Ask {
   ): Promise<Asked<unknown> | null> {
     let raised: string | null = null
     const known = steps.once(step, key, async (idempotencyKey) => {
-      const made = await put(question, task_id, idempotencyKey)
+      const raisedAs = await put(question, task_id, idempotencyKey)
       // Before the first handler nothing can have been asked: the answer comes as a message.
-      if (job.isFirst) raised = job.waitsFor = typeof made === 'string' ? made : made.checkpoint_id
-      return made
+      if (job.isFirst) raised = job.waitsFor = typeof raisedAs === 'string' ? raisedAs : raisedAs.checkpoint_id
+      return raisedAs
     })
     try {
       return await answerOf(job, questions[question.name].kind, await known, raised !== null, proof)
@@ -158,11 +158,11 @@ async function answerOf(job: RunState, kind: Kind, made: Put, isNew: boolean, pr
   const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew, proof)
   if (checkpoint_id !== null && resolution === null) return null
   const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
-  const said = resolution ?? resolutionOf(answer)
+  const checkpointAnswer = resolution ?? resolutionOf(answer)
   // In HXP a rejection is an answer, and the task continues.
   if (kind === 'approval' && answer.result !== 'approved')
-    throw new Rejected(checkpoint_id ?? request_id, said, false, answer as Answer<'rejected'>)
-  return { ...answer, resolution: said }
+    throw new Rejected(checkpoint_id ?? request_id, checkpointAnswer, false, answer as Answer<'rejected'>)
+  return { ...answer, resolution: checkpointAnswer }
 }
 
 function ofCheckpoint(checkpoint_id: string, resolution: Resolution, kind: Kind): Asked<unknown> {

@@ -37,7 +37,7 @@ export function createCommit(job: RunState, steps: Steps): (content: Content, op
 
   return async (content, { key, name, media_type, ...commit } = {}) => {
     const { task_id } = job.item.run
-    if (task_id === null) throw new TypeError('no task stands behind this run: return the result instead')
+    if (task_id === null) throw new TypeError('this run has no task: return the result instead')
     const about = { ...(name === undefined ? {} : { name }), ...(media_type === undefined ? {} : { media_type }) }
     const deliver = async (idempotencyKey: string): Promise<Delivered> => {
       const delivery = { ...commit, task_id, run_id: job.id, payload: await payloadOf(task_id, content, about) }

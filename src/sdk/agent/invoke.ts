@@ -24,8 +24,8 @@ export function createInvoke(
 ): (ref: InvokeInput['ref'], input?: unknown, options?: InvokeOptions) => Promise<Invoked> {
   const { client, id: run_id, signal } = job
   return async (ref, input = {}, { timeoutMs = USUAL_MS, key } = {}) => {
-    const wanted = { run_id, ref, input, timeout: durationOf(timeoutMs) }
+    const invocation = { run_id, ref, input, timeout: durationOf(timeoutMs) }
     const options = { idempotencyKey: steps.keyOf('invoke', key), signal, timeoutMs: timeoutMs + ANSWER_MS }
-    return job.effect(() => client.delegation.capability.invoke({ ...wanted, attempt: job.attempt }, options))
+    return job.effect(() => client.delegation.capability.invoke({ ...invocation, attempt: job.attempt }, options))
   }
 }

@@ -1,12 +1,12 @@
 // The state of one run in this process: its attempt, its messages, whether it is paused, and whether it is over.
-import type { Client, Output } from '../client.ts'
+import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import { pause } from '../transport/transport.ts'
 import { isRefusal, persistently } from '../transport/retry.ts'
 import { Ended, type EndReason, type Resolution } from './errors.ts'
-import type { Concurrency } from './concurrency.ts'
+import type { Concurrency } from '../mailbox/concurrency.ts'
+import type { MailboxItem } from '../mailbox/mailbox-loop.ts'
 
-export type MailboxItem = Output<'delegation/mailbox.take'>['items'][number]
 export type RunDocument = MailboxItem['run']
 /** A message from a person or the delegating agent during the run. */
 export type Steer = {
@@ -32,7 +32,6 @@ export type RunState = {
   readonly signal: AbortSignal
   readonly isPaused: boolean
   readonly steers: readonly Steer[]
-  /** Received answers by checkpoint id. */
   readonly resumes: ReadonlyMap<string, Resolution>
   /** The checkpoint that the handler waits for. The run needs no lease during the wait, because nothing has to be redelivered. */
   waitsFor: string | null
@@ -63,7 +62,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
   const id = item.run.id
   const over = new AbortController()
   // The run brings along all amendments that earlier executors of the task received.
-  const said = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
+  const amendments = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
     id: string
     text: string
     intent: string
@@ -71,7 +70,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
   }[]
   const ended = ((item.request.context as Record<string, unknown> | null)?.['ended_parts'] ?? []) as NonNullable<Steer['ended']>[]
   const steers: Steer[] = [
-    ...said.map(({ id: amendment_id, text, intent, at }) => ({ text, intent, amendment_id, at })),
+    ...amendments.map(({ id: amendment_id, text, intent, at }) => ({ text, intent, amendment_id, at })),
     ...ended.map((part) => ({
       text: `The task ${part.task_id} below yours has ended: ${part.outcome}.`,
       intent: 'child_ended',
@@ -81,7 +80,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
   ]
   const resumes = new Map<string, Resolution>()
   let attempt = item.attempt
-  let heard = 0
+  let handled = 0
   // A process that begins with a run that waits for an answer begins with it.
   let isPaused = item.run.state === 'blocked'
   const listeners: (() => void)[] = []
@@ -105,8 +104,8 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
     if (given > attempt + 1) return false
     attempt = given
     for (const { number, kind, at, body } of messages) {
-      if (number <= heard) continue
-      heard = number
+      if (number <= handled) continue
+      handled = number
       if (kind === 'steer') steers.push({ ...(body as Omit<Steer, 'at'>), at })
       if (kind === 'block') isPaused = true
       if (kind === 'resume') {
@@ -130,7 +129,6 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
     over.signal.throwIfAborted()
   }
 
-  /** The run as the server has it. */
   const look = async (): Promise<RunDocument> =>
     (await persistently(over.signal, () => client.delegation.run.get({ run_id: id }, { signal: over.signal }))).run
 

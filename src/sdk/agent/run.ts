@@ -82,11 +82,11 @@ export function createRun(job: RunState, task: Task | null): Run {
     untilFree: job.untilFree,
     ask: createAsk(job, steps),
     async progress(message, percent) {
-      const said = { run_id: run.id, message, ...(percent === undefined ? {} : { percent }) }
+      const input = { run_id: run.id, message, ...(percent === undefined ? {} : { percent }) }
       const key = newKey()
       await job.effect(() => {
         const { attempt } = job
-        return client.delegation.run.progress({ ...said, attempt }, { idempotencyKey: `${key}/${attempt}`, signal })
+        return client.delegation.run.progress({ ...input, attempt }, { idempotencyKey: `${key}/${attempt}`, signal })
       })
     },
     commit: createCommit(job, steps),
@@ -97,13 +97,13 @@ export function createRun(job: RunState, task: Task | null): Run {
     steering: job.steers,
     steers: () => steersOf(job),
     memo<T>(key: string, make: () => T | Promise<T>): Promise<T> {
-      let made = memos.get(key) as Promise<T> | undefined
-      if (!made) {
-        made = steps.once('memo', key, async () => await make())
-        memos.set(key, made)
-        made.catch(() => memos.delete(key))
+      let memo = memos.get(key) as Promise<T> | undefined
+      if (!memo) {
+        memo = steps.once('memo', key, async () => await make())
+        memos.set(key, memo)
+        memo.catch(() => memos.delete(key))
       }
-      return made
+      return memo
     },
     client,
   }
@@ -123,7 +123,7 @@ function ledgerOf(job: RunState, steps: ReturnType<typeof createSteps>): Run['le
       }
     },
     async write(key, value, { key: step, ...options } = {}) {
-      if (task_id === null) throw new TypeError('no task stands behind this run: the ledger is written in the name of one')
+      if (task_id === null) throw new TypeError('this run has no task: only a run of a task can write the ledger')
       await steps.once('ledger', step, async (idempotencyKey) => {
         const entry = { ...options, task_id, run_id: job.id, key, value }
         await job.effect(() => client.collaboration.ledger.write({ ...entry, attempt: job.attempt }, { idempotencyKey, signal }))

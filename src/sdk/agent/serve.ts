@@ -1,5 +1,6 @@
 // An agent is a handler and a loop that waits for its runs. This is the loop's outside: options, connection, signals.
 import { createClient, type Client, type Input } from '../client.ts'
+import { httpTransport } from '../transport/http.ts'
 import type { Transport } from '../transport/transport.ts'
 import { persistently } from '../transport/retry.ts'
 import { createConnection, endingOf } from './connection.ts'
@@ -62,15 +63,16 @@ export function serve<I extends object = Record<string, unknown>>(
   handler: Handler<I>,
   options: ServeOptions = {},
 ): Serving {
-  const { url, key, transport, signals = false, log = (line) => console.error(line), ...given } = options
-  const at = transport ? { transport } : connectionOf(url, key)
-  const where = 'url' in at ? at.url : 'the server'
-  const client = createClient(at)
+  const { url, key, transport: own, signals = false, log = (line) => console.error(line), ...given } = options
+  const transport = own ?? httpTransport(connectionOf(url, key))
+  const where = (own ? null : transport.where) ?? 'the server'
+  const client = createClient({ transport })
   const agent_id = typeof agent === 'string' ? agent : agent.agent_id
   const connection = createConnection(agent_id, client, where, log)
-  const loop = createRunLoop(agent_id, client, connection, handler as Handler, { ...usual, ...given })
+  const settings = { ...usual, ...given }
+  const loop = createRunLoop(agent_id, { client, transport, connection }, handler as Handler, settings)
   const stop = async (): Promise<void> => {
-    await loop.stop()
+    await loop.stop(settings.graceMs)
     // The caller gets the failure from `done`.
     await done.catch(() => undefined)
   }
@@ -80,7 +82,8 @@ export function serve<I extends object = Record<string, unknown>>(
     try {
       if (!(await isOpen())) return
       if (typeof agent !== 'string') await register(client, agent, loop.stopping)
-      await loop.serve()
+      loop.start()
+      await loop.ended
     } catch (error) {
       log(endingOf(agent_id, where, error))
       if (!isAsked && globalThis.process) globalThis.process.exitCode = 1
@@ -117,9 +120,9 @@ const environment = (): Readonly<Record<string, string | undefined>> => globalTh
 
 function connectionOf(url: string | undefined, key: string | undefined): { url: string; key: string } {
   const env = environment()
-  const own = key ?? env['COUNTERSIGN_KEY']
-  if (own === undefined || own === '') throw new TypeError("the agent's key is missing: set COUNTERSIGN_KEY, or give `key`")
-  return { url: url ?? (env['COUNTERSIGN_URL'] || URL_USUAL), key: own }
+  const agentKey = key ?? env['COUNTERSIGN_KEY']
+  if (agentKey === undefined || agentKey === '') throw new TypeError("the agent's key is missing: set COUNTERSIGN_KEY, or give `key`")
+  return { url: url ?? (env['COUNTERSIGN_URL'] || URL_USUAL), key: agentKey }
 }
 
 async function register(client: Client, card: Card, stopping: AbortSignal): Promise<void> {

@@ -38,9 +38,9 @@ export function createSteps(job: RunState): Steps {
       }
       const outcome = await take(idempotent(name))
       if (job.isDelivered) return outcome
-      const kept = { run_id, key: name, value: outcome }
+      const step = { run_id, key: name, value: outcome }
       // It is the same however often it is put: the first one stays.
-      const { value } = await job.effect(() => client.delegation.memo.put({ ...kept, attempt: job.attempt }, { idempotencyKey: null }))
+      const { value } = await job.effect(() => client.delegation.memo.put({ ...step, attempt: job.attempt }, { idempotencyKey: null }))
       return value as T
     },
   }

@@ -5,7 +5,7 @@ import { Ended, Rejected } from './errors.ts'
 import type { RunState } from './run-state.ts'
 import { createRun, type Run, type Task } from './run.ts'
 import type { Handler } from './serve.ts'
-import type { Concurrency } from './concurrency.ts'
+import type { Concurrency } from '../mailbox/concurrency.ts'
 
 const ERROR_CHARS_MAX = 4_000
 

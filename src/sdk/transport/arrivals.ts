@@ -11,7 +11,7 @@ export type Arrivals<T> = {
 
 export function createArrivals<T>(): Arrivals<T> {
   const queue: T[] = []
-  let over: CountersignError | null = null
+  let failure: CountersignError | null = null
   let wake: (() => void) | null = null
   const ring = (): void => {
     wake?.()
@@ -23,7 +23,7 @@ export function createArrivals<T>(): Arrivals<T> {
       ring()
     },
     end(error) {
-      over ??= error
+      failure ??= error
       ring()
     },
     get waiting() {
@@ -32,7 +32,7 @@ export function createArrivals<T>(): Arrivals<T> {
     async *all() {
       for (;;) {
         while (queue.length > 0) yield queue.shift()!
-        if (over) throw over
+        if (failure) throw failure
         await new Promise<void>((done) => (wake = done))
       }
     },

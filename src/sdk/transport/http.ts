@@ -9,14 +9,14 @@ import { downloadBytes, uploadBytes } from './upload.ts'
 export type HttpTransportOptions = RetryOptions & {
   /** Where the server is, such as http://127.0.0.1:3402. */
   readonly url: string
-  /** An API key; without one the cookie of a browser's session speaks. */
+  /** An API key. Without one, the session cookie of the browser authenticates. */
   readonly key?: string | undefined
   readonly fetch?: typeof globalThis.fetch
   /** Further headers of every request; called for each. */
   readonly headers?: () => Readonly<Record<string, string>>
   /**
-   * How streams are carried: `socket`, one WebSocket for all of them, as is usual, or `events`, a connection for each. A browser has six
-   * connections to a server. With a `fetch` of your own it is `events`: a socket would go past it.
+   * How streams are carried: `socket` (default), one WebSocket for all streams, or `events`, one connection per stream. A browser opens at
+   * most six connections to a server. With a custom `fetch` the default is `events`, because a socket would bypass it.
    */
   readonly streams?: 'socket' | 'events'
 }
@@ -69,7 +69,7 @@ export function httpTransport(options: HttpTransportOptions): Transport {
       const body = JSON.stringify(input)
       const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }
       return withRetries(retry, signal, async () => {
-        // The whole answer within the time, not only its beginning.
+        // The timeout covers the whole response, not only its headers.
         const enough = AbortSignal.timeout(timeoutMs)
         const both = signal ? AbortSignal.any([signal, enough]) : enough
         try {

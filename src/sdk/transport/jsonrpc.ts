@@ -126,20 +126,20 @@ function connectionOn(socket: Socket): Connection {
     if (message.method === 'rpc.item') return items.push({ cursor: message.params!.cursor!, item: message.params!.item })
     if (message.method === 'rpc.end')
       return items.end(message.params?.error ? refusalOf(message.params.error) : networkError('the stream ended'))
-    const asked = typeof message.id === 'number' ? waiting.get(message.id) : undefined
-    if (!asked) {
+    const pending = typeof message.id === 'number' ? waiting.get(message.id) : undefined
+    if (!pending) {
       // The server speaks of the connection as a whole and then closes it.
       if (message.error) abandon(refusalOf(message.error))
       return
     }
     waiting.delete(message.id!)
-    if (message.error) asked.failed(refusalOf(message.error))
-    else asked.done(message.result)
+    if (message.error) pending.failed(refusalOf(message.error))
+    else pending.done(message.result)
   }
 
   function abandon(error: CountersignError): void {
     socket.destroy()
-    for (const asked of waiting.values()) asked.failed(error)
+    for (const pending of waiting.values()) pending.failed(error)
     waiting.clear()
     items.end(error)
     for (const leave of leaving.splice(0)) leave()

@@ -59,12 +59,12 @@ export async function refusalIn(answer: Response): Promise<CountersignError> {
 }
 
 export function refusalOf(status: number, retryAfter: string | null, text: string): CountersignError {
-  const said = errorIn(text)
+  const fault = errorIn(text)
   // In the server's own words a request is late for good.
-  const retryable = passing.has(status) && !(said && status === 408)
+  const retryable = passing.has(status) && !(fault && status === 408)
   const seconds = retryAfter !== null && /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : null
   const retryAfterMs = seconds === null ? null : seconds * 1_000
-  if (said) return new CountersignError({ ...said, status, retryable, retryAfterMs })
+  if (fault) return new CountersignError({ ...fault, status, retryable, retryAfterMs })
   const message = `the server answered ${status}, and not in its own words: is there a proxy in between?`
   return new CountersignError({ code: retryable ? 'UNAVAILABLE' : 'INVALID_ANSWER', status, message, retryable, retryAfterMs })
 }

@@ -131,13 +131,13 @@ export function socketStreams(base: string, ticket: () => Promise<string>): Sock
     return line
   }
   function open(): Shared {
-    const made: Shared = { line: openTicketLine(forgetLine), carried: 0 }
+    const opened: Shared = { line: openTicketLine(forgetLine), carried: 0 }
     function forgetLine(): void {
-      shared = shared.filter((one) => one !== made)
+      shared = shared.filter((one) => one !== opened)
     }
-    made.line.catch(forgetLine)
-    shared = [...shared, made]
-    return made
+    opened.line.catch(forgetLine)
+    shared = [...shared, opened]
+    return opened
   }
   return {
     streamOf: (operation, input) =>

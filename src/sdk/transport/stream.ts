@@ -107,7 +107,6 @@ function endOf(data: string): CountersignError {
   return new CountersignError({ code, status: null, message, retryable: code === 'INTERNAL' || code === 'UNAVAILABLE' })
 }
 
-/** The input as a query string. */
 export function queryOf(input: object): string {
   const pairs = Object.entries(input).filter(([, value]) => value !== undefined)
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString()}`

@@ -1,4 +1,4 @@
-// Bytes both ways: hashed here and by the server, counted for a progress bar, and begun again where a connection breaks.
+// Uploads and downloads: hashed here and by the server, counted for a progress bar, and retried when the connection breaks.
 import { CountersignError, invalidAnswer, networkError } from '../errors.ts'
 import { jsonIn, refusalOf, type Http } from './request.ts'
 import { queryOf } from './stream.ts'
@@ -49,7 +49,7 @@ function countedStream(bytes: Blob, onProgress: Progress): ReadableStream {
   )
 }
 
-/** As much of it as is used here: this file is also compiled where there is no browser. */
+/** The part of XMLHttpRequest that is used here: this file is also compiled without browser types. */
 type Xhr = {
   readonly upload: { onprogress: ((event: { loaded: number }) => void) | null }
   readonly status: number
@@ -63,10 +63,10 @@ type Xhr = {
   send(body: Blob): void
   abort(): void
 }
-/** Where it exists; Node has none. */
+/** undefined in Node. */
 const xhrHere = (): (new () => Xhr) | undefined => Reflect.get(globalThis, 'XMLHttpRequest') as (new () => Xhr) | undefined
 
-/** Browsers tell the progress of an upload only here: fetch can neither count nor, over HTTP/1.1, stream. */
+/** Browsers report upload progress only through XMLHttpRequest: fetch cannot count, and over HTTP/1.1 cannot stream. */
 function sendByXhr(
   xhr: Xhr,
   { base, headers: own }: Http,

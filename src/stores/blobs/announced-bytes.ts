@@ -14,7 +14,7 @@ export function countingOf({ checksum: expected, size: announced }: Announced, b
   let size = 0
   const tooMany = (): Refusal =>
     most === bytesMax
-      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+      ? new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are accepted`, { max: bytesMax })
       : new Refusal('INVALID_REQUEST', `there are more than the ${announced} bytes that were announced`, { field: 'size' })
   if (announced !== undefined && announced > bytesMax) throw tooMany()
   return {

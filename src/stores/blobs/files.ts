@@ -1,4 +1,4 @@
-// The files that have a name, under their SHA-256: adopted from an upload, opened, removed and listed.
+// Stored files, named by their SHA-256: adopted from an upload, opened, removed and listed.
 import { mkdir, open, readdir, rename, rm, stat, utimes, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isChecksum, type ByteRange, type Checksum, type Received, type Stored } from '#kernel/ports/blobs.ts'
@@ -10,7 +10,7 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
   const known = new Set<string>()
   const pathOf = (checksum: Checksum): string => pathIn(path, hexIn(checksum))
 
-  /** After a failed sync it is unknown what is on the disk, and asking again would hear that all is well. */
+  /** After a failed sync the content of the disk is unknown, and a second sync would report success. */
   async function sync(file: FileHandle): Promise<void> {
     try {
       await file.sync()
@@ -50,11 +50,11 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
     sync,
     size,
     ...checksOf(path, reading),
-    /** Whether they are new. Bytes that were there already with another size were damaged, and are replaced. */
+    /** Returns whether the bytes are new. A stored file of another size is damaged and gets replaced. */
     async adopt(temporary: string, received: Received): Promise<boolean> {
       const hex = hexIn(received.checksum)
       const target = pathOf(received.checksum)
-      // A file of the same name may have been changed: then these bytes are the right ones.
+      // If the file of that name was changed, these bytes replace it.
       const created = (await size(received.checksum)) !== received.size || !(await reading.isSound(target, hex))
       const folder = await ensureFolder(await ensureFolder(path, hex.slice(0, 2)), hex.slice(2, 4))
       if (created) {
@@ -64,7 +64,7 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
         await utimes(target, now, now)
         await rm(temporary)
       }
-      // Also for what was there: it may have got its name in a process that ended before it came to this line.
+      // For an existing file, too: the process that named it may have ended before this line.
       await syncFolder(folder)
       return created
     },
@@ -73,7 +73,7 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
       if (!isChecksum(checksum)) return null
       const file = await orNull(open(pathOf(checksum), 'r'))
       if (!file) return null
-      // From here on the bytes can be read to the end, also if the file loses its name.
+      // An open file can be read to its end even after it is removed.
       const [at, hex] = [pathOf(checksum), hexIn(checksum)]
       return range ? reading.part(file, at, hex, range) : reading.whole(file, at, hex)
     },
@@ -102,7 +102,6 @@ export async function listIn(path: string, after: Checksum | null, limit: number
 
 const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
 
-/** null: there is no such file. */
 export async function orNull<T>(looking: Promise<T>): Promise<T | null> {
   try {
     return await looking

@@ -1,5 +1,5 @@
-// Bytes in files that are named by their content: <folder>/ab/cd/<64 hexadecimal digits>. A file gets its name when it is whole
-// and durable, so whatever has a name can be referred to; what an interrupted upload leaves is swept at the next start.
+// Bytes in files that are named by their content: <folder>/ab/cd/<64 hexadecimal digits>. A file gets its name when it is complete
+// and durable, so a document can refer to any named file. The next start sweeps the rest of an interrupted upload.
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,28 +10,27 @@ import { refusalOf } from '../disk-errors.ts'
 import { filesIn, listIn, orNull } from './files.ts'
 import { createPortions, writeOut } from './writing.ts'
 
-/** Pins of bytes in a folder that several servers share. */
+/** Pins of bytes in a folder shared by several servers. */
 export type SharedPins = {
   hold(checksum: Checksum): Promise<{ release(): void }>
-  /** Runs `work` while nothing else can come to hold these bytes; false where another pin does, or has beside `own`. */
+  /** Runs `work` while no other pin can be added to these bytes. Returns false if there is another pin, or was one beside `own`. */
   ifFree(checksum: Checksum, own: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
 }
 
 export type BlobOptions = {
   readonly pins?: SharedPins
-  /** Room that uploads leave on the disk, so that everything else can still be written; none without it. */
+  /** Free space that uploads leave on the disk for all other writes; without it, none. */
   readonly floorBytes?: number
-  /** Free bytes of the disk. */
   readonly free?: () => Promise<number>
-  /** The disk did not keep its promise: a synced file or folder may not be there after a power cut. */
+  /** A sync failed: a stored file or folder might be lost in a power cut. */
   fatal(error: unknown): void
 }
 
 const INCOMING = 'incoming'
-/** In a folder that several servers share, an unfinished upload is swept after so long. */
+/** The age at which an unfinished upload in a shared folder is swept. */
 const UNFINISHED_MS = 24 * 3_600_000
 
-/** Uploads under way count as if they were whole: together they leave the floor as well. */
+/** Uploads in progress count with their full size, so all of them together leave the floor free. */
 function createRoom(path: string, { floorBytes = 0, free = () => freeIn(path) }: BlobOptions): (bytes: number) => Promise<() => void> {
   let expected = 0
   return async (bytes) => {
@@ -79,7 +78,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
         leave()
       }
     } catch (error) {
-      // A file that cannot be removed here either is swept at the next start.
+      // The next start sweeps a file that cannot be removed here.
       await rm(temporary, { force: true }).catch(() => undefined)
       throw refusalOf(error)
     } finally {
@@ -93,17 +92,17 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
     pin.shared = pin.count > 0
     pin.count++
     pins.set(checksum, pin)
-    let over = false
+    let isOver = false
     const release = (): void => {
-      if (over) return
-      over = true
+      if (isOver) return
+      isOver = true
       if (--pin.count === 0) pins.delete(checksum)
     }
     const discard = async (): Promise<void> => {
       const leave = await mutex.enter(checksum)
       try {
-        // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
-        if (!over && created && !pin.shared) await files.drop(checksum).catch(() => undefined)
+        // Bytes that cannot be removed now are collected later. The caller gets the refusal either way.
+        if (!isOver && created && !pin.shared) await files.drop(checksum).catch(() => undefined)
       } finally {
         release()
         leave()
@@ -114,7 +113,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
 
   async function holdShared(received: Received, temporary: string): Promise<Held> {
     const { checksum } = received
-    // Held before it is looked for: from here on no server removes it.
+    // Pin first, then look: no server removes pinned bytes.
     const pin = await shared!.hold(checksum)
     try {
       const created = await files.adopt(temporary, received)
@@ -147,7 +146,7 @@ export async function openBlobs(path: string, options: BlobOptions): Promise<Blo
   return { put, remove, open: files.open, size: files.size, check: files.check, list: (after, limit) => listIn(path, after, limit) }
 }
 
-/** Where one server uses the folder, these are not written any more; where several do, the old ones alone are given up. */
+/** Sweeps unfinished uploads: all of them if one server uses the folder, otherwise only old ones. */
 async function sweep(incoming: string, olderThanMs: number): Promise<void> {
   for (const name of await readdir(incoming)) {
     const file = join(incoming, name)

@@ -1,5 +1,5 @@
-// Reading bytes under their checksum. The whole is hashed each time, since a file may be changed behind the server's back; for a part, the whole is
-// hashed once for each state of the file.
+// Reading bytes by their checksum. A complete read hashes the file every time, since the file may have been changed outside of the server. Reading
+// a part hashes the complete file once per state of the file.
 import { createHash } from 'node:crypto'
 import { open, rename, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,13 +8,13 @@ import type { Blobs, ByteRange, Checksum } from '#kernel/ports/blobs.ts'
 import { Damaged } from '#kernel/declare/errors.ts'
 
 const READ_BYTES = 256 * 1024
-/** Files whose bytes were found to be those of their name; forgotten when there are too many. */
+/** Files whose content matched their name; cleared when there are too many. */
 const KNOWN_MAX = 10_000
 
 export const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
 export const pathIn = (folder: string, hex: string): string => join(folder, hex.slice(0, 2), hex.slice(2, 4), hex)
 
-/** For programs that look at a folder which a server may be using. */
+/** For programs that read a folder which a server might be using. */
 export function checksOf(folder: string, reading = createBlobReading()): Pick<Blobs, 'check'> {
   return {
     async check(checksum) {
@@ -35,17 +35,17 @@ export function createBlobReading() {
     return `${ino} ${size} ${mtimeMs} ${ctimeMs}`
   }
 
-  /** Under another name no server finds them, and a person who looks into it still can. */
+  /** Renamed, so no server uses the bytes, and an operator can still examine them. */
   async function setAside(path: string, hex: string): Promise<never> {
     known.delete(hex)
-    // Another reader may have come first.
+    // Another reader may have renamed it first.
     await rename(path, `${path}.changed-${Date.now()}`).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })
     throw new Damaged(`sha256:${hex}`, 'its bytes are not those of its name; the file was set aside')
   }
 
-  /** The last portion is held back until all are known to be right: a reader that comes to the end has read what was sent. */
+  /** Holds back the last portion until the hash matches: a reader that reaches the end has read the uploaded bytes. */
   function whole(file: FileHandle, path: string, hex: string): Readable {
     const hash = createHash('sha256')
     let held: Buffer | null = null
@@ -61,7 +61,7 @@ export function createBlobReading() {
         else setAside(path, hex).catch(done)
       },
     })
-    // The file is closed however this ends, also for a reader that is gone before it has begun.
+    // Close the file in every case, even if the reader left before the first byte.
     pipeline(file.createReadStream({ highWaterMark: READ_BYTES }), checked, () => undefined)
     return checked
   }
@@ -85,7 +85,7 @@ export function createBlobReading() {
   return {
     whole,
     isSound,
-    /** A part says nothing about the whole, which is therefore read once before. */
+    /** The hash covers the complete file, so it is read and checked once before a part is served. */
     async part(file: FileHandle, path: string, hex: string, { first, last }: ByteRange): Promise<AsyncIterable<Uint8Array>> {
       try {
         if (!(await isSound(path, hex))) await setAside(path, hex)

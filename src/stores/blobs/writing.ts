@@ -1,14 +1,14 @@
-// Writing an upload to its file: in portions of memory that are used again, counted and hashed on the way.
+// Writing an upload to its file: counted and hashed in reused buffers.
 import { createHash } from 'node:crypto'
 import { open, type FileHandle } from 'node:fs/promises'
 import type { Announced, Received } from '#kernel/ports/blobs.ts'
 import { countingOf } from './announced-bytes.ts'
 
 const WRITE_BYTES = 256 * 1024
-/** Portions that are kept for the next upload. */
+/** Buffers kept for the next upload. */
 const SPARE_MAX = 8
 
-/** Writes, counts and hashes, and stops at the first byte too many. */
+/** Writes, counts and hashes. Stops at the first byte over the limit. */
 export async function writeOut(
   temporary: string,
   source: AsyncIterable<Uint8Array>,
@@ -34,7 +34,7 @@ export async function writeOut(
   }
 }
 
-/** Gathers what comes in portions of its own, since it is only lent, and takes the next one while the last is being written. */
+/** Copies incoming bytes, which are only lent, into its own buffers. Fills one buffer while the other is being written. */
 function writerTo(file: FileHandle, portions: Portions) {
   let filling = portions.take()
   let bytes = 0
@@ -46,7 +46,7 @@ function writerTo(file: FileHandle, portions: Portions) {
     await writing
     const portion = filling
     writing = writeAll(file, full).finally(() => portions.give(portion))
-    // It is awaited with the next portion; until then nothing else looks at it.
+    // Awaited with the next buffer; until then a rejection must not count as unhandled.
     writing.catch(() => undefined)
     filling = portions.take()
     bytes = 0
@@ -73,12 +73,12 @@ function writerTo(file: FileHandle, portions: Portions) {
   }
 }
 
-/** A disk that fills up may take a part before it takes nothing. */
+/** A disk that is almost full may write only a part. */
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten
 }
 
-/** Memory that is used again: what is new for every portion costs more to collect than to fill. */
+/** Reused buffers: allocating one per portion costs more in garbage collection than filling it. */
 type Portions = { take(): Buffer; give(portion: Buffer): void }
 export function createPortions(): Portions {
   const spare: Buffer[] = []

@@ -1,5 +1,5 @@
-// Bytes in the database, in chunks, under their checksum. An upload has no checksum until it is whole; what was sent already is adopted by it.
-// Pins are rows that end by themselves: a server that dies holds nothing for ever.
+// Bytes in the database, in chunks, by their checksum. An upload gets its checksum when it is complete. Pins are rows that expire, so a
+// crashed server does not hold bytes forever.
 import { createHash, randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { Damaged } from '#kernel/declare/errors.ts'
@@ -9,9 +9,9 @@ import { SCHEMA, unavailableFor } from './link.ts'
 import { within, type Pins } from './pins.ts'
 
 const CHUNK_BYTES = 256 * 1024
-/** An unfinished upload is swept after so long. */
+/** The age at which an unfinished upload is swept. */
 const UNFINISHED_HOURS = 24
-/** Bytes that were found to be those of their name; forgotten when there are too many. */
+/** Checksums whose bytes matched; cleared when there are too many. */
 const KNOWN_MAX = 10_000
 
 const blobs = `${SCHEMA}.blobs`
@@ -43,13 +43,13 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
         throw error
       }
     } catch (error) {
-      // Bytes that cannot be removed here either are swept by their age.
+      // Bytes that cannot be removed here are swept by age.
       await drop(pool, id).catch(() => undefined)
       throw unavailableFor(error) ?? error
     }
   }
 
-  /** Whether they are new. */
+  /** Returns whether the bytes are new. */
   async function adopt(id: string, { checksum, size }: Received): Promise<boolean> {
     for (;;) {
       const found = await find(checksum)
@@ -57,20 +57,20 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       try {
         const isNew = await within(pool, async (client) => {
           const { rows } = await client.query<{ id: string }>(`UPDATE ${blobs} SET at = now() WHERE checksum = $1 RETURNING id`, [checksum])
-          // Another server finished the same bytes since they were looked for: those are looked at first.
+          // Another server has finished the same bytes in the meantime: check those first.
           if (rows[0] !== undefined && rows[0].id !== found?.id) return null
           if (rows[0] !== undefined && isSound) {
             await drop(client, id)
             return false
           }
-          // Those of the same name were changed: then these bytes are the right ones.
+          // The stored bytes do not match their checksum: replace them.
           if (rows[0] !== undefined) await setAside(client, checksum)
           await client.query(`UPDATE ${blobs} SET checksum = $2, size = $3, at = now() WHERE id = $1`, [id, checksum, size])
           return true
         })
         if (isNew !== null) return isNew
       } catch (error) {
-        // Another server finished the same bytes at the same time.
+        // Another server finished the same bytes concurrently.
         if ((error as { code?: string }).code !== UNIQUE) throw error
       }
     }
@@ -82,7 +82,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       ...received,
       release: pin.release,
       async discard() {
-        // Bytes that cannot be taken away now are collected later; the refusal that it is for goes out all the same.
+        // Bytes that cannot be removed now are collected later. The caller gets the refusal either way.
         if (created) await pins.ifFree(checksum, pin, (client) => removeIn(client, checksum)).catch(() => undefined)
         pin.release()
       },
@@ -114,7 +114,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
     return true
   }
 
-  /** The last portion is held back until all are known to be right: a reader that comes to the end has read what was sent. */
+  /** Holds back the last portion until the hash matches: a reader that reaches the end has read the uploaded bytes. */
   async function* whole(entry: Entry, checksum: Checksum): AsyncGenerator<Buffer> {
     const hash = createHash('sha256')
     let held: Buffer | null = null
@@ -173,7 +173,7 @@ async function orUnavailable<T>(work: Promise<T>): Promise<T> {
 /** By age: another server may be writing them. */
 async function sweep(pool: pg.Pool): Promise<void> {
   const old = `SELECT id FROM ${blobs} WHERE checksum IS NULL AND at < now() - make_interval(hours => ${UNFINISHED_HOURS}) LIMIT 100`
-  // One by one: each may be large, and is gone for good.
+  // One at a time: each can be large.
   for (const { id } of (await pool.query<{ id: string }>(old)).rows) await drop(pool, id)
 }
 
@@ -182,12 +182,12 @@ async function drop(client: pg.Pool | pg.PoolClient, id: string): Promise<void> 
   await client.query(`DELETE FROM ${blobs} WHERE id = $1`, [id])
 }
 
-/** Under another name no server finds them, and a person who looks into it still can. */
+/** Renamed, so no server uses the bytes, and an operator can still examine them. */
 async function setAside(client: pg.Pool | pg.PoolClient, checksum: Checksum): Promise<void> {
   await client.query(`UPDATE ${blobs} SET checksum = 'changed ' || id || ' ' || checksum WHERE checksum = $1`, [checksum])
 }
 
-/** Writes, counts and hashes, and stops at the first byte too many. */
+/** Writes, counts and hashes. Stops at the first byte over the limit. */
 async function receive(
   pool: pg.Pool,
   id: string,

@@ -1,15 +1,14 @@
-// Columns of a group as the database takes them: an array in its binary form. As text, each quote of a document would be escaped here and
-// unescaped there.
+// Columns of a group in PostgreSQL's binary array format. In the text format each quote of a document would be escaped here and unescaped
+// there.
 
 const TEXT = 25
 const BIGINT = 20
-/** Dimensions, whether there are nulls, the type, the length, the first index. */
+/** The header: dimensions, a flag for nulls, the type, the length, the first index. */
 const HEAD_BYTES = 20
 const NONE = -1
 
 export type Column = {
   readonly values: readonly (string | number | null)[]
-  /** Called by the driver. */
   toPostgres(): Buffer
 }
 

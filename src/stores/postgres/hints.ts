@@ -14,7 +14,6 @@ const REST_MS = 25
 
 export type Hints = {
   watch(ring: () => void): void
-  /** Whether notifications arrive. */
   isHeard(): boolean
   close(): Promise<void>
 }
@@ -24,7 +23,6 @@ export type HintOptions = Pick<LinkOptions, 'url' | 'name' | 'queryMs'> & {
   readonly node: string
   /** The last group up to which everything is known. */
   known(): number
-  /** The number of the last group. */
   last(): Promise<number>
   readonly listens?: boolean
 }
@@ -66,7 +64,7 @@ export function createHints({ node, known, last, listens = true, ...way }: HintO
       client.on('notification', onNotification)
       client.on('end', () => (isHeard = false))
       client.on('error', () => (isHeard = false))
-      // Whatever came before it could listen.
+      // Read the commits from before it listened.
       rung()
     },
   })
@@ -104,7 +102,7 @@ export function createHints({ node, known, last, listens = true, ...way }: HintO
   }
 }
 
-/** Some engines take LISTEN and say nothing, and so do poolers that give each transaction another session. */
+/** Some engines accept LISTEN and never notify, and so do poolers that give each transaction another session. */
 async function hears(client: Client, node: string): Promise<boolean> {
   const probe = `probe ${node}`
   const { promise, resolve } = Promise.withResolvers<boolean>()

@@ -1,6 +1,7 @@
 // The store for several servers: one PostgreSQL. Commits lock one row in turn, so positions have no gaps and follow the commit order. No
 // commit is decided from a cache. Reads are as fresh as the barrier before them.
 import { backoffMs } from '#kernel/codec/backoff.ts'
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { randomUUID } from 'node:crypto'
 import type { Backend } from '#kernel/log/backend.ts'
 import { Refusal, StoreUnavailable } from '#kernel/declare/errors.ts'
@@ -46,7 +47,6 @@ export type PostgresStore = Store & {
   isHeard(): boolean
   /** Deletes hints older than this. A server that missed deleted hints clears its cache. */
   trim(olderThanSeconds: number): Promise<number>
-  /** Runs any query on the tables. */
   readonly query: Query
 }
 
@@ -59,6 +59,17 @@ const READ_MS = 4_500
  * JIT is off.
  */
 const PLANS = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off', jit: 'off' }
+
+const WRITER_SETTINGS = {
+  // A server that stops between its two round trips must not block all others.
+  idle_in_transaction_session_timeout: '3s',
+  lock_timeout: '4s',
+  statement_timeout: '10s',
+  synchronous_commit: 'on',
+  ...PLANS,
+}
+const TRIM = `WITH gone AS (DELETE FROM delegated_groups WHERE n = ANY(ARRAY(SELECT n FROM delegated_groups ORDER BY n LIMIT 10000)) AND at < now() - make_interval(secs => $1) RETURNING n)
+  SELECT count(*) AS n FROM gone`
 
 export async function postgresStore(url: string, options: PostgresOptions = {}): Promise<PostgresStore> {
   const {
@@ -86,24 +97,14 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     url,
     name: `${name} writes`,
     queryMs: 20_000,
-    settings: {
-      // A server that stops between its two round trips must not block all others.
-      idle_in_transaction_session_timeout: '3s',
-      lock_timeout: '4s',
-      statement_timeout: '10s',
-      synchronous_commit: 'on',
-      ...PLANS,
-    },
+    settings: WRITER_SETTINGS,
     warned: (code) => writing.warned(code),
   })
   const writing = createWriting({
     node: self,
     link: writer,
     feed,
-    ...(unsentMs === undefined ? {} : { unsentMs }),
-    ...(unknownMs === undefined ? {} : { unknownMs }),
-    ...(committed ? { committed } : {}),
-    ...(unknown ? { unknown } : {}),
+    ...definedFields({ unsentMs, unknownMs, committed, unknown }),
   })
   const hints = createHints({
     url,
@@ -146,11 +147,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
     isHeard: hints.isHeard,
     isReachable: () => isReachable,
     query,
-    async trim(seconds: number) {
-      const text = `WITH gone AS (DELETE FROM sealed_groups WHERE n = ANY(ARRAY(SELECT n FROM sealed_groups ORDER BY n LIMIT 10000)) AND at < now() - make_interval(secs => $1) RETURNING n)
-      SELECT count(*) AS n FROM gone`
-      return (await query<{ n: number }>('trim', text, [seconds]))[0]!.n
-    },
+    trim: async (seconds: number) => (await query<{ n: number }>('trim', TRIM, [seconds]))[0]!.n,
   })
 }
 
@@ -200,6 +197,8 @@ function readingOf(query: Query): Reads {
     read,
     inspect: (key, entries, prefixes) => inspectionIn(query, key, entries, prefixes),
     tally: walks.tally,
+    counts: walks.counts,
+    imagesAt: walks.imagesAt,
     allKeys: walks.allKeys,
     prefixes: walks.prefixes,
     async head(scope) {

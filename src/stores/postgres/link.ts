@@ -116,7 +116,7 @@ export async function connectAlone(url: string, name: string, signal?: AbortSign
 /** A setting that did not take, such as behind a pooler that hands each transaction to another session, would hold up every server. */
 async function prepare(client: Client, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<Row>(`SELECT current_setting('transaction_read_only') AS value`)
-  // A standby's answer may be old, and a change is refused there at its end only.
+  // A standby might return old data, and refuses a change only at its end.
   if (rows[0]!['value'] !== 'off') throw Object.assign(new Error('the session is read-only'), { code: '25006' })
   const all = Object.entries({ ...settings, search_path: SCHEMA })
   const answers = await together([
@@ -146,7 +146,7 @@ export function inOneTrip<T>(client: Client, send: () => T): T {
   }
 }
 
-/** All of one round trip, also when one of them fails: the first that failed is the reason, those after it only follow from it. */
+/** Waits for all results of a round trip. Rejects with the first error, since later errors only follow from it. */
 export async function together(queries: readonly Promise<QueryResult<Row>>[]): Promise<QueryResult<Row>[]> {
   const all = await Promise.allSettled(queries)
   const failed = all.find((one) => one.status === 'rejected')
@@ -154,14 +154,14 @@ export async function together(queries: readonly Promise<QueryResult<Row>>[]): P
   return all.map((one) => (one as PromiseFulfilledResult<QueryResult<Row>>).value)
 }
 
-// --- What the database said -----------------------------------------------------------------------------------------------------
+// --- Errors of the database -----------------------------------------------------------------------------------------------------
 
 /** The outcome of the last statements sent is unknown. */
 export class Lost extends Error {}
 
 /** The session was ended: by an operator, a crash, a timeout. */
 const ENDED = new Set(['57P01', '57P02', '57P03', '08000', '08003', '08006', '25P03', '25P04'])
-/** The database cannot write at the moment, and said so before it changed anything. */
+/** The database cannot write at the moment, and refused before it changed anything. */
 const WORDS: Readonly<Record<string, string>> = {
   '53100': 'the disk of the database is full',
   '53200': 'the database is out of memory',
@@ -172,9 +172,9 @@ const WORDS: Readonly<Record<string, string>> = {
   '57014': 'the database took too long',
   '40001': 'the database asked to try again',
   '40P01': 'the database asked to try again',
-  '42P01': 'the tables are not there',
-  '3D000': 'the database is not there',
-  '3F000': 'the tables are not there',
+  '42P01': 'the tables are missing',
+  '3D000': 'the database does not exist',
+  '3F000': 'the tables are missing',
   '28P01': 'the database refuses the password',
   '28000': 'the database refuses this user',
 }
@@ -186,7 +186,7 @@ export const isLost = (error: unknown): boolean => error instanceof Lost || !isS
 const SHUT = new Set(['53300', '28P01', '28000', '3D000'])
 /** The database is unreachable: the connection is lost or refused. A database that rejects one statement can still run others. */
 export const letsNobodyIn = (error: unknown): boolean => isLost(error) || SHUT.has(codeOf(error))
-/** Serializable engines may say so of any statement. */
+/** Serializable engines can return these for any statement. */
 export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(error))
 
 /** Null: the error does not come from the current state of the database. */
@@ -199,9 +199,9 @@ export function unavailableFor(error: unknown): Refusal | null {
 /** The message for the operator who starts a server or a command: what is wrong, and what to do. */
 export function messageOf(error: unknown): string {
   const known = WORDS[codeOf(error)]
-  const said = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
-  if (said.includes('client password must be a string')) return 'the database wants a password, and the URL has none'
-  if (said === 'Query read timeout')
+  const reason = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
+  if (reason.includes('client password must be a string')) return 'the database wants a password, and the URL has none'
+  if (reason === 'Query read timeout')
     return 'the database takes connections and does not answer: a pooler in front of it needs seven sessions for each server'
-  return known === undefined ? said : `${known} (${said})`
+  return known === undefined ? reason : `${known} (${reason})`
 }

@@ -1,4 +1,4 @@
-// Pins of bytes: rows with an end, and one row lock for each checksum, by which no server removes what another is about to refer to.
+// Pins of bytes: rows that expire, and a row lock per checksum, so no server removes bytes that another is about to refer to.
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Checksum } from '#kernel/ports/blobs.ts'
@@ -12,8 +12,8 @@ export type Pin = { release(): void }
 export type Pins = {
   hold(checksum: Checksum): Promise<Pin>
   /**
-   * Runs `work` in a transaction while nothing else can come to hold these bytes; false where another pin does, `own` aside. With `own`, also
-   * where another held them beside it and does not any more: a document may refer to them by now.
+   * Runs `work` in a transaction while no other pin can be added to these bytes. Returns false if there is a pin other than `own`. With `own`,
+   * also if there was another pin that has ended: a document may refer to the bytes by now.
    */
   ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
 }
@@ -30,7 +30,7 @@ export function createPins(pool: pg.Pool): Pins {
         await client.query(text, [id, checksum])
         return !isHeld
       })
-      // One that cannot be taken away now ends by itself.
+      // A pin that cannot be removed now expires.
       const pin: Pin = { release: () => void pool.query(`DELETE FROM ${table} WHERE id = $1`, [id]).catch(() => undefined) }
       made.set(pin, { id, isAlone })
       return pin
@@ -41,7 +41,7 @@ export function createPins(pool: pg.Pool): Pins {
         const mine = own && made.get(own)
         const isOnly = !mine || (mine.isAlone && last === mine.id)
         const done = isOnly && !(await isHeldBut(client, checksum, mine?.id ?? '')) && (await work(client))
-        // Locked ones are in use; waiting for them here could wait for ever.
+        // Skip locked rows: they are in use, and waiting for them could take forever.
         const old = `SELECT id FROM ${table} WHERE until < now() FOR UPDATE SKIP LOCKED`
         await client.query(`DELETE FROM ${table} WHERE id IN (${old})`)
         return done
@@ -54,7 +54,7 @@ async function isHeldBut(client: pg.PoolClient, checksum: Checksum, own: string)
   return (await client.query(text, [checksum, own])).rows.length > 0
 }
 
-/** Held until the transaction ends. Its row names the last pin that was made, which is answered; `by`: the one that is made now. */
+/** Locks the checksum until the transaction ends. Records the pin `by` as its last one; without `by`, returns the last recorded pin. */
 async function lock(client: pg.PoolClient, checksum: Checksum, by = ''): Promise<string> {
   const text = `INSERT INTO ${table} AS t (id, checksum, until) VALUES ($1, $2, now() + make_interval(mins => ${PIN_MINUTES}))
     ON CONFLICT (id) DO UPDATE SET until = excluded.until, checksum = coalesce(nullif(excluded.checksum, ''), t.checksum) RETURNING checksum`
@@ -62,7 +62,7 @@ async function lock(client: pg.PoolClient, checksum: Checksum, by = ''): Promise
   return rows[0]!.checksum
 }
 
-/** A transaction on a connection of its own. */
+/** Runs a transaction on a separate connection. */
 export async function within<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   let failed: Error | undefined
@@ -77,7 +77,7 @@ export async function within<T>(pool: pg.Pool, work: (client: pg.PoolClient) => 
     await client.query('ROLLBACK').catch(() => undefined)
     throw error
   } finally {
-    // A connection that failed is not used again.
+    // Do not reuse a connection that failed.
     client.release(failed)
   }
 }
@@ -88,18 +88,18 @@ export function blobPool(url: string, node: string): pg.Pool {
     application_name: `countersign ${node} bytes`,
     max: 4,
     connectionTimeoutMillis: 4_000,
-    // A portion of bytes, or a few rows.
+    // Each statement is short: a portion of bytes, or a few rows.
     query_timeout: 4_500,
     idleTimeoutMillis: 10_000,
     keepAlive: true,
     async onConnect(client) {
-      // One that ends in use fails what is on it; without a listener the process would end as well.
+      // A connection lost in use rejects its query. Without this listener it would also end the process.
       client.on('error', () => undefined)
-      // A server that is stopped in between must not hold up those who send the same bytes.
+      // A stopped server must not block others that upload the same bytes.
       await client.query(`SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '4s'`)
     },
   })
-  // A connection that ends while it is idle is replaced with the next use.
+  // The next use replaces a connection that was lost while idle.
   pool.on('error', () => undefined)
   return pool
 }

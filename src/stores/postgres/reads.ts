@@ -1,5 +1,5 @@
-// The questions that a store puts to its tables. Each is one statement, so each is about one moment.
-import type { Backend, Inspection } from '#kernel/log/backend.ts'
+// The queries of the store. Each is one statement, so each sees one snapshot.
+import type { Backend, Inspection, PastImage } from '#kernel/log/backend.ts'
 import type { AtRest, ImageAtRest } from '#kernel/log/sealed-documents.ts'
 import type { Seal } from '#kernel/log/seals/seals.ts'
 import type { FactsOf, FactsPage, Key, Place, StoredFact, StoredImage } from '#kernel/log/store.ts'
@@ -15,7 +15,7 @@ type DocumentRow = ImageAtRest & {
   readonly docText: string | null
   readonly docTag: string | null
 }
-/** A document's row, the newest image of its key, the fact of that and the line after it. */
+/** A document's row, the newest image of its key, the fact of that image, and the line that follows it. */
 const COLUMNS = `k.key, d.version AS "docVersion", d.image AS "docImage", d.text AS "docText", d.tag AS "docTag",
   i.id, i.version, i.salt, i.text, f.position, f.scope, f.seq, f.line, f.hash, n.line AS after`
 const TABLES = `unnest($1::text[]) AS k (key) LEFT JOIN docs d ON d.key = k.key
@@ -147,14 +147,31 @@ export async function keysIn(query: Query, after: Key, end: Key, limit: number):
   return (await query<{ key: string }>('keys', text, [inDb(after), inDb(end), limit])).map(({ key }) => fromDb(key))
 }
 
-/** For an examination of everything. */
-export function walksIn(query: Query): Pick<Backend, 'tally' | 'allKeys' | 'prefixes'> {
+/** Reads for an examination of the whole store. */
+export function walksIn(query: Query): Pick<Backend, 'tally' | 'counts' | 'imagesAt' | 'allKeys' | 'prefixes'> {
   return {
     async tally(prefix) {
       const text = `SELECT coalesce((SELECT count FROM counts WHERE prefix = $1), 0) AS counted,
         (SELECT count(*) FROM entries WHERE entry > $1 AND entry < $2) AS there`
       const [row] = await query<{ counted: number; there: number }>('tally', text, [inDb(prefix), inDb(prefix + END)])
       return row!
+    },
+    async counts(after, end, limit) {
+      // One statement, so position and counts are of one snapshot.
+      const text = `SELECT h.position, c.prefix, c.count FROM head h LEFT JOIN LATERAL
+        (SELECT prefix, count FROM counts WHERE prefix > $1 AND prefix < $2 AND count <> 0 ORDER BY prefix LIMIT $3) c ON TRUE WHERE h.one`
+      type Row = { readonly position: number; readonly prefix: string | null; readonly count: number }
+      const rows = await query<Row>('counts', text, [inDb(after), inDb(end), limit])
+      const counts = rows.flatMap(({ prefix, count }) => (prefix === null ? [] : [[fromDb(prefix), count] as const]))
+      return { position: rows[0]!.position, counts }
+    },
+    async imagesAt(after, end, position, limit) {
+      const text = `SELECT i.key, i.version, i.salt, i.text, f.line FROM images i LEFT JOIN facts f ON f.position = i.position
+        WHERE i.key > $1 AND i.key < $2 AND i.position <= $3
+          AND NOT EXISTS (SELECT 1 FROM images n WHERE n.key = i.key AND n.version > i.version AND n.position <= $3)
+        ORDER BY i.key LIMIT $4`
+      const rows = await query<PastImage>('images at', text, [inDb(after), inDb(end), position, limit])
+      return rows.map((row) => ({ ...row, key: fromDb(row.key) }))
     },
     async allKeys(after, limit) {
       const text = `SELECT key FROM (

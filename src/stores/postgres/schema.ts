@@ -1,5 +1,5 @@
-// The tables of a database, as a numbered list of steps. A step that was released is never changed, and steps only add, so that servers
-// of the release before go on working on what they know; step 5 alone shuts them out. `COLLATE "C"`: texts are compared by their bytes, whatever the locale of the database.
+// The tables of a database, as a numbered list of steps. A released step is never changed, and steps only add, so servers of the previous
+// release continue to work; only steps 5 to 7 shut them out. `COLLATE "C"` compares texts by their bytes, in every locale.
 import type pg from 'pg'
 import { connectAlone, SCHEMA } from './link.ts'
 
@@ -71,17 +71,43 @@ export const steps: readonly string[] = [
    ALTER TABLE seals ALTER COLUMN hashes SET STORAGE EXTERNAL;
    ALTER TABLE head ADD COLUMN seal text NOT NULL DEFAULT '';
    ALTER TABLE groups RENAME TO sealed_groups`,
+  // Open requests have one entry for each inbox: turn, tier, risk, deadline, age. Outcomes, trends and the like are counted without entries.
+  // Servers of the release before would write the old entries, so they are shut out again.
+  `CREATE TEMPORARY TABLE was ON COMMIT DROP AS
+     SELECT entry, parts, split_part(parts[1], '.', 3) AS name FROM
+       (SELECT entry, string_to_array(entry, E'\\x01\\x01') AS parts FROM entries
+         WHERE entry > 'execution.request.' AND entry < 'execution.request/') e
+     WHERE parts[1] IN ('execution.request.open', 'execution.request.urgent', 'execution.request.twice', 'execution.request.settled',
+       'execution.request.outcomes', 'execution.request.trends');
+   DELETE FROM entries e USING was w WHERE e.entry = w.entry;
+   CREATE TEMPORARY TABLE opened ON COMMIT DROP AS
+     SELECT ARRAY['execution.request.open'] || parts[2:array_length(parts, 1)] AS parts FROM was WHERE name = 'urgent'
+     UNION ALL SELECT parts[1:3] || ARRAY[''] || parts[4:array_length(parts, 1)] FROM was WHERE name = 'open' AND parts[3] = '9';
+   INSERT INTO entries SELECT array_to_string(parts, E'\\x01\\x01') FROM opened;
+   INSERT INTO entries SELECT array_to_string(ARRAY['execution.request.bound'] || parts[2:array_length(parts, 1)], E'\\x01\\x01')
+     FROM was WHERE name = 'settled' AND parts[3] = 'bound';
+   DELETE FROM counts WHERE split_part(prefix, E'\\x01\\x01', 1) IN ('execution.request.open', 'execution.request.urgent')
+     OR (split_part(prefix, E'\\x01\\x01', 1) = 'execution.request.twice' AND split_part(prefix, E'\\x01\\x01', 3) = '9');
+   INSERT INTO counts SELECT array_to_string(parts[1:4], E'\\x01\\x01') || E'\\x01\\x01', count(*) FROM opened GROUP BY 1;
+   ALTER TABLE sealed_groups RENAME TO counted_groups`,
+  // Runs are found by the agent that delegated them. Servers of the release before would write runs without that entry, so they are shut out.
+  `INSERT INTO entries
+     SELECT array_to_string(ARRAY['delegation.run.delegated', run->>'delegated_by', run->>'agent_id', run->>'id'], E'\\x01\\x01')
+     FROM (SELECT coalesce(d.text, i.text)::json AS run FROM docs d LEFT JOIN images i ON i.id = d.image
+       WHERE d.key > 'delegation.run/' AND d.key < 'delegation.run0') r
+     WHERE run->>'delegated_by' IS NOT NULL ON CONFLICT DO NOTHING;
+   ALTER TABLE counted_groups RENAME TO delegated_groups`,
 ]
 
-/** One server migrates, the others wait for it; a step may take its time. */
+/** The advisory lock of the server that migrates. The others wait for it; a step can take long. */
 export const MIGRATING = 4_820_174_231
 
 const SESSION = 'countersign migrations'
-/** Sessions that poll for the lock, and how long one waits for a holder that is no server of ours. */
+/** How often a session polls for the lock, and how long it waits for a holder that is not a server of ours. */
 const POLL_MS = 250
 const FOREIGN_MS_MAX = 10_000
 
-/** Brings a database to this release's tables. Refused where a newer release has been. */
+/** Brings a database to this release's tables. Refuses a database of a newer release. */
 export async function migrate(
   url: string,
   all: readonly string[] = steps,
@@ -91,11 +117,11 @@ export async function migrate(
 ): Promise<void> {
   const client = await connectAlone(url, SESSION, signal)
   try {
-    // A start that has nothing to do takes no lock: any role that can connect could hold it.
+    // Without missing steps, take no lock: any role that can connect could hold it.
     if ((await notedIn(client)) === all.length) return
-    // One that is stopped between two steps is passed over. PostgreSQL 13 has no such setting for a session.
+    // The database ends a session that stops between two steps. PostgreSQL 13 has no such setting for a session.
     await client.query(`SET idle_session_timeout = '30s'`).catch(() => undefined)
-    // Creating the same thing twice at one moment fails in PostgreSQL, also with IF NOT EXISTS.
+    // Concurrent CREATEs of one object fail in PostgreSQL, even with IF NOT EXISTS.
     await lock(client, foreignMs, progress)
     const noted = await notedIn(client)
     if (noted > all.length) throw newer(noted, all.length)
@@ -118,7 +144,7 @@ export async function migrate(
  */
 async function runSteps(client: pg.Client, all: readonly string[], noted: number): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
-    `SELECT name FROM unnest(ARRAY['head', 'groups', 'sealed_groups']) AS name WHERE to_regclass(name) IS NOT NULL`,
+    `SELECT name FROM unnest(ARRAY['head', 'groups', 'sealed_groups', 'counted_groups', 'delegated_groups']) AS name WHERE to_regclass(name) IS NOT NULL`,
   )
   const lock = rows.length === 0 ? '' : `LOCK TABLE ${rows.map(({ name }) => name).join(', ')} IN ACCESS EXCLUSIVE MODE;`
   const missing = all.slice(noted).map((step, i) => `${step}; INSERT INTO migrations (n) VALUES (${noted + i + 1});`)
@@ -174,7 +200,7 @@ async function holderOf(client: pg.Client): Promise<{ pid: number; role: string;
   return (await client.query<{ pid: number; role: string; application: string | null }>(text, [MIGRATING])).rows[0] ?? null
 }
 
-/** How many steps a database has behind it; 0: Countersign was never there. */
+/** The number of steps applied to a database; 0 if it has no tables of Countersign. */
 export async function notedIn(client: Pick<pg.Client, 'query'>): Promise<number> {
   const { rows: found } = await client.query<{ there: boolean }>(`SELECT to_regclass('${SCHEMA}.migrations') IS NOT NULL AS there`)
   if (!found[0]!.there) return 0

@@ -1,5 +1,5 @@
-// The statements of one group: one for all tables, in which each table is changed once. A statement of its own is only for what comes before
-// another change of the same table. Each statement is answered and sent by itself, so fewer of them cost both sides less.
+// The statements of one group. One statement changes every table once; a table that changes twice gets a separate statement for the first
+// change. Fewer statements cost less on both sides, because each is sent and answered separately.
 import type { DocRow, Group } from '#kernel/log/backend.ts'
 import { numbers, texts, type Column } from './columns.ts'
 import { CHANNEL } from './feed.ts'
@@ -7,16 +7,15 @@ import { inDb } from './text.ts'
 
 export type Statement = readonly [name: string, text: string, values: unknown[]]
 
-/** A part of a statement: one change of one table, with parameters of its own. */
+/** A part of a statement: one change of one table, with its own parameters. */
 type Part = { readonly name: string; readonly table: string; readonly text: string; readonly values: readonly unknown[] }
 
 /** The group itself: its number, its id, and the process that writes it. */
 export type Own = { readonly n: number; readonly id: string; readonly node: string; readonly image: number }
 
-/** All of a group, its row and the head; the notification is the answer of the last one. */
+/** The group's rows, its feed row and the head. The last statement returns the notification. */
 export const statementsOf = (group: Group, own: Own): Statement[] => inFew([...rowsIn(group), ...ownOf(group, own)])
 
-/** The rows of a group alone. */
 export const rowsOf = (group: Group): Statement[] => inFew(rowsIn(group))
 
 const rowsIn = (group: Group): Part[] => [...recordOf(group), ...docsOf(group), ...indexOf(group)]
@@ -28,7 +27,7 @@ function inFew(parts: readonly Part[]): Statement[] {
   return [...first.map((part) => joinParts([part])), ...(last.length > 0 ? [joinParts(last)] : [])]
 }
 
-/** By the name of the statement, which is also the one that it is prepared under. */
+/** Texts by the name under which the statement is prepared. */
 const joinedTexts = new Map<string, string>()
 
 function joinParts(parts: readonly Part[]): Statement {
@@ -95,7 +94,7 @@ function recordOf({ facts, seal, images }: Group): Part[] {
   return all
 }
 
-/** The last fact of each chain: a group begins where the one before it ended. */
+/** The last fact of each chain: the next group continues from it. */
 function chainsOf(facts: Group['facts']): Part {
   const tips = [...new Map(facts.map((fact) => [fact.scope, fact])).values()]
   return {
@@ -169,8 +168,8 @@ function indexOf({ entries, present, counts }: Group): Part[] {
 const ownOf = ({ hint, images, seal }: Group, { n, id, node, image }: Own): Part[] => [
   {
     name: 'group',
-    table: 'sealed_groups',
-    text: 'INSERT INTO sealed_groups (n, id, node, hint) VALUES ($1, $2, $3, $4)',
+    table: 'delegated_groups',
+    text: 'INSERT INTO delegated_groups (n, id, node, hint) VALUES ($1, $2, $3, $4)',
     values: [n, id, node, JSON.stringify(hint)],
   },
   {

@@ -1,5 +1,5 @@
-// Texts as PostgreSQL can hold them. Its text has no NUL, and index entries and counted prefixes do: 00 becomes 01 01, and 01 becomes
-// 01 02, by which the order stays and no two meet.
+// Text encoding for PostgreSQL, whose text type cannot hold NUL. Index entries and counted prefixes contain NUL: 00 becomes 01 01, and 01
+// becomes 01 02. The encoding keeps the order and is reversible.
 
 // oxlint-disable-next-line no-control-regex
 const LOW = /[\0\u{1}]/gu

@@ -6,13 +6,13 @@ import type { Query } from './reads.ts'
 export type WrappedValue = { readonly version: number; readonly text: string }
 
 export type WrappedValues = {
-  /** Null: there is none. Throws `OtherSecret` where it was wrapped under another. */
+  /** Throws `OtherSecret` if the value was wrapped under another secret. */
   read(name: string): Promise<WrappedValue | null>
-  /** Whether it was written: another server may have been faster. `version` is the one that is replaced; 0: there is none. */
+  /** Returns false if another server was faster. `version` is the version to replace; 0 for a new value. */
   write(name: string, text: string, version: number): Promise<boolean>
 }
 
-/** The value is there, and this secret does not open it. */
+/** There is a value, but this secret does not decrypt it. */
 export class OtherSecret extends Error {}
 
 const IV_BYTES = 12

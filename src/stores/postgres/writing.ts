@@ -55,7 +55,6 @@ const realTime: Time = {
   id: randomUUID,
 }
 
-/** One attempt to write a group. */
 type Attempt = { readonly id: string; isSent: boolean; n: number }
 
 export type Writing = {
@@ -165,7 +164,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
         const trip = inOneTrip(client, () => [
           ask(client, 'begin', 'BEGIN'),
           ask(client, 'lock', 'SELECT 1 AS one FROM head WHERE one FOR UPDATE'),
-          ask<{ n: number }>(client, 'find', 'SELECT n FROM sealed_groups WHERE id = $1', [group.id]),
+          ask<{ n: number }>(client, 'find', 'SELECT n FROM delegated_groups WHERE id = $1', [group.id]),
           // A write: if its COMMIT brings no warning, everything before it is replicated, too.
           ask(client, 'touch', 'UPDATE head SET touched = touched + 1 WHERE one'),
           ask(client, 'commit', 'COMMIT'),
@@ -219,9 +218,7 @@ function failureFor(error: unknown): Error & WriteFailure {
 function foreignRow(error: unknown): string | null {
   const { code, table, detail } = error as { readonly code?: string; readonly table?: string; readonly detail?: string }
   const isForeign = code === '23505' && ['facts', 'images', 'seals'].includes(table ?? '')
-  return isForeign
-    ? `a row stands in ${table} that no server of this installation wrote (${detail ?? 'its key was to be given next'})`
-    : null
+  return isForeign ? `${table} has a row that no server of this installation wrote (${detail ?? 'its key was to be given next'})` : null
 }
 
 function refuseTooLong({ entries, create, counts }: Group): void {

@@ -32,6 +32,8 @@ async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run
   return found.flatMap((page) => page.items)
 }
 
+const idsIn = (text: string): string[] => text.split(' ').filter((id) => id !== '')
+
 /** Runs of everything that one may read. Owners follow all that happens in their projects; others the tasks whose runs they see. */
 function useRuns(project: string): readonly Run[] {
   const me = useMe().data
@@ -49,16 +51,17 @@ function useRuns(project: string): readonly Run[] {
   const runs = found.flatMap(({ data }) => data ?? [])
   const kept = projects.filter(({ isKept }) => isKept).map(({ project_id }) => project_id)
   const others = runs.filter((run) => isLive(run) && !kept.includes(run.project_id)).flatMap(({ task_id }) => task_id ?? [])
-  const tasks = [...new Set(others)].slice(0, TASKS_MAX)
+  const followedProjects = kept.slice(0, TASKS_MAX).join(' ')
+  const followedTasks = [...new Set(others)].slice(0, TASKS_MAX).join(' ')
   useEffect(() => {
     const look = steadily(() => queries.invalidateQueries({ queryKey: ['runs'] }), PAUSE_MS)
     const left = [
-      ...kept.slice(0, TASKS_MAX).map((project_id) => followLive('collaboration/audit.follow', { project_id }, look)),
-      ...tasks.map((task_id) => followLive('delegation/run.follow', { task_id, all: true }, look)),
+      ...idsIn(followedProjects).map((project_id) => followLive('collaboration/audit.follow', { project_id }, look)),
+      ...idsIn(followedTasks).map((task_id) => followLive('delegation/run.follow', { task_id, all: true }, look)),
       onNews(look),
     ]
     return () => left.forEach((leave) => leave())
-  }, [kept.join(' '), tasks.join(' ')])
+  }, [followedProjects, followedTasks])
   return runs
 }
 
@@ -167,6 +170,17 @@ function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card:
   )
 }
 
+function NoAgents({ isSeeking }: { readonly isSeeking: boolean }) {
+  if (isSeeking) return <Empty icon="search" tone="accent" title="No agent matches" />
+  return (
+    <Empty icon="agent" tone="accent" title="No agents yet">
+      <p>
+        Register one: <code>countersign agent add</code>
+      </p>
+    </Empty>
+  )
+}
+
 export default function AgentsPage() {
   const agents = useAgents()
   const chosen = useProject()
@@ -213,15 +227,7 @@ export default function AgentsPage() {
             (agent) =>
               agent.id !== 'agent_system' && isIn(agent) && `${agent.name} ${agent.id} ${agent.description}`.toLowerCase().includes(sought),
           )
-          if (shown.length === 0 && sought !== '') return <Empty icon="search" tone="accent" title="No agent matches" />
-          if (shown.length === 0)
-            return (
-              <Empty icon="agent" tone="accent" title="No agents yet">
-                <p>
-                  Register one: <code>countersign agent add</code>
-                </p>
-              </Empty>
-            )
+          if (shown.length === 0) return <NoAgents isSeeking={sought !== ''} />
           return (
             <section className="block">
               <h2 className="h">

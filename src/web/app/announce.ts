@@ -2,12 +2,12 @@
 function region(kind: 'polite' | 'assertive'): HTMLElement {
   const known = document.querySelector<HTMLElement>(`[data-announce=${kind}]`)
   if (known) return known
-  const made = document.createElement('div')
-  made.className = 'sr'
-  made.dataset['announce'] = kind
-  made.setAttribute('aria-live', kind)
-  document.body.append(made)
-  return made
+  const region = document.createElement('div')
+  region.className = 'sr'
+  region.dataset['announce'] = kind
+  region.setAttribute('aria-live', kind)
+  document.body.append(region)
+  return region
 }
 export function announce(message: string, kind: 'polite' | 'assertive' = 'polite'): void {
   const place = region(kind)

@@ -1,5 +1,5 @@
 // The whole page: which part is shown at which path. Each further page is a chunk of its own.
-import { lazy, Suspense, useEffect, useSyncExternalStore } from 'react'
+import { lazy, Suspense, useEffect } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { InboxPage } from '../inbox/page.tsx'
 import { Skeleton } from '../parts/states.tsx'
@@ -26,22 +26,17 @@ const InsightPage = lazy(() => import('../insight/page.tsx'))
 const ProjectsPage = lazy(() => import('../projects/page.tsx'))
 const SettingsPage = lazy(() => import('../settings/page.tsx'))
 
-const signedOut = (): boolean => session.isOut()
-const proofNeeded = (): boolean => session.isProofNeeded()
-const otherPerson = (): string | null => session.other()
-
 export function App() {
-  const isOut = useSyncExternalStore(session.subscribe, signedOut)
-  const isProofNeeded = useSyncExternalStore(session.subscribe, proofNeeded)
-  const other = useSyncExternalStore(session.subscribe, otherPerson)
+  const { isOut, isProofNeeded, other } = session.use()
   const me = useMe()
+  const myId = me.data?.id
   useEffect(() => {
-    if (isOut || me.data === undefined) return undefined
+    if (isOut || myId === undefined) return undefined
     return goLive()
-  }, [isOut, me.data?.id])
+  }, [isOut, myId])
   useEffect(() => {
-    if (me.error && me.data === undefined) noteSilence()
-  }, [me.error])
+    if (me.error && myId === undefined) noteSilence()
+  }, [me.error, myId])
   useEffect(() => {
     if (!isOut) return undefined
     // A link that was opened in another tab signs this one in, too.

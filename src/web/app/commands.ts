@@ -1,6 +1,7 @@
 // Commands of a page, run by a key, the palette, or both. Single keys do nothing in fields, with a modifier, on repeat, while a dialog is
 // open, or when they are switched off. Keys that decide also require that the page has not moved for a moment.
-import { useLayoutEffect, useRef, useSyncExternalStore } from 'react'
+import { useLayoutEffect, useRef } from 'react'
+import { createListeners, createStore } from '../parts/store.ts'
 
 export type Command = {
   readonly title: string
@@ -16,62 +17,52 @@ export type Command = {
   run(): void
 }
 
-const stack: Command[][] = []
-const listeners = new Set<() => void>()
-let version = 0
-const notifyListeners = (): void => {
-  version++
-  for (const listener of listeners) listener()
-}
-const subscribe = (listener: () => void): (() => void) => {
-  listeners.add(listener)
-  return () => listeners.delete(listener)
-}
+type Offer = { commands: readonly Command[] }
+const offers = createStore<readonly Offer[]>([])
+const offeredCommands = (): Command[] =>
+  offers
+    .get()
+    .toReversed()
+    .flatMap(({ commands }) => commands)
 export function useCommandList(): readonly Command[] {
-  useSyncExternalStore(subscribe, () => version)
-  return stack.toReversed().flat()
+  offers.use()
+  return offeredCommands()
 }
 
 /** Offers commands while the component is mounted. If keys collide, the last offered command wins. */
 export function useCommands(commands: readonly Command[]): void {
-  const held = useRef<Command[]>([])
-  held.current.splice(0, held.current.length, ...commands)
-  // A layout effect registers the commands before the paint, so that a key pressed as soon as they show counts.
+  const offer = useRef<Offer>({ commands })
+  // Layout effects register and update the commands before the paint, so that a key pressed as soon as they show counts.
   useLayoutEffect(() => {
-    const mine = held.current
-    stack.push(mine)
-    notifyListeners()
-    return () => {
-      stack.splice(stack.indexOf(mine), 1)
-      notifyListeners()
-    }
+    offer.current.commands = commands
+  })
+  useLayoutEffect(() => {
+    const mine = offer.current
+    offers.set([...offers.get(), mine])
+    return () => offers.set(offers.get().filter((other) => other !== mine))
   }, [])
 }
 
 const SINGLE = 'single-keys'
-let singles = localStorage.getItem(SINGLE) !== 'off'
+const singles = createStore(localStorage.getItem(SINGLE) !== 'off')
 export const singleKeys = {
-  get: (): boolean => singles,
+  get: singles.get,
   set(on: boolean): void {
-    singles = on
     localStorage.setItem(SINGLE, on ? 'on' : 'off')
-    notifyListeners()
+    singles.set(on)
   },
 }
-export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, singleKeys.get)
+export const useSingleKeys = (): boolean => singles.use()
 
 export const QUIET_MS = 300
 let movedAt = 0
-const moveListeners = new Set<() => void>()
+const moveListeners = createListeners()
 /** Something appeared, moved, or the window got the focus: for a moment nothing decides. */
 export function noteMove(): void {
   movedAt = performance.now()
-  for (const listener of moveListeners) listener()
+  moveListeners.notify()
 }
-export function onMove(listener: () => void): () => void {
-  moveListeners.add(listener)
-  return () => moveListeners.delete(listener)
-}
+export const onMove = moveListeners.add
 export const isSettled = (): boolean => performance.now() - movedAt >= QUIET_MS
 addEventListener('focus', noteMove)
 addEventListener('resize', noteMove)
@@ -87,7 +78,9 @@ const takers: { take: Taker | null }[] = []
 /** For a field that asks for a phrase: it receives letters wherever the focus is, and they are no shortcuts while it is shown. */
 export function useLetters(take: Taker | null): void {
   const held = useRef({ take })
-  held.current.take = take
+  useLayoutEffect(() => {
+    held.current.take = take
+  })
   useLayoutEffect(() => {
     const mine = held.current
     takers.push(mine)
@@ -102,10 +95,9 @@ let lastKeyAt = 0
 
 function commandFor(keys: string, event: KeyboardEvent): Command | undefined {
   const isModified = event.ctrlKey || event.metaKey
-  const fitting = stack
-    .toReversed()
-    .flat()
-    .filter((command) => command.keys?.includes(keys) === true && (command.withModifier === true) === isModified)
+  const fitting = offeredCommands().filter(
+    (command) => command.keys?.includes(keys) === true && (command.withModifier === true) === isModified,
+  )
   return fitting.find(({ first: isFirst }) => isFirst === true) ?? fitting[0]
 }
 
@@ -119,7 +111,7 @@ function onKeyDown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.altKey || event.isComposing || event.repeat) return
   const isModified = event.ctrlKey || event.metaKey
   const isInDialog = document.querySelector('dialog[open]') !== null
-  if (isInDialog || (!isModified && (isField(event.target) || !singles))) return
+  if (isInDialog || (!isModified && (isField(event.target) || !singles.get()))) return
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
   const named = event.shiftKey && /^[a-z]$/.test(key) ? `Shift+${key}` : key
   const begun = first !== null && performance.now() - first.at < CHORD_MS ? first.key : null

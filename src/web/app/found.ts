@@ -12,7 +12,6 @@ const EACH_MAX = 6
 const PAUSE_MS = 150
 const WORDS_MIN = 2
 
-/** The search text, debounced. */
 function useSettledText(message: string): string {
   const [settled, setSettled] = useState(message)
   useEffect(() => {

@@ -5,10 +5,10 @@ import { onBack } from '../server/live.ts'
 
 async function isNewer(): Promise<boolean> {
   const answer = await fetch('/inbox', { headers: { accept: 'text/html' } })
-  const own = new URL(import.meta.url).pathname
+  const loadedPath = new URL(import.meta.url).pathname
   const entry = /src="(\/assets\/page-[^"]+\.js)"/.exec(await answer.text())?.[1]
   const loaded = [...document.scripts].some(({ src }) => entry !== undefined && new URL(src, location.origin).pathname === entry)
-  return answer.ok && entry !== undefined && entry !== own && !loaded
+  return answer.ok && entry !== undefined && entry !== loadedPath && !loaded
 }
 
 export function NewVersion() {

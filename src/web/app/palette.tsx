@@ -27,6 +27,21 @@ export function Keys({ command }: { readonly command: Command }) {
 
 const keyOf = (one: Command | Found): string => ('id' in one ? one.id : one.title)
 
+const CommandLine = ({ command }: { readonly command: Command | Found }) => (
+  <>
+    <span className="grow clip">
+      <bdi>{command.title}</bdi>
+    </span>
+    {'note' in command ? (
+      <span className="note clip">
+        <bdi>{command.note}</bdi>
+      </span>
+    ) : (
+      <Keys command={command} />
+    )}
+  </>
+)
+
 export default function Palette({ close, help }: { close(): void; help(): void }) {
   const id = useId()
   const [text, setText] = useState('')
@@ -97,16 +112,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
               onPointerMove={() => pick(keyOf(command))}
               onClick={() => run(command)}
             >
-              <span className="grow clip">
-                <bdi>{command.title}</bdi>
-              </span>
-              {'note' in command ? (
-                <span className="note clip">
-                  <bdi>{command.note}</bdi>
-                </span>
-              ) : (
-                <Keys command={command} />
-              )}
+              <CommandLine command={command} />
             </div>
           </li>
         ))}

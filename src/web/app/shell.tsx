@@ -147,19 +147,21 @@ function BottomBar({ openPalette }: { openPalette(): void }) {
   )
 }
 
+const ageOf = (at: number): number => Date.now() - at
+
 /** Shown while the connection is lost. The page keeps its content, and the banner shows its age. */
 function ConnectionBanner() {
   const { connection, brokeAt, lastNewsAt } = useConnection()
   useNow()
   if (connection === 'live' || brokeAt === null) return null
-  const since = span(Date.now() - lastNewsAt)
+  const since = span(ageOf(lastNewsAt))
   if (connection === 'offline')
     return (
       <Banner tone="bad" icon="wifi">
         <span role="status">You are offline. This view is {since} old; nothing can be decided.</span>
       </Banner>
     )
-  if (Date.now() - brokeAt < 5_000) return null
+  if (ageOf(brokeAt) < 5_000) return null
   return (
     <Banner tone="warn" icon="clock">
       <span role="status">Reconnecting. Last news {since} ago.</span>

@@ -3,14 +3,14 @@ export type Theme = 'system' | 'light' | 'dark'
 const KEY = 'theme'
 const dark = matchMedia('(prefers-color-scheme: dark)')
 export const chosenTheme = (): Theme => {
-  const kept = localStorage.getItem(KEY)
-  return kept === 'light' || kept === 'dark' ? kept : 'system'
+  const stored = localStorage.getItem(KEY)
+  return stored === 'light' || stored === 'dark' ? stored : 'system'
 }
 export function applyTheme(): void {
   const chosen = chosenTheme()
-  const shown = chosen === 'system' ? (dark.matches ? 'dark' : 'light') : chosen
-  document.documentElement.dataset['theme'] = shown
-  document.querySelector('meta[name=theme-color]')?.setAttribute('content', shown === 'dark' ? '#0d0e11' : '#f5f5f2')
+  const applied = chosen === 'system' ? (dark.matches ? 'dark' : 'light') : chosen
+  document.documentElement.dataset['theme'] = applied
+  document.querySelector('meta[name=theme-color]')?.setAttribute('content', applied === 'dark' ? '#0d0e11' : '#f5f5f2')
 }
 export function chooseTheme(theme: Theme): void {
   localStorage.setItem(KEY, theme)

@@ -1,5 +1,5 @@
 // An answer that is more than yes or no: one of the options, or what was asked for, in the field that fits it.
-import { useEffect, useId, useRef, useState } from 'react'
+import { useEffect, useId, useRef, useState, type ChangeEvent } from 'react'
 import { useCommands } from '../app/commands.ts'
 import { Icon } from '../parts/icon.tsx'
 import { Meter } from '../parts/meter.tsx'
@@ -243,10 +243,11 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
   const secret = useRef<HTMLInputElement>(null)
   const rules = useRules()
   /** Of the secret only whether it is there, and which rule it breaks. */
-  const [secretState, setSecret] = useState<{ readonly has: boolean; readonly broken: string | undefined }>({
-    has: false,
-    broken: undefined,
+  const stateOf = (secret: string) => ({
+    has: secret !== '',
+    broken: secret === '' ? undefined : brokenRule(rules, item.card.payload, secret),
   })
+  const [secretState, setSecret] = useState(stateOf(''))
   const id = useId()
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null)
   useCommands([{ title: 'To the answer field', keys: ['p'], group: 'This item', run: () => (secret.current ?? field.current)?.focus() }])
@@ -259,7 +260,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
     if (sensitive) {
       const value = secret.current!.value
       secret.current!.value = ''
-      setSecret({ has: false, broken: undefined })
+      setSecret(stateOf(''))
       return sealedFor(item, value)
     }
     const valueOf = (one: string): string | number => allowed_values?.find((value) => String(value) === one) ?? one
@@ -269,6 +270,12 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
   const isEmpty = sensitive ? !secretState.has : kept.length === 0 || (text === '' && validation.min !== 0)
   const value = isChoice && validation.multiple === true ? kept : text
   const broken = isEmpty ? undefined : sensitive ? secretState.broken : brokenRule(rules, item.card.payload, value)
+  const shared = { id, className: 'text', autoComplete: 'off', 'aria-invalid': broken !== undefined || undefined }
+  const typing = {
+    placeholder,
+    value: text,
+    onChange: (event: ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) => keep([event.target.value]),
+  }
   const form = isChoice ? (
     <Selection item={item} chosen={kept} choose={keep} />
   ) : (
@@ -278,38 +285,16 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
           Your answer
         </label>
         {sensitive ? (
-          <input
-            id={id}
-            ref={secret}
-            type="password"
-            className="text"
-            autoComplete="off"
-            aria-invalid={broken !== undefined || undefined}
-            onChange={({ target }) => setSecret({ has: target.value !== '', broken: brokenRule(rules, item.card.payload, target.value) })}
-          />
+          <input {...shared} ref={secret} type="password" onChange={({ target }) => setSecret(stateOf(target.value))} />
         ) : isLong ? (
-          <textarea
-            id={id}
-            ref={field}
-            className="text"
-            rows={4}
-            aria-invalid={broken !== undefined || undefined}
-            placeholder={placeholder}
-            value={text}
-            onChange={(event) => keep([event.target.value])}
-          />
+          <textarea {...shared} {...typing} ref={field} rows={4} />
         ) : (
           <input
-            id={id}
+            {...shared}
+            {...typing}
             ref={field}
-            className="text"
             type={inputTypes[input_type]}
             inputMode={input_type === 'number' ? 'decimal' : undefined}
-            autoComplete="off"
-            aria-invalid={broken !== undefined || undefined}
-            placeholder={placeholder}
-            value={text}
-            onChange={(event) => keep([event.target.value])}
           />
         )}
         <p className="note">

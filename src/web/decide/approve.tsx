@@ -222,6 +222,7 @@ type Props = {
   /** Opens the next item, after a key. */
   advance(): void
 }
+const group = 'This item' as const
 export function ApproveBar(props: Props) {
   const { item, settled, blocked, isReadToEnd, yes, no, comment, canChange, value = '', unready, children } = props
   const { approve, reject, change, advance } = props
@@ -246,16 +247,12 @@ export function ApproveBar(props: Props) {
   useCommands([
     ...(yes !== null && blockedYes === undefined
       ? [
-          { title: yes, keys: ['a'], group: 'This item' as const, decides: true, run: byKey },
-          { title: `${yes}, from a field`, keys: ['Enter'], group: 'This item' as const, decides: true, withModifier: true, run: byKey },
+          { title: yes, keys: ['a'], group, decides: true, run: byKey },
+          { title: `${yes}, from a field`, keys: ['Enter'], group, decides: true, withModifier: true, run: byKey },
         ]
       : []),
-    ...(no !== null && blocked === undefined
-      ? [{ title: no, keys: ['r', 'd'], group: 'This item' as const, run: () => setOpen('reject') }]
-      : []),
-    ...(canChange && blocked === undefined
-      ? [{ title: 'Request changes', keys: ['c'], group: 'This item' as const, run: () => setOpen('change') }]
-      : []),
+    ...(no !== null && blocked === undefined ? [{ title: no, keys: ['r', 'd'], group, run: () => setOpen('reject') }] : []),
+    ...(canChange && blocked === undefined ? [{ title: 'Request changes', keys: ['c'], group, run: () => setOpen('change') }] : []),
   ])
   const buttons = (
     <>
@@ -296,18 +293,14 @@ export function ApproveBar(props: Props) {
         {buttons}
       </ConfirmBar>
       {open === 'reject' && <RejectDialog item={item} name={no ?? 'Reject'} close={() => setOpen(null)} send={reject} />}
-      {open === 'change' && (
-        <TextDialog
-          item={item}
-          name="Request changes"
-          label="What must change"
-          note="The agent gets it and delivers again."
-          blocked="Say what must change."
-          draft="changes"
-          close={() => setOpen(null)}
-          send={change}
-        />
-      )}
+      {open === 'change' && <TextDialog {...changeTexts} item={item} close={() => setOpen(null)} send={change} />}
     </>
   )
+}
+const changeTexts = {
+  name: 'Request changes',
+  label: 'What must change',
+  note: 'The agent gets it and delivers again.',
+  blocked: 'Say what must change.',
+  draft: 'changes',
 }

@@ -53,9 +53,46 @@ export type Edited = {
 }
 export const draftOfEdits = (item: Item): string => `edit/${item.request_id}/${item.digest}`
 
+type TableProps = {
+  readonly leaves: ReturnType<typeof everyLeaf>
+  readonly edits: Edits
+  readonly invalid: string | undefined
+  setEdits(edits: Edits): void
+}
+function EditTable({ leaves, edits, invalid, setEdits }: TableProps) {
+  const id = useId()
+  return (
+    <table className="args edit">
+      <caption className="sr">Values to edit</caption>
+      <tbody>
+        {leaves.map(({ path, value }, i) => (
+          <tr key={path}>
+            <th scope="row">
+              <label htmlFor={`${id}-${i}`}>
+                <bdi>{path}</bdi>
+              </label>
+            </th>
+            <td>
+              <input
+                id={`${id}-${i}`}
+                className="text mono"
+                spellCheck={false}
+                autoComplete="off"
+                value={edits[path] ?? valueText(value)}
+                aria-invalid={invalid === path || undefined}
+                onChange={(event) => setEdits({ ...edits, [path]: event.target.value })}
+              />
+              <span className="t">{typeWord(value)}</span>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
 export function useEdits(item: Item): Edited | null {
   const [edits, setEdits, clear] = useDraft<Edits>(draftOfEdits(item), {})
-  const id = useId()
   const rules = useRules()
   const editable = editableOf(item)
   if (editable === null) return null
@@ -80,32 +117,7 @@ export function useEdits(item: Item): Edited | null {
           Reset
         </button>
       </header>
-      <table className="args edit">
-        <caption className="sr">Values to edit</caption>
-        <tbody>
-          {leaves.map(({ path, value: before }, i) => (
-            <tr key={path}>
-              <th scope="row">
-                <label htmlFor={`${id}-${i}`}>
-                  <bdi>{path}</bdi>
-                </label>
-              </th>
-              <td>
-                <input
-                  id={`${id}-${i}`}
-                  className="text mono"
-                  spellCheck={false}
-                  autoComplete="off"
-                  value={edits[path] ?? valueText(before)}
-                  aria-invalid={problem?.path === path || undefined}
-                  onChange={(event) => setEdits({ ...edits, [path]: event.target.value })}
-                />
-                <span className="t">{typeWord(before)}</span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <EditTable leaves={leaves} edits={edits} setEdits={setEdits} invalid={problem?.path} />
       <div className="diff-of-edits" data-testid="edit-diff">
         <p className="note">
           {changes.length === 0
@@ -121,13 +133,7 @@ export function useEdits(item: Item): Edited | null {
       </div>
     </section>
   )
-  return {
-    value,
-    isChanged: changes.length > 0,
-    problem: sentence,
-    clear,
-    form,
-  }
+  return { value, isChanged: changes.length > 0, problem: sentence, clear, form }
 }
 
 /** A JSON Merge Patch (RFC 7396). Values are edited in place here: no field comes or goes. */

@@ -1,8 +1,8 @@
 // Outgoing decisions: the page holds each for five seconds, during which it can be undone, and then sends it. An item counts as decided
 // only after its receipt has arrived and was verified.
-import { useSyncExternalStore } from 'react'
 import { queries } from '../server/client.ts'
 import { tellError } from '../app/error-toast.tsx'
+import { createListeners, createStore } from '../parts/store.ts'
 import { codeOf, Unverified, messageOf } from '../server/errors.ts'
 import { isLive } from '../server/live.ts'
 import { checkReceipt } from '../server/receipts.ts'
@@ -23,53 +23,43 @@ export type Decision = {
 export type Phase = 'held' | 'sending' | 'done' | 'voted' | 'failed' | 'changed'
 export type Outgoing = Decision & { readonly phase: Phase; readonly dueAt: number; readonly error: unknown; readonly receipt: unknown }
 
-let all: ReadonlyMap<string, Outgoing> = new Map()
-const listeners = new Set<() => void>()
+const all = createStore<ReadonlyMap<string, Outgoing>>(new Map())
 const timers = new Map<string, ReturnType<typeof setTimeout>>()
 
-function set(one: Outgoing | null, request_id: string): void {
-  const next = new Map(all)
-  if (one === null) next.delete(request_id)
-  else next.set(request_id, one)
-  all = next
-  for (const listener of listeners) listener()
+function set(outgoing: Outgoing | null, request_id: string): void {
+  const next = new Map(all.get())
+  if (outgoing === null) next.delete(request_id)
+  else next.set(request_id, outgoing)
+  all.set(next)
 }
-const subscribe = (listener: () => void): (() => void) => {
-  listeners.add(listener)
-  return () => listeners.delete(listener)
-}
-export const useOutgoing = (request_id: string): Outgoing | undefined => useSyncExternalStore(subscribe, () => all.get(request_id))
-export const useAllOutgoing = (): ReadonlyMap<string, Outgoing> => useSyncExternalStore(subscribe, () => all)
+export const useOutgoing = (request_id: string): Outgoing | undefined => all.use((decisions) => decisions.get(request_id))
+export const useAllOutgoing = (): ReadonlyMap<string, Outgoing> => all.use()
 
 export function hold(decision: Decision): void {
-  if (['held', 'sending'].includes(all.get(decision.request_id)?.phase ?? '')) return
+  if (['held', 'sending'].includes(all.get().get(decision.request_id)?.phase ?? '')) return
   set({ ...decision, phase: 'held', dueAt: Date.now() + HELD_MS, error: null, receipt: null }, decision.request_id)
   timers.set(
     decision.request_id,
     setTimeout(() => void release(decision.request_id), HELD_MS),
   )
 }
-const undone = new Set<(request_id: string) => void>()
+const undone = createListeners<[request_id: string]>()
 /** Told of each decision that was taken back. */
-export function onUndone(listener: (request_id: string) => void): () => void {
-  undone.add(listener)
-  return () => undone.delete(listener)
-}
-/** Takes back what was not sent yet. */
+export const onUndone = undone.add
 export function undo(request_id: string): void {
-  if (all.get(request_id)?.phase !== 'held') return
+  if (all.get().get(request_id)?.phase !== 'held') return
   clearTimeout(timers.get(request_id))
   set(null, request_id)
-  for (const listener of undone) listener(request_id)
+  undone.notify(request_id)
 }
 export function undoLast(): void {
-  const held = [...all.values()].filter(({ phase }) => phase === 'held')
+  const held = [...all.get().values()].filter(({ phase }) => phase === 'held')
   const last = held.toSorted((one, other) => one.dueAt - other.dueAt).at(-1)
   if (last) undo(last.request_id)
 }
 /** Sends once more what was refused or not answered; nothing of it has to be typed again. */
 export function sendAgain(request_id: string): void {
-  const one = all.get(request_id)
+  const one = all.get().get(request_id)
   if (one?.phase !== 'failed' || isDoubted(one)) return
   set({ ...one, phase: 'held', dueAt: Date.now(), error: null }, request_id)
   void release(request_id)
@@ -79,11 +69,11 @@ export const isDoubted = (one: Outgoing | undefined): boolean => one?.phase === 
 
 /** Drops a refusal that the user has read. */
 export function dismiss(request_id: string): void {
-  if (['failed', 'changed'].includes(all.get(request_id)?.phase ?? '')) set(null, request_id)
+  if (['failed', 'changed'].includes(all.get().get(request_id)?.phase ?? '')) set(null, request_id)
 }
 
 async function release(request_id: string): Promise<void> {
-  const one = all.get(request_id)
+  const one = all.get().get(request_id)
   if (one?.phase !== 'held') return
   clearTimeout(timers.get(request_id))
   set({ ...one, phase: 'sending' }, request_id)
@@ -108,7 +98,7 @@ async function release(request_id: string): Promise<void> {
 
 /** Sends held answers immediately: a closed or hidden page cannot count down the undo delay. */
 export function releaseAll(): void {
-  for (const { request_id } of all.values()) void release(request_id)
+  for (const { request_id } of all.get().values()) void release(request_id)
 }
 addEventListener('pagehide', releaseAll)
 document.addEventListener('visibilitychange', () => {

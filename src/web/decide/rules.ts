@@ -52,6 +52,6 @@ const edits: Readonly<Record<string, (limit: unknown) => string>> = {
 }
 /** Such as "replicas: Enter a number up to 12."; its path counts places from one, as the page does. */
 export function brokenEdit({ path, rule, limit, message }: FieldProblem): { readonly path: string; readonly message: string } {
-  const shown = path.map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : part)).join('.')
-  return { path: shown, message: edits[rule]?.(limit) ?? `This ${message}.` }
+  const label = path.map((part) => (/^\d+$/.test(part) ? String(Number(part) + 1) : part)).join('.')
+  return { path: label, message: edits[rule]?.(limit) ?? `This ${message}.` }
 }

@@ -5,14 +5,14 @@ import { undo, useAllOutgoing, type Outgoing } from './outgoing.ts'
 
 /** Such as "Approving in 4 s"; it counts by itself. */
 export function HeldMessage({ one }: { readonly one: Outgoing }) {
-  const [, tick] = useState(0)
+  const [now, setNow] = useState(() => Date.now())
   useEffect(() => {
-    const timer = setInterval(() => tick((n) => n + 1), 250)
+    const timer = setInterval(() => setNow(Date.now()), 250)
     return () => clearInterval(timer)
   }, [])
   return (
     <>
-      {one.verb} in {Math.max(1, Math.ceil((one.dueAt - Date.now()) / 1_000))} s
+      {one.verb} in {Math.max(1, Math.ceil((one.dueAt - now) / 1_000))} s
     </>
   )
 }

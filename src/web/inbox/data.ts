@@ -1,7 +1,8 @@
 // The rows of the inbox, loaded page by page and updated in place by live events. An item decided by others keeps its row until the list
 // is loaded again.
-import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useMemo } from 'react'
 import { useQuery } from '@tanstack/react-query'
+import { createStore } from '../parts/store.ts'
 import { call, queries } from '../server/client.ts'
 import { onLive, onNews, type News } from '../server/live.ts'
 import type { Item, Row } from '../server/types.ts'
@@ -23,9 +24,9 @@ const TOGETHER_MS = 40
 
 export const isEnded = ({ status }: Pick<Row, 'status'>): boolean => status !== 'pending' && status !== 'assigned'
 
-type Store = {
-  get(): Rows
-  subscribe(listener: () => void): () => void
+type RowStore = {
+  readonly key: string
+  use(): Rows
   load(): Promise<void>
   more(): Promise<void>
   refresh(): Promise<void>
@@ -34,12 +35,10 @@ type Store = {
   news(news: News): void
 }
 
-function createRows(filters: Filters): Store {
-  let state: Rows = { rows: [], cursor: null, phase: 'loading', error: null, isMore: false, at: 0 }
-  const listeners = new Set<() => void>()
+function createRows(key: string, filters: Filters): RowStore {
+  const store = createStore<Rows>({ rows: [], cursor: null, phase: 'loading', error: null, isMore: false, at: 0 })
   const set = (next: Partial<Rows>): void => {
-    state = { ...state, ...next }
-    for (const listener of listeners) listener()
+    store.set({ ...store.get(), ...next })
   }
 
   async function fetchRows(cursor: string | null): Promise<{ rows: Row[]; cursor: string | null }> {
@@ -56,12 +55,12 @@ function createRows(filters: Filters): Store {
     return { rows, cursor: at }
   }
 
-  /** Those that have ended stay where they were; all others as the server has them now. */
+  /** Ended rows keep their place. All others are replaced by the server's rows. */
   function mergeRows(fresh: readonly Row[]): Row[] {
     const isListed = new Set(fresh.map(({ request_id }) => request_id))
     const result = [...fresh]
     let before: string | null = null
-    for (const row of state.rows) {
+    for (const row of store.get().rows) {
       if (!isListed.has(row.request_id) && filters.tab !== 'done') {
         if (!isEnded(row)) continue
         const place: number = before === null ? 0 : result.findIndex(({ request_id }) => request_id === before) + 1
@@ -73,7 +72,7 @@ function createRows(filters: Filters): Store {
   }
 
   let loading: Promise<void> | null = null
-  /** Something was told while a list was on its way, which may not have it yet: it is asked for once more. */
+  /** News arrived while a list was in flight. The list might not include it, so it is loaded again. */
   let isOld = false
   async function refresh(): Promise<void> {
     isOld = loading !== null
@@ -85,7 +84,7 @@ function createRows(filters: Filters): Store {
   async function refetchRows(): Promise<void> {
     try {
       // Loads as many rows as are shown, so that nothing below moves up. A long list is reloaded only up to three pages.
-      const wanted = Math.min(state.rows.length, PAGE * 3)
+      const wanted = Math.min(store.get().rows.length, PAGE * 3)
       let { rows, cursor } = await fetchRows(null)
       while (cursor !== null && rows.length < wanted) {
         const next = await fetchRows(cursor)
@@ -94,7 +93,7 @@ function createRows(filters: Filters): Store {
       }
       set({ rows: mergeRows(rows), cursor, phase: 'ready', error: null, at: Date.now() })
     } catch (error) {
-      set(state.phase === 'ready' ? { error } : { phase: 'failed', error })
+      set(store.get().phase === 'ready' ? { error } : { phase: 'failed', error })
     }
   }
 
@@ -103,39 +102,36 @@ function createRows(filters: Filters): Store {
   async function takeNews(): Promise<void> {
     const ids = [...waiting]
     waiting.clear()
-    const known = new Set(state.rows.map(({ request_id }) => request_id))
+    const known = new Set(store.get().rows.map(({ request_id }) => request_id))
     const isBurst = ids.length > NEWS_AT_ONCE
     // An item that cannot be read may have left this inbox: then the whole list is read again.
     const renewed = await Promise.allSettled(ids.map((id) => renewItem(id, !isBurst && known.has(id))))
     if (isBurst || ids.some((id) => !known.has(id)) || renewed.some(({ status }) => status === 'rejected')) await refresh()
   }
   function put(row: Row): void {
-    if (!state.rows.some(({ request_id }) => request_id === row.request_id)) return
+    if (!store.get().rows.some(({ request_id }) => request_id === row.request_id)) return
     if (row.snoozed_until !== null && filters.tab !== 'snoozed') return drop(row.request_id)
-    set({ rows: state.rows.map((one) => (one.request_id === row.request_id ? row : one)) })
+    set({ rows: store.get().rows.map((one) => (one.request_id === row.request_id ? row : one)) })
   }
   function drop(request_id: string): void {
-    set({ rows: state.rows.filter((row) => row.request_id !== request_id) })
+    set({ rows: store.get().rows.filter((row) => row.request_id !== request_id) })
   }
 
   return {
-    get: () => state,
-    subscribe(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    key,
+    use: store.use,
     load: () => {
-      set({ phase: state.rows.length === 0 ? 'loading' : state.phase })
+      set({ phase: store.get().rows.length === 0 ? 'loading' : store.get().phase })
       return refresh()
     },
     async more() {
-      const { cursor, isMore } = state
+      const { cursor, isMore } = store.get()
       if (cursor === null || isMore || loading) return
       set({ isMore: true })
       try {
         const next = await fetchRows(cursor)
-        const known = new Set(state.rows.map(({ request_id }) => request_id))
-        set({ rows: [...state.rows, ...next.rows.filter((row) => !known.has(row.request_id))], cursor: next.cursor, isMore: false })
+        const known = new Set(store.get().rows.map(({ request_id }) => request_id))
+        set({ rows: [...store.get().rows, ...next.rows.filter((row) => !known.has(row.request_id))], cursor: next.cursor, isMore: false })
       } catch (error) {
         set({ isMore: false, error })
       }
@@ -145,7 +141,7 @@ function createRows(filters: Filters): Store {
     drop,
     news({ request_id }) {
       waiting.add(request_id)
-      // News that come without a pause are taken all the same: those of a moment together.
+      // Continuous news is applied in batches, never postponed.
       timer ??= setTimeout(() => {
         timer = undefined
         void takeNews()
@@ -154,32 +150,32 @@ function createRows(filters: Filters): Store {
   }
 }
 
-let current: { readonly key: string; readonly store: Store } | null = null
+/** The list that is shown. It outlives its page: an item opened from it returns to the same rows. */
+let current: RowStore | null = null
 /** Changes a row of the list that is shown, as soon as more is known about it. */
 export function patchRow(row: Row): void {
-  current?.store.put(row)
+  current?.put(row)
 }
 export function dropRow(request_id: string): void {
-  current?.store.drop(request_id)
+  current?.drop(request_id)
 }
 
-export function useRows(filters: Filters): Rows & Pick<Store, 'more' | 'load'> {
+export function useRows(filters: Filters): Rows & Pick<RowStore, 'more' | 'load'> {
   const key = searchOf(filters)
-  const ref = useRef<{ readonly key: string; readonly store: Store } | null>(null)
-  if (ref.current?.key !== key) ref.current = current?.key === key ? current : { key, store: createRows(filters) }
-  const { store } = ref.current
-  current = ref.current
+  // oxlint-disable-next-line react-hooks/exhaustive-deps -- `key` is the text of `filters`, a new object in each render
+  const list = useMemo(() => (current?.key === key ? current : createRows(key, filters)), [key])
   useEffect(() => {
-    void store.load()
-    const leaveNews = onNews(store.news)
-    const leaveLive = onLive(() => void store.refresh())
+    current = list
+    void list.load()
+    const leaveNews = onNews(list.news)
+    const leaveLive = onLive(() => void list.refresh())
     return () => {
       leaveNews()
       leaveLive()
     }
-  }, [store])
-  const rows = useSyncExternalStore(store.subscribe, store.get)
-  return { ...rows, more: useCallback(() => store.more(), [store]), load: useCallback(() => store.load(), [store]) }
+  }, [list])
+  const rows = list.use()
+  return { ...rows, more: useCallback(() => list.more(), [list]), load: useCallback(() => list.load(), [list]) }
 }
 
 export type Counted = Readonly<Record<Exclude<Tab, 'done'>, number>>
@@ -218,10 +214,11 @@ export type Shown = NonNullable<ReturnType<typeof useItem>['data']>
 const AHEAD_MS = 120
 /** Prefetches the neighbours of the open item, so that the next one opens immediately. A live event about a neighbour invalidates it. */
 export function useAhead(ids: readonly (string | undefined)[]): void {
+  const key = ids.join(' ')
   useEffect(() => {
     const timer = setTimeout(() => {
-      for (const id of ids) if (id !== undefined) void queries.prefetchQuery({ ...itemQuery(id), staleTime: 10_000 })
+      for (const id of key.split(' ')) if (id !== '') void queries.prefetchQuery({ ...itemQuery(id), staleTime: 10_000 })
     }, AHEAD_MS)
     return () => clearTimeout(timer)
-  }, [ids.join(' ')])
+  }, [key])
 }

@@ -1,5 +1,5 @@
-// Tabs and filters of the inbox. They stand in the address; a filter can be saved under a name, on the server.
-import { useEffect, useRef, useState } from 'react'
+// Tabs and filters of the inbox. The address holds them. The server can save a filter under a name.
+import { useEffect, useEffectEvent, useRef, useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -7,7 +7,7 @@ import { FormDialog } from '../parts/dialog.tsx'
 import { Select, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { call, queries } from '../server/client.ts'
-import { useAgents, useProjects } from '../server/names.ts'
+import { capital, useAgents, useProjects } from '../server/names.ts'
 import type { Counted } from './data.ts'
 import { isFiltered, kinds, queryOf, searchOf, tabs, type Filters, type Tab } from './query.ts'
 
@@ -76,34 +76,72 @@ function SaveFilter({ filters, close }: { readonly filters: Filters; close(): vo
   )
 }
 
+/** The text of the search field: follows the address, and goes there a moment after the last key. */
+function useSearchText(filters: Filters, go: (next: Filters) => void): [text: string, setText: (text: string) => void] {
+  const [text, setText] = useState(filters.text)
+  const [addressText, setAddressText] = useState(filters.text)
+  if (addressText !== filters.text) {
+    setAddressText(filters.text)
+    setText(filters.text)
+  }
+  const searchForText = useEffectEvent(() => {
+    if (text !== filters.text) go({ ...filters, text })
+  })
+  useEffect(() => {
+    const timer = setTimeout(() => searchForText(), 250)
+    return () => clearTimeout(timer)
+  }, [text])
+  return [text, setText]
+}
+
+const namesIn = (known: readonly { readonly id: string; readonly name: string }[] = []) => known.map(({ id, name }) => [id, name] as const)
+const risks = ['R1', 'R2', 'R3', 'R4', 'R5'].map((risk) => [risk, risk] as const)
+function FilterSelects({ filters, go }: { readonly filters: Filters; go(next: Filters): void }) {
+  const selects = [
+    ['agent', namesIn(useAgents().data)],
+    ['project', namesIn(useProjects().data)],
+    ['kind', kinds],
+    ['risk', risks],
+  ] as const
+  return (
+    <div className="selects">
+      {selects.map(([field, options]) => (
+        <Select
+          key={field}
+          compact
+          label={capital(field)}
+          value={filters[field]}
+          onValue={(value) => go({ ...filters, [field]: value })}
+          options={[['', `Any ${field}`], ...options]}
+        />
+      ))}
+    </div>
+  )
+}
+
 type Props = { readonly filters: Filters; readonly counts: Counted | undefined; readonly at: string | null }
 export function FilterBar({ filters, counts, at }: Props) {
   const [, navigate] = useLocation()
-  const agents = useAgents().data ?? []
-  const projects = useProjects().data ?? []
   // Until the user opens or closes the filters, they are shown only if one is set.
-  const [wish, setOpen] = useState<boolean | null>(null)
-  const isOpen = wish ?? isFiltered(filters)
+  const [chosen, setOpen] = useState<boolean | null>(null)
+  const isOpen = chosen ?? isFiltered(filters)
   const [isSaving, setSaving] = useState(false)
-  const [text, setText] = useState(filters.text)
   const search = useRef<HTMLInputElement>(null)
   const hrefOf = (next: Filters): string => `/inbox${at === null ? '' : `/${at}`}${searchOf(next)}`
   const go = (next: Filters): void => navigate(hrefOf(next), { replace: true })
-  useEffect(() => setText(filters.text), [filters.text])
-  useEffect(() => {
-    if (text === filters.text) return undefined
-    const timer = setTimeout(() => go({ ...filters, text }), 250)
-    return () => clearTimeout(timer)
-  }, [text])
+  const [text, setText] = useSearchText(filters, go)
   const toSearch = (): void => {
     setOpen(true)
     requestAnimationFrame(() => search.current?.focus())
+  }
+  const clear = (): void => {
+    setText('')
+    go({ ...filters, agent: '', project: '', kind: '', risk: '', text: '', saved: '' })
   }
   useCommands([
     { title: 'Search the inbox', keys: ['/'], group: 'List', run: toSearch },
     { title: 'Save this filter', group: 'List', run: () => setSaving(true) },
   ])
-  const any = (message: string): readonly [string, string] => ['', message]
   return (
     <>
       <div className="row">
@@ -139,48 +177,12 @@ export function FilterBar({ filters, counts, at }: Props) {
               }}
             />
           </label>
-          <div className="selects">
-            <Select
-              compact
-              label="Agent"
-              value={filters.agent}
-              onValue={(agent) => go({ ...filters, agent })}
-              options={[any('Any agent'), ...agents.map(({ id, name }) => [id, name] as const)]}
-            />
-            <Select
-              compact
-              label="Project"
-              value={filters.project}
-              onValue={(project) => go({ ...filters, project })}
-              options={[any('Any project'), ...projects.map(({ id, name }) => [id, name] as const)]}
-            />
-            <Select
-              compact
-              label="Kind"
-              value={filters.kind}
-              onValue={(kind) => go({ ...filters, kind })}
-              options={[any('Any kind'), ...kinds]}
-            />
-            <Select
-              compact
-              label="Risk"
-              value={filters.risk}
-              onValue={(risk) => go({ ...filters, risk })}
-              options={[any('Any risk'), ...['R1', 'R2', 'R3', 'R4', 'R5'].map((risk) => [risk, risk] as const)]}
-            />
-          </div>
+          <FilterSelects filters={filters} go={go} />
           <div className="row">
             {filters.saved !== '' && <span className="chip accent clip">{filters.saved}</span>}
             <span className="grow" />
             {isFiltered(filters) && (
-              <button
-                type="button"
-                className="btn ghost sm"
-                onClick={() => {
-                  setText('')
-                  go({ ...filters, agent: '', project: '', kind: '', risk: '', text: '', saved: '' })
-                }}
-              >
+              <button type="button" className="btn ghost sm" onClick={clear}>
                 Clear
               </button>
             )}

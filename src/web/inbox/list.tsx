@@ -1,5 +1,5 @@
 // The list of the inbox: only the rows that are on the screen exist, however many there are.
-import { useEffect, useMemo, useRef } from 'react'
+import { useEffect, useEffectEvent, useMemo, useRef } from 'react'
 import { useVirtualizer, type Virtualizer } from '@tanstack/react-virtual'
 import type { Row } from '../server/types.ts'
 import { InboxRow } from './row.tsx'
@@ -48,6 +48,7 @@ type Props = {
 }
 export function InboxList({ entries, currentId, selected, search, hasMore, more, select }: Props) {
   const scroller = useRef<HTMLUListElement>(null)
+  // oxlint-disable-next-line react/incompatible-library -- the page is not compiled, so nothing memoizes the functions of the virtualizer
   const virtual = useVirtualizer<HTMLUListElement, Element>({
     count: entries.length,
     getScrollElement: () => scroller.current,
@@ -59,21 +60,22 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
     overscan: 8,
     measureElement: heightOf,
   })
-  const shown = virtual.getVirtualItems()
-  const last = shown.at(-1)?.index ?? 0
+  const virtualRows = virtual.getVirtualItems()
+  const last = virtualRows.at(-1)?.index ?? 0
   useEffect(() => {
     if (hasMore && last >= entries.length - 20) more()
   }, [hasMore, last, entries.length, more])
   const at = useMemo(() => entries.findIndex((entry) => 'row' in entry && entry.row.request_id === currentId), [entries, currentId])
-  useEffect(() => {
+  const showCurrent = useEffectEvent(() => {
     if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' })
-    // The list is moved when another item is opened, not when rows come and go.
-  }, [currentId])
+  })
+  // The list is moved when another item is opened, not when rows come and go.
+  useEffect(() => showCurrent(), [currentId])
   const size = useMemo(() => rowsIn(entries).length, [entries])
   return (
     <ul className="list" ref={scroller} data-testid="inbox-list" aria-label="Inbox items" tabIndex={-1}>
       <li className="space" aria-hidden="true" style={{ height: virtual.getTotalSize() }} />
-      {shown.map(({ index, start, key }) => {
+      {virtualRows.map(({ index, start, key }) => {
         const entry = entries[index]!
         if (!('row' in entry))
           return (

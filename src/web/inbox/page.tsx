@@ -69,12 +69,69 @@ function useOpenId(id: string | null, listed: readonly Row[], key: string): { re
   const known = kept.key === key && kept.id !== null && listed.some(({ request_id }) => request_id === kept.id) ? kept.id : null
   const first = known ?? listed.find((row) => !isEnded(row))?.request_id ?? null
   const isOwn = id === null && !isNarrow && !isClosed
-  useEffect(() => {
-    if (isOwn && first !== null && (kept.key !== key || kept.id !== first)) keep({ key, id: first })
-  }, [isOwn, first, key])
+  if (isOwn && first !== null && (kept.key !== key || kept.id !== first)) keep({ key, id: first })
   return { at: id ?? (isOwn ? first : null), close: () => keep({ key, id: CLOSED }) }
 }
 const CLOSED = ''
+
+const keyHints = [
+  ['J', 'K', 'move'],
+  ['X', 'select'],
+  ['Ctrl K', 'commands'],
+  ['?', 'all keys'],
+]
+const KeyHints = () => (
+  <div className="keys wide-only" aria-hidden="true">
+    {keyHints.map((keys) => (
+      <span key={keys[0]}>
+        {keys.slice(0, -1).map((key) => (
+          <span key={key} className="kbd">
+            {key}
+          </span>
+        ))}{' '}
+        {keys.at(-1)}
+      </span>
+    ))}
+  </div>
+)
+
+/** The right half of a wide screen when no item is open. */
+function NoItem({ listed, tab }: { readonly listed: readonly Row[]; readonly tab: Tab }) {
+  return (
+    <section className="detail none wide-only" aria-label="Item">
+      {listed.some((row) => !isEnded(row)) ? (
+        <Empty icon="inbox" tone="accent" title="No item is open">
+          <p>Choose one on the left, or press J.</p>
+        </Empty>
+      ) : (
+        listed.length > 0 &&
+        tab !== 'done' && (
+          <Empty icon="check" tone="ok" title="Nothing left to decide here">
+            <p>Decided items stay in the list until you reload it.</p>
+          </Empty>
+        )
+      )}
+    </section>
+  )
+}
+
+function useSelection() {
+  const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map())
+  const select = useCallback((row: Row, on: boolean) => {
+    setSelected((before) => {
+      const next = new Map(before)
+      if (on) next.set(row.request_id, row)
+      else next.delete(row.request_id)
+      return next
+    })
+  }, [])
+  return { selected, select, clear: () => setSelected(new Map()) }
+}
+
+const batchCommands = (decide: (verdict: Verdict) => void): Command[] => [
+  { title: 'Approve selected', keys: ['a'], group: 'List', first: true, run: () => decide('approved') },
+  { title: 'Reject selected', keys: ['r', 'd'], group: 'List', first: true, run: () => decide('rejected') },
+]
 
 export function InboxPage({ id: asked }: { readonly id: string | null }) {
   const search = useSearch()
@@ -83,7 +140,7 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
   const { more, load, ...rows } = useRows(filters)
   const counts = useCounts().data
   const outgoing = useAllOutgoing()
-  const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map())
+  const { selected, select, clear } = useSelection()
   const [batch, setBatch] = useState<Verdict | null>(null)
   const entries = useMemo(() => entriesOf(rows.rows, filters.tab !== 'done' && filters.tab !== 'snoozed'), [rows.rows, filters.tab])
   const listed = useMemo(() => rowsIn(entries), [entries])
@@ -95,14 +152,11 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
   useAhead(at === -1 ? [] : [listed[at + 1]?.request_id, listed[at - 1]?.request_id])
   const open = useCallback((row: Row | undefined) => row && navigate(`/inbox/${row.request_id}${query}`), [navigate, query])
   useEffect(() => onUndone((undone) => navigate(`/inbox/${undone}${query}`)), [navigate, query])
-  const select = useCallback((row: Row, on: boolean) => {
-    setSelected((before) => {
-      const next = new Map(before)
-      if (on) next.set(row.request_id, row)
-      else next.delete(row.request_id)
-      return next
-    })
-  }, [])
+  const leave = (): void => {
+    if (selected.size > 0) return clear()
+    close()
+    navigate(`/inbox${query}`)
+  }
   const step = (by: number, extends_ = false): void => {
     const to = listed[at === -1 ? 0 : Math.max(0, Math.min(listed.length - 1, at + by))]
     if (extends_ && to) {
@@ -120,13 +174,6 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
     const row = listed[at]
     if (row) select(row, !selected.has(row.request_id))
   }
-  const decideSelected: Command[] =
-    selected.size === 0
-      ? []
-      : [
-          { title: 'Approve selected', keys: ['a'], group: 'List', first: true, run: () => setBatch('approved') },
-          { title: 'Reject selected', keys: ['r', 'd'], group: 'List', first: true, run: () => setBatch('rejected') },
-        ]
   useCommands([
     { title: 'Next item', keys: ['j', 'ArrowDown'], group: 'List', run: () => step(1) },
     { title: 'Previous item', keys: ['k', 'ArrowUp'], group: 'List', run: () => step(-1) },
@@ -134,17 +181,8 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
     { title: 'Extend the selection up', keys: ['Shift+k'], group: 'List', run: () => step(-1, true) },
     { title: 'Open', keys: ['Enter'], group: 'List', run: () => document.querySelector<HTMLElement>('#item-title')?.focus() },
     { title: 'Select', keys: ['x'], group: 'List', run: toggle },
-    {
-      title: 'Close',
-      keys: ['Escape'],
-      group: 'List',
-      run() {
-        if (selected.size > 0) return setSelected(new Map())
-        close()
-        navigate(`/inbox${query}`)
-      },
-    },
-    ...decideSelected,
+    { title: 'Close', keys: ['Escape'], group: 'List', run: leave },
+    ...(selected.size === 0 ? [] : batchCommands(setBatch)),
   ])
   return (
     <div className="inbox" data-open={id === null ? undefined : 'item'}>
@@ -163,38 +201,11 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
             select={select}
           />
         </ListState>
-        <BatchBar rows={[...selected.values()]} open={batch} setOpen={setBatch} clear={() => setSelected(new Map())} />
-        <div className="keys wide-only" aria-hidden="true">
-          <span>
-            <span className="kbd">J</span>
-            <span className="kbd">K</span> move
-          </span>
-          <span>
-            <span className="kbd">X</span> select
-          </span>
-          <span>
-            <span className="kbd">Ctrl K</span> commands
-          </span>
-          <span>
-            <span className="kbd">?</span> all keys
-          </span>
-        </div>
+        <BatchBar rows={[...selected.values()]} open={batch} setOpen={setBatch} clear={clear} />
+        <KeyHints />
       </section>
       {id === null ? (
-        <section className="detail none wide-only" aria-label="Item">
-          {listed.some((row) => !isEnded(row)) ? (
-            <Empty icon="inbox" tone="accent" title="No item is open">
-              <p>Choose one on the left, or press J.</p>
-            </Empty>
-          ) : (
-            rows.rows.length > 0 &&
-            filters.tab !== 'done' && (
-              <Empty icon="check" tone="ok" title="Nothing left to decide here">
-                <p>The list keeps what was just decided until you load it again.</p>
-              </Empty>
-            )
-          )}
-        </section>
+        <NoItem listed={listed} tab={filters.tab} />
       ) : (
         <ItemDetail
           key={id}

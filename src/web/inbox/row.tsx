@@ -111,15 +111,48 @@ type Props = {
   measure(element: Element | null): void
   select(row: RowData, on: boolean): void
 }
+type Outgoing = ReturnType<typeof useOutgoing>
+const isUnderWay = (outgoing: Outgoing): outgoing is Outgoing & { readonly phase: 'held' | 'sending' } =>
+  outgoing?.phase === 'held' || outgoing?.phase === 'sending'
+
+/** The agent that asks; while a decision is under way, its state. */
+function Asker({ row, outgoing }: { readonly row: Props['row']; readonly outgoing: Outgoing }) {
+  const nameOf = useNameOf()
+  const agent = nameOf(row.agent.id, row.agent.name)
+  return (
+    <span className="by">
+      <Who name={agent} sort={sortOf(row.agent.id)} />
+      <span className="clip">
+        {isDoubted(outgoing) ? (
+          <b className="doubted">Its receipt does not verify</b>
+        ) : isUnderWay(outgoing) ? (
+          <b className="sending">{outgoing.phase === 'held' ? <HeldMessage one={outgoing} /> : 'Sending…'}</b>
+        ) : (
+          <>
+            <b>
+              <bdi>{capital(agent)}</bdi>
+            </b>
+            {row.acts_for.id !== row.agent.id && <> · for {nameOf(row.acts_for.id, row.acts_for.name)}</>}
+            {row.project.id !== 'project_default' && (
+              <>
+                {' · '}
+                <bdi>{row.project.name ?? row.project.id}</bdi>
+              </>
+            )}
+          </>
+        )}
+      </span>
+    </span>
+  )
+}
+
 export const InboxRow = memo(function InboxRow(props: Props) {
   const { row, href, isCurrent, isSelected, position, size, start, index, measure, select } = props
-  const nameOf = useNameOf()
   const outgoing = useOutgoing(row.request_id)
   const kind = kindOf(row)
-  const isSending = outgoing?.phase === 'held' || outgoing?.phase === 'sending'
+  const isSending = isUnderWay(outgoing)
   // One's own decision has ended when its receipt was checked here, not when the server says so.
   const isDone = isEnded(row) && !isSending && !isDoubted(outgoing)
-  const agent = nameOf(row.agent.id, row.agent.name)
   return (
     <li
       ref={measure}
@@ -161,29 +194,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
             <EndedMessage row={row} />
           ) : (
             <>
-              <span className="by">
-                <Who name={agent} sort={sortOf(row.agent.id)} />
-                <span className="clip">
-                  {isDoubted(outgoing) ? (
-                    <b className="doubted">Its receipt does not verify</b>
-                  ) : isSending ? (
-                    <b className="sending">{outgoing.phase === 'held' ? <HeldMessage one={outgoing} /> : 'Sending…'}</b>
-                  ) : (
-                    <>
-                      <b>
-                        <bdi>{capital(agent)}</bdi>
-                      </b>
-                      {row.acts_for.id !== row.agent.id && <> · for {nameOf(row.acts_for.id, row.acts_for.name)}</>}
-                      {row.project.id !== 'project_default' && (
-                        <>
-                          {' · '}
-                          <bdi>{row.project.name ?? row.project.id}</bdi>
-                        </>
-                      )}
-                    </>
-                  )}
-                </span>
-              </span>
+              <Asker row={row} outgoing={outgoing} />
               <Tail row={row} />
             </>
           )}

@@ -1,5 +1,5 @@
 // One item, whole: the exact action, what is known and what is claimed about it, what each answer will do, and the bar that decides.
-import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { memo, useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from 'react'
 import { Link } from 'wouter'
 import { announce } from '../app/announce.ts'
 import { noteMove } from '../app/commands.ts'
@@ -21,6 +21,7 @@ import { Unverified, messageOf } from '../server/errors.ts'
 import { capital, useMe, useNameOf } from '../server/names.ts'
 import type { Item, Row } from '../server/types.ts'
 import { Arguments, changesBetween, ChangeTable, inOrder } from './arguments.tsx'
+import { CALL_FACTS, useLongArguments, WholeArguments } from './call.tsx'
 import { Evidence, evidenceIn } from './evidence.tsx'
 import { Chain, Claim, EffectList, Facts } from './facts.tsx'
 import { Receipt, useRequest } from './receipt.tsx'
@@ -103,6 +104,16 @@ function Heading({ item }: { readonly item: Row & Partial<Pick<Item, 'facts'>> }
   )
 }
 
+function Notice({ of: { card } }: { readonly of: Item }) {
+  if (card.notice === undefined) return null
+  return (
+    <p className="card notice">
+      <Icon name="alert" />
+      <Said>{card.notice}</Said>
+    </p>
+  )
+}
+
 /** All that was asked, where the title is only its beginning. */
 function WholeQuestion({ item }: { readonly item: Item }) {
   const { question, item: asked, prompt, claim } = item.card.payload
@@ -118,13 +129,18 @@ function WholeQuestion({ item }: { readonly item: Item }) {
 /** The details without the fields that have a section of their own. */
 export function plainDetails(item: Item): Record<string, unknown> {
   const details = inOrder(item.card.payload.details ?? {}, item.order) as Record<string, unknown>
-  const apart = [...(proposedIn(item).length > 0 ? ['proposed_actions'] : []), ...(evidenceIn(item).length > 0 ? ['context'] : [])]
+  const apart = [
+    ...(proposedIn(item).length > 0 ? ['proposed_actions'] : []),
+    ...(evidenceIn(item).length > 0 ? ['context'] : []),
+    ...(item.facts.call ? CALL_FACTS : []),
+  ]
   return Object.fromEntries(Object.entries(details).filter(([name]) => !apart.includes(name)))
 }
 
 /** Arguments are an action that is asked for, or the details of a question or a delivery. */
-function exactLabels({ action, kind }: Item): readonly [title: string, note: string] {
+function exactLabels({ action, kind, facts }: Item): readonly [title: string, note: string] {
   if (kind === 'review') return ['Delivery details', 'as the agent sent them']
+  if (facts.call) return ['What will run', 'exactly these arguments; the agent wrote them']
   return isVerdict(action) && (kind === 'request' || kind === 'approval')
     ? ['What the agent asks to do', 'complete and unchanged']
     : ['Details', 'as the agent sent them']
@@ -135,7 +151,7 @@ function Exact({ item }: { readonly item: Item }) {
   if (Object.keys(shown).length === 0) return null
   const [title, note] = exactLabels(item)
   return (
-    <section className="exact" aria-label="The exact action">
+    <section className="exact" aria-label={title}>
       <header>
         {title}
         <span className="grow" />
@@ -250,7 +266,7 @@ function Topbar({ place, back }: Pick<Props, 'place' | 'back'>) {
 
 /** Moves the focus to the heading of what was just opened, and says it. */
 function useArrival({ item }: Shown): void {
-  useLayoutEffect(() => {
+  const arrive = useEffectEvent(() => {
     noteMove()
     document.title = `${item.title} · Countersign`
     const from = document.activeElement
@@ -262,7 +278,8 @@ function useArrival({ item }: Shown): void {
         .filter((message) => message !== '')
         .join(', '),
     )
-  }, [item.request_id])
+  })
+  useLayoutEffect(() => arrive(), [item.request_id])
 }
 
 /**
@@ -275,13 +292,12 @@ function useReadToEnd(
   digest: string,
   isWhole: boolean,
 ): boolean {
-  const [isRead, setRead] = useState(false)
+  const [readDigest, setReadDigest] = useState<string | null>(null)
   useEffect(() => {
     const [scroller, last] = [of.current, end.current]
-    setRead(false)
     if (!scroller || !last || !isWhole) return undefined
     const look = (): void => {
-      if (last.getBoundingClientRect().bottom <= scroller.getBoundingClientRect().bottom + 24) setRead(true)
+      if (last.getBoundingClientRect().bottom <= scroller.getBoundingClientRect().bottom + 24) setReadDigest(digest)
     }
     look()
     scroller.addEventListener('scroll', look, { passive: true })
@@ -292,8 +308,22 @@ function useReadToEnd(
       scroller.removeEventListener('scroll', look)
       watch.disconnect()
     }
-  }, [digest, isWhole])
-  return isRead
+  }, [of, end, digest, isWhole])
+  return isWhole && readDigest === digest
+}
+
+function Changed({ accept, children }: { accept(): void; readonly children: React.ReactNode }) {
+  return (
+    <div className="changed" data-testid="item-changed" role="alert">
+      <Banner tone="warn" icon="alert">
+        <span className="grow">This changed while you read it. Nothing was sent.</span>
+        <button type="button" className="btn sm" onClick={accept}>
+          I have read it
+        </button>
+      </Banner>
+      {children}
+    </div>
+  )
 }
 
 function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { readonly shown: Shown }) {
@@ -308,7 +338,9 @@ function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { rea
   const scroller = useRef<HTMLDivElement>(null)
   const end = useRef<HTMLDivElement>(null)
   const delivered = useDelivered(item)
-  const isReadToEnd = useReadToEnd(scroller, end, item.digest, delivered !== 'coming')
+  const long = useLongArguments(item)
+  const isWhole = delivered !== 'coming' && (long === null || long.query.isSuccess)
+  const isReadToEnd = useReadToEnd(scroller, end, item.digest, isWhole)
   useArrival(shown)
   const accept = (): void => {
     setRead(item)
@@ -326,28 +358,16 @@ function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { rea
       <Topbar place={place} back={back} />
       {!isOpen && <Decided item={item} next={next} />}
       {(hasChanged || (outgoing?.phase === 'changed' && isOpen)) && (
-        <div className="changed" data-testid="item-changed" role="alert">
-          <Banner tone="warn" icon="alert">
-            <span className="grow">This changed while you read it. Nothing was sent.</span>
-            <button type="button" className="btn sm" onClick={accept}>
-              I have read it
-            </button>
-          </Banner>
-          {hasChanged && <ChangeTable changes={changesBetween(read.card, item.card)} />}
-        </div>
+        <Changed accept={accept}>{hasChanged && <ChangeTable changes={changesBetween(read.card, item.card)} />}</Changed>
       )}
       <div className="scroll" ref={scroller} tabIndex={0} role="region" aria-label="Item">
         <div className="measure">
           <Heading item={item} />
           <WholeQuestion item={item} />
-          {item.card.notice !== undefined && (
-            <p className="card notice">
-              <Icon name="alert" />
-              <Said>{item.card.notice}</Said>
-            </p>
-          )}
+          <Notice of={item} />
           {item.kind === 'review' && <ReviewPreview item={item} delivered={delivered} />}
           <Exact item={item} />
+          <WholeArguments long={long} />
           <Evidence item={item} />
           <div id="answer-place" />
           <div className="two">
@@ -370,7 +390,7 @@ function Detail({ shown, place, back, next, advance }: Omit<Props, 'id'> & { rea
           item={decidable}
           isStale={hasChanged}
           isReadToEnd={isReadToEnd}
-          isShown={isShown(delivered)}
+          isShown={isShown(delivered) && (long === null || long.query.isSuccess)}
           accepted={(fresh) => setRead(fresh)}
           advance={advance}
         />

@@ -10,6 +10,7 @@ import { longSpan, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { stateLabel } from '../tasks/states.ts'
 import type { Item, Task } from '../server/types.ts'
+import { CallFacts } from './call.tsx'
 
 /** Such as "your rule for the tag “production”"; the server has it as one line. */
 function useRuleText(): (rule: unknown) => string {
@@ -28,6 +29,7 @@ function RiskFact({ item }: { readonly item: Item }) {
   const { risk } = item
   const facts = item.facts.risk
   if (risk === null) return <>Not rated</>
+  if (item.facts.call) return <>{riskLabel(risk)}, by the policy</>
   if (facts?.floor && facts.floor === risk && facts.said !== risk)
     return (
       <>
@@ -103,6 +105,7 @@ export function Facts({ item }: { readonly item: Item }) {
             </dd>
           </>
         )}
+        <CallFacts item={item} />
         <Before item={item} />
         <dt>Text</dt>
         <dd data-testid={facts.flagged.length > 0 ? 'item-flagged' : undefined}>
@@ -172,8 +175,8 @@ export function Chain({ item }: { readonly item: Item }) {
 
 /** The server's words, with its times as people here read them. */
 export const sentence = (message: string): string => {
-  const told = message.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
-  const begun = capital(told)
+  const localized = message.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
+  const begun = capital(localized)
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
 

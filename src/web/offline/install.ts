@@ -3,8 +3,8 @@
 import '../style/index.css'
 
 const said = document.querySelector('#said')!
-const asked = new URLSearchParams(location.search).get('next') ?? '/settings/profile'
-const back = /^\/(?![/\\])[\x21-\x7e]*$/.test(asked) ? asked : '/settings/profile'
+const next = new URLSearchParams(location.search).get('next') ?? '/settings/profile'
+const back = /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/settings/profile'
 
 try {
   await navigator.serviceWorker.register('/worker.js', { scope: '/' })

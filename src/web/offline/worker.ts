@@ -50,8 +50,8 @@ async function shell(request: Request): Promise<Response> {
   try {
     return await fetch(request)
   } catch (error) {
-    const kept = await (await caches.open(CACHE)).match(SHELL)
-    if (kept) return kept
+    const shell = await (await caches.open(CACHE)).match(SHELL)
+    if (shell) return shell
     throw error
   }
 }

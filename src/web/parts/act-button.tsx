@@ -7,7 +7,6 @@ import { tellError } from '../app/error-toast.tsx'
 type Props = {
   readonly children: ReactNode
   readonly className?: string
-  /** Queries to invalidate after the call. */
   readonly changes: readonly string[]
   readonly blocked?: string | undefined
   readonly ref?: Ref<HTMLButtonElement>

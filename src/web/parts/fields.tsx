@@ -103,8 +103,8 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
   const [typed, setTyped] = useState<{ readonly message: string; readonly named: string } | null>(null)
   const [isWanted, setWanted] = useState(false)
   const [at, setAt] = useState(0)
-  const own = typed !== null && typed.named === value ? typed.message : null
-  const message = (own ?? '').trim().toLowerCase()
+  const typedText = typed !== null && typed.named === value ? typed.message : null
+  const message = (typedText ?? '').trim().toLowerCase()
   const fittingOf = (text: string): Choice[] =>
     choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(text.trim().toLowerCase())).slice(0, 8)
   const fitting = fittingOf(message)
@@ -116,7 +116,8 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
     onUnknown?.(named === '' && text.trim() !== '', fittingOf(text).length > 0)
   }
   useEffect(() => {
-    if (own !== null && value === '' && namedIn(choices, own) !== '') take(own)
+    // oxlint-disable-next-line react/set-state-in-effect -- choices that load after the text was typed can contain its match
+    if (typedText !== null && value === '' && namedIn(choices, typedText) !== '') take(typedText)
   })
   const choose = (one: Choice): void => {
     onValue(one.id)
@@ -155,7 +156,7 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
         autoComplete="off"
         spellCheck={false}
         placeholder={placeholder}
-        value={own ?? nameOf(value)}
+        value={typedText ?? nameOf(value)}
         onChange={(event) => {
           take(event.target.value)
           setWanted(true)

@@ -1,22 +1,16 @@
 // The project that lists are about: one, or all that the reader is in. The choice is part of the address, and every list keeps to it.
-import { useEffect, useRef, useSyncExternalStore } from 'react'
+import { useEffect, useRef } from 'react'
 import { useLocation, useSearch } from 'wouter'
 import { useMe, useProjects } from '../server/names.ts'
 import { Select } from './fields.tsx'
 import { Icon } from './icon.tsx'
+import { createStore } from './store.ts'
 
 const KEPT = 'project'
-const listeners = new Set<() => void>()
-let kept = localStorage.getItem(KEPT) ?? ''
-const subscribe = (listener: () => void): (() => void) => {
-  listeners.add(listener)
-  return () => listeners.delete(listener)
-}
+const lastProject = createStore(localStorage.getItem(KEPT) ?? '')
 function keep(project: string): void {
-  if (project === kept) return
-  kept = project
   localStorage.setItem(KEPT, project)
-  for (const listener of listeners) listener()
+  lastProject.set(project)
 }
 
 export type Mine = { readonly id: string; readonly name: string; readonly isOwned: boolean }
@@ -46,16 +40,16 @@ export type Chosen = {
 }
 export function useProject(): Chosen {
   const projects = useMyProjects()
-  const remembered = useSyncExternalStore(subscribe, () => kept)
-  const asked = new URLSearchParams(useSearch()).get('project')
+  const remembered = lastProject.use()
+  const named = new URLSearchParams(useSearch()).get('project')
   const [path, go] = useLocation()
   // The inbox has a filter of its own: by itself it shows everything.
   const isInbox = path.startsWith('/inbox')
-  const wanted = asked ?? (isInbox ? '' : remembered)
+  const wanted = named ?? (isInbox ? '' : remembered)
   const project = projects.some(({ id }) => id === wanted) ? wanted : ''
   useEffect(() => {
-    if (asked !== null && asked === project && !isInbox) keep(project)
-  }, [asked, project, isInbox])
+    if (named !== null && named === project && !isInbox) keep(project)
+  }, [named, project, isInbox])
   return {
     projects,
     project,

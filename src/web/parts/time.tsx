@@ -1,20 +1,12 @@
 // Times as people say them, by the server's clock. One timer moves them all; screen readers are not told each second.
-import { useSyncExternalStore } from 'react'
 import { serverNow } from '../server/client.ts'
+import { createStore } from './store.ts'
 
-const listeners = new Set<() => void>()
-let tick = 0
-setInterval(() => {
-  tick = Math.floor(serverNow() / 1_000)
-  for (const listener of listeners) listener()
-}, 1_000)
-const subscribe = (listener: () => void): (() => void) => {
-  listeners.add(listener)
-  return () => listeners.delete(listener)
-}
+const currentSecond = createStore(0)
+setInterval(() => currentSecond.set(Math.floor(serverNow() / 1_000)), 1_000)
 /** Re-renders every `everySeconds`, so that most of the page does not render each second. */
 export const useNow = (everySeconds = 1): number => {
-  useSyncExternalStore(subscribe, () => Math.floor(tick / everySeconds))
+  currentSecond.use((second) => Math.floor(second / everySeconds))
   return serverNow()
 }
 

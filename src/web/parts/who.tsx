@@ -15,10 +15,10 @@ export const sortOf = (id: string): Sort =>
 
 type Props = { readonly name: string; readonly sort: Sort; readonly large?: boolean }
 export function Who({ name, sort, large = false }: Props) {
-  const own = useMyName()
+  const myName = useMyName()
   return (
     <span className={`who ${sort === 'person' ? '' : sort}${large ? ' lg' : ''}`} aria-hidden="true">
-      {sort === 'system' ? '◆' : initials(name.toLowerCase() === 'you' ? own : name)}
+      {sort === 'system' ? '◆' : initials(name.toLowerCase() === 'you' ? myName : name)}
     </span>
   )
 }

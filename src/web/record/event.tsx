@@ -9,9 +9,50 @@ import { changesBetween, ChangeTable } from '../item/arguments.tsx'
 
 const isRefusal = ({ action }: Event): boolean => /denied|refused/.test(action)
 
-export function EventDetail({ event, close }: { readonly event: Event; close(): void }) {
+function EventFields({ event }: { readonly event: Event }) {
   const nameOf = useNameOf()
   const { detail } = event
+  return (
+    <dl>
+      <dt>When</dt>
+      <dd>{wholeTime(event.at)}</dd>
+      <dt>Who</dt>
+      <dd className="row">
+        <Who name={nameOf(event.actor)} sort={sortOf(event.actor)} />
+        {nameOf(event.actor)}
+      </dd>
+      {event.behalf !== null && (
+        <>
+          <dt>Acts for</dt>
+          <dd>{nameOf(event.behalf)}</dd>
+        </>
+      )}
+      <dt>By right of</dt>
+      <dd>
+        {event.basis.kind}: <Said>{event.basis.id}</Said>
+      </dd>
+      <dt>About</dt>
+      <dd className="mono">{event.subject.id}</dd>
+      {event.cause !== null && (
+        <>
+          <dt>Follows from</dt>
+          <dd>event {event.cause}</dd>
+        </>
+      )}
+      {detail !== null && (
+        <>
+          <dt>Detail</dt>
+          <dd>
+            <Said mono>{JSON.stringify(detail)}</Said>
+          </dd>
+        </>
+      )}
+    </dl>
+  )
+}
+
+export function EventDetail({ event, close }: { readonly event: Event; close(): void }) {
+  const nameOf = useNameOf()
   return (
     <aside className="side" aria-label={`Event ${event.seq}`}>
       <section>
@@ -27,41 +68,7 @@ export function EventDetail({ event, close }: { readonly event: Event; close(): 
         {isRefusal(event) && <span className="chip bad">Refused</span>}
       </section>
       <section>
-        <dl>
-          <dt>When</dt>
-          <dd>{wholeTime(event.at)}</dd>
-          <dt>Who</dt>
-          <dd className="row">
-            <Who name={nameOf(event.actor)} sort={sortOf(event.actor)} />
-            {nameOf(event.actor)}
-          </dd>
-          {event.behalf !== null && (
-            <>
-              <dt>Acts for</dt>
-              <dd>{nameOf(event.behalf)}</dd>
-            </>
-          )}
-          <dt>By right of</dt>
-          <dd>
-            {event.basis.kind}: <Said>{event.basis.id}</Said>
-          </dd>
-          <dt>About</dt>
-          <dd className="mono">{event.subject.id}</dd>
-          {event.cause !== null && (
-            <>
-              <dt>Follows from</dt>
-              <dd>event {event.cause}</dd>
-            </>
-          )}
-          {detail !== null && (
-            <>
-              <dt>Detail</dt>
-              <dd>
-                <Said mono>{JSON.stringify(detail)}</Said>
-              </dd>
-            </>
-          )}
-        </dl>
+        <EventFields event={event} />
       </section>
       <section>
         <h3 className="h">In the chain</h3>

@@ -4,7 +4,7 @@ import { useInfiniteQuery, useMutation } from '@tanstack/react-query'
 import { Link, useLocation, useSearch } from 'wouter'
 import { saveAs } from '../review/download.tsx'
 import { Select, TextField } from '../parts/fields.tsx'
-import { Icon } from '../parts/icon.tsx'
+import { Icon, type IconName } from '../parts/icon.tsx'
 import { useProject } from '../parts/project.tsx'
 import { Empty, Loaded, Refused } from '../parts/states.tsx'
 import { dayOf, secondsOf, wholeTime } from '../parts/time.tsx'
@@ -138,24 +138,89 @@ function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): voi
   )
 }
 
+type ActionProps = {
+  readonly act: { readonly isPending: boolean; mutate(): void }
+  readonly icon: IconName
+  readonly label: string
+  readonly primary?: boolean
+}
+function ActionButton({ act, icon, label, primary = false }: ActionProps) {
+  return (
+    <button
+      type="button"
+      className={primary ? 'btn sm primary' : 'btn sm'}
+      aria-disabled={act.isPending || undefined}
+      onClick={() => !act.isPending && act.mutate()}
+    >
+      <Icon name={icon} />
+      {label}
+    </button>
+  )
+}
+
+/** Shown to a member of the project who has not named a task. */
+function NeedsTask({ project, isOwner }: { readonly project: string; readonly isOwner: boolean }) {
+  return (
+    <Empty icon="record" tone="accent" title="Enter a task ID" testId="record-needs-task">
+      <p>Only owners of {project} can search, verify and export its whole record. You are a member of it.</p>
+      {isOwner && (
+        <p>
+          You own this installation: you can make yourself an owner under{' '}
+          <Link className="link" href="/projects">
+            Projects
+          </Link>
+          .
+        </p>
+      )}
+    </Empty>
+  )
+}
+
+type TableProps = { readonly events: readonly Event[]; readonly open: Event | null; setOpen(event: Event): void }
+function EventTable({ events, open, setOpen }: TableProps) {
+  if (events.length === 0) return <Empty icon="search" tone="accent" title="No event fits" />
+  return (
+    <div className="card over">
+      <table className="log">
+        <thead>
+          <tr>
+            <th className="seq">No.</th>
+            <th>Time</th>
+            <th>Who</th>
+            <th>What</th>
+            <th className="wide-only">About</th>
+            <th className="wide-only">By what right</th>
+            <th className="wide-only">Hash</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event) => (
+            <EventRow key={event.id} event={event} isOpen={event.id === open?.id} open={() => setOpen(event)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
 export default function RecordPage() {
   const { projects, project: usual, nameOf } = useProject()
   const search = askedIn(useSearch())
   const isMine = (id: string): boolean => projects.some((one) => one.id === id)
   const project_id = [search.project, usual, 'project_default'].find(isMine) ?? projects[0]?.id ?? 'project_default'
-  const asked = { ...search, project: project_id }
+  const filters = { ...search, project: project_id }
   const [, navigate] = useLocation()
   const me = useMe().data
   const [open, setOpen] = useState<Event | null>(null)
   // An owner of the installation owns no project by that.
   const isKeeper = me?.projects.some((one) => one.project_id === project_id && one.role === 'owner') === true
   const events = useInfiniteQuery({
-    queryKey: ['record', asked],
+    queryKey: ['record', filters],
     queryFn: ({ pageParam }) => {
       const input = {
-        ...(asked.task === '' ? { project_id } : { task_id: asked.task }),
-        ...(asked.actor === '' ? {} : { actor: asked.actor }),
-        ...(asked.action === '' ? {} : { action: asked.action }),
+        ...(filters.task === '' ? { project_id } : { task_id: filters.task }),
+        ...(filters.actor === '' ? {} : { actor: filters.actor }),
+        ...(filters.action === '' ? {} : { action: filters.action }),
         order: 'newest',
         ...(pageParam === null ? {} : { cursor: pageParam }),
       } as Input<'collaboration/audit.query'>
@@ -163,13 +228,13 @@ export default function RecordPage() {
     },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
-    enabled: isKeeper || asked.task !== '',
+    enabled: isKeeper || filters.task !== '',
   })
   const verify = useMutation({
-    mutationFn: () => (asked.task === '' ? verifyChain(project_id) : verifyTask(asked.task)),
+    mutationFn: () => (filters.task === '' ? verifyChain(project_id) : verifyTask(filters.task)),
   })
   const save = useMutation({ mutationFn: async () => saveAs(await exportChain(project_id), `${project_id}.ndjson`) })
-  const needsTask = me !== undefined && !isKeeper && asked.task === ''
+  const needsTask = me !== undefined && !isKeeper && filters.task === ''
   return (
     <div className="page">
       <header>
@@ -179,28 +244,8 @@ export default function RecordPage() {
             <p className="muted">Everything that happened, with its actor and the right it was done by.</p>
           </div>
           <div className="row wrap actions">
-            {isKeeper && (
-              <button
-                type="button"
-                className="btn sm"
-                aria-disabled={save.isPending || undefined}
-                onClick={() => !save.isPending && save.mutate()}
-              >
-                <Icon name="download" />
-                Export
-              </button>
-            )}
-            {!needsTask && (
-              <button
-                type="button"
-                className="btn sm primary"
-                aria-disabled={verify.isPending || undefined}
-                onClick={() => !verify.isPending && verify.mutate()}
-              >
-                <Icon name="approve" />
-                Verify
-              </button>
-            )}
+            {isKeeper && <ActionButton act={save} icon="download" label="Export" />}
+            {!needsTask && <ActionButton act={verify} icon="approve" label="Verify" primary />}
           </div>
         </div>
       </header>
@@ -208,56 +253,21 @@ export default function RecordPage() {
         <div className="body">
           <Refused error={verify.error ?? save.error} />
           {verify.data && <VerifyResult checked={verify.data} />}
-          <SearchForm key={`${searchOf(asked)} ${projects.length}`} asked={asked} go={(next) => navigate(`/record${searchOf(next)}`)} />
+          <SearchForm key={`${searchOf(filters)} ${projects.length}`} asked={filters} go={(next) => navigate(`/record${searchOf(next)}`)} />
           {needsTask ? (
-            <Empty icon="record" tone="accent" title="Enter a task ID" testId="record-needs-task">
-              <p>Only owners of {nameOf(project_id)} can search, verify and export its whole record. You are a member of it.</p>
-              {me?.owner === true && (
-                <p>
-                  You own this installation: you can make yourself an owner under{' '}
-                  <Link className="link" href="/projects">
-                    Projects
-                  </Link>
-                  .
-                </p>
-              )}
-            </Empty>
+            <NeedsTask project={nameOf(project_id)} isOwner={me.owner} />
           ) : (
             <Loaded from={events} what="The record">
-              {({ pages }) => {
-                const items = pages.flatMap((page) => page.items)
-                return items.length === 0 ? (
-                  <Empty icon="search" tone="accent" title="No event fits" />
-                ) : (
-                  <>
-                    <div className="card over">
-                      <table className="log">
-                        <thead>
-                          <tr>
-                            <th className="seq">No.</th>
-                            <th>Time</th>
-                            <th>Who</th>
-                            <th>What</th>
-                            <th className="wide-only">About</th>
-                            <th className="wide-only">By what right</th>
-                            <th className="wide-only">Hash</th>
-                          </tr>
-                        </thead>
-                        <tbody>
-                          {items.map((event) => (
-                            <EventRow key={event.id} event={event} isOpen={event.id === open?.id} open={() => setOpen(event)} />
-                          ))}
-                        </tbody>
-                      </table>
-                    </div>
-                    {events.hasNextPage && (
-                      <button type="button" className="btn sm more" onClick={() => void events.fetchNextPage()}>
-                        More
-                      </button>
-                    )}
-                  </>
-                )
-              }}
+              {({ pages }) => (
+                <>
+                  <EventTable events={pages.flatMap((page) => page.items)} open={open} setOpen={setOpen} />
+                  {events.hasNextPage && (
+                    <button type="button" className="btn sm more" onClick={() => void events.fetchNextPage()}>
+                      More
+                    </button>
+                  )}
+                </>
+              )}
             </Loaded>
           )}
         </div>

@@ -14,7 +14,7 @@ export type Content = {
 const SHOWN_BYTES_MAX = 2 * 1024 * 1024
 const IMAGE_BYTES_MAX = 16 * 1024 * 1024
 
-const hex = (bytes: ArrayBuffer): string => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('')
+export const hex = (bytes: ArrayBuffer): string => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('')
 const isAt = (bytes: Uint8Array, at: number, message: string): boolean =>
   Array.from(message, (letter) => letter.charCodeAt(0)).every((code, i) => bytes[at + i] === code)
 

@@ -1,9 +1,9 @@
 // A file of a review: unified or side by side, changed words marked, each line with a button for a comment.
-import { useState, type CSSProperties, type ReactNode } from 'react'
+import { Fragment, useState, type CSSProperties, type ReactNode } from 'react'
 import { Icon } from '../parts/icon.tsx'
 import { plural } from '../parts/text.tsx'
 import { CommentForm, DraftRemark, MadeRemark, type DraftComment, type MadeComment } from './comments.tsx'
-import { pairsOf, type DiffFile, type Line } from './diff.ts'
+import { pairsOf, type DiffFile, type Line, type Pair } from './diff.ts'
 
 export type View = 'unified' | 'split'
 const classOf = (line: Line | null): string => (line === null ? 'blank' : line.kind === 'added' ? 'a' : line.kind === 'removed' ? 'd' : '')
@@ -90,6 +90,48 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
       )}
     </td>
   )
+  const unifiedRow = (line: Line, i: number): ReactNode => (
+    <Fragment key={i}>
+      <tr data-testid="diff-line" data-kind={line.kind} className={line.kind === 'gap' ? 'hunk' : undefined}>
+        {line.kind === 'gap' ? (
+          <td colSpan={columns}>{line.parts[0]!.text}</td>
+        ) : (
+          <>
+            <td className={`ln ${classOf(line)}`}>{line.before ?? ''}</td>
+            {number(line, line.kind === 'removed' ? 'before' : 'after')}
+            <td className={classOf(line)} style={hangingIndent(line, 14)}>
+              <span className="sign" aria-hidden="true">
+                {signs[line.kind]}
+              </span>
+              <Words line={line} />
+            </td>
+          </>
+        )}
+      </tr>
+      {remarks(line)}
+    </Fragment>
+  )
+  const splitRow = ({ left, right }: Pair, i: number): ReactNode => (
+    <Fragment key={i}>
+      <tr data-testid="diff-line" data-kind={right?.kind ?? left?.kind} className={left?.kind === 'gap' ? 'hunk' : undefined}>
+        {left?.kind === 'gap' ? (
+          <td colSpan={columns}>{left.parts[0]!.text}</td>
+        ) : (
+          <>
+            {right === null ? number(left, 'before') : <td className={`ln ${classOf(left)}`}>{left?.before ?? ''}</td>}
+            <td className={classOf(left)} style={hangingIndent(left)}>
+              {left && <Words line={left} />}
+            </td>
+            {right === null ? <td className="ln blank" /> : number(right, 'after')}
+            <td className={`sep ${classOf(right)}`} style={hangingIndent(right)}>
+              {right && <Words line={right} />}
+            </td>
+          </>
+        )}
+      </tr>
+      {remarks(right ?? left)}
+    </Fragment>
+  )
   return (
     <section className="file" data-testid="diff-file" data-file={file.name} id={`file-${file.name}`} aria-label={file.name}>
       <header>
@@ -112,69 +154,14 @@ export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed
         <table className={`diff ${view}`}>
           <caption className="sr">{file.name}</caption>
           <colgroup>
-            {view === 'split' ? (
-              <>
-                <col className="number" />
-                <col />
-                <col className="number" />
-                <col />
-              </>
-            ) : (
-              <>
-                <col className="number" />
-                <col className="number" />
-                <col />
-              </>
-            )}
+            <col className="number" />
+            {view === 'split' && <col />}
+            <col className="number" />
+            <col />
           </colgroup>
-          <tbody>
-            {view === 'unified'
-              ? file.lines.map((line, i) => (
-                  <FragmentRows key={i}>
-                    <tr data-testid="diff-line" data-kind={line.kind} className={line.kind === 'gap' ? 'hunk' : undefined}>
-                      {line.kind === 'gap' ? (
-                        <td colSpan={columns}>{line.parts[0]!.text}</td>
-                      ) : (
-                        <>
-                          <td className={`ln ${classOf(line)}`}>{line.before ?? ''}</td>
-                          {number(line, line.kind === 'removed' ? 'before' : 'after')}
-                          <td className={classOf(line)} style={hangingIndent(line, 14)}>
-                            <span className="sign" aria-hidden="true">
-                              {signs[line.kind]}
-                            </span>
-                            <Words line={line} />
-                          </td>
-                        </>
-                      )}
-                    </tr>
-                    {remarks(line)}
-                  </FragmentRows>
-                ))
-              : pairsOf(file.lines).map(({ left, right }, i) => (
-                  <FragmentRows key={i}>
-                    <tr data-testid="diff-line" data-kind={right?.kind ?? left?.kind} className={left?.kind === 'gap' ? 'hunk' : undefined}>
-                      {left?.kind === 'gap' ? (
-                        <td colSpan={columns}>{left.parts[0]!.text}</td>
-                      ) : (
-                        <>
-                          {right === null ? number(left, 'before') : <td className={`ln ${classOf(left)}`}>{left?.before ?? ''}</td>}
-                          <td className={classOf(left)} style={hangingIndent(left)}>
-                            {left && <Words line={left} />}
-                          </td>
-                          {right === null ? <td className="ln blank" /> : number(right, 'after')}
-                          <td className={`sep ${classOf(right)}`} style={hangingIndent(right)}>
-                            {right && <Words line={right} />}
-                          </td>
-                        </>
-                      )}
-                    </tr>
-                    {remarks(right ?? left)}
-                  </FragmentRows>
-                ))}
-          </tbody>
+          <tbody>{view === 'unified' ? file.lines.map(unifiedRow) : pairsOf(file.lines).map(splitRow)}</tbody>
         </table>
       )}
     </section>
   )
 }
-const FragmentRows = ({ children }: { readonly children: ReactNode }) => <>{children}</>

@@ -1,5 +1,5 @@
 // One review: the versions, the difference file by file, comments as drafts, and the verdict.
-import { useEffect, useMemo, useState } from 'react'
+import { useEffect, useMemo, useState, type ReactNode } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -147,7 +147,6 @@ export default function ReviewPage({ task: id }: { readonly task: string }) {
   return <Delivered key={artifact.delivered ?? artifact.version} task={task.data} artifact={artifact} />
 }
 
-/** Why there is nothing to decide. */
 function doneMessage(task: Task, reviews: readonly Reviewed[]): string {
   if (task.outcome === 'cancelled') return 'The task was cancelled.'
   if (isOver(task)) return reviews.length === 0 ? 'The task has ended without a review.' : 'The review is closed.'
@@ -155,26 +154,153 @@ function doneMessage(task: Task, reviews: readonly Reviewed[]): string {
 }
 
 type Listed = NonNullable<ReturnType<typeof useArtifacts>['data']>[number]
-function Delivered({ task, artifact }: { readonly task: Task; readonly artifact: Listed }) {
+const optionOf = ({ version }: { readonly version: string }): readonly [string, string] => [version, version]
+const comparisons = ({ versions }: Listed, shown: string): [string, string][] => [
+  ['', 'No comparison'],
+  ...versions.filter(({ version }) => version !== shown).map(({ version }): [string, string] => [version, `against ${version}`]),
+]
+const isWaitingFor = ({ state }: Task): boolean => state === 'review_ready' || state === 'under_review'
+
+type HeaderProps = {
+  readonly task: Task
+  readonly artifact: Listed
+  readonly version: string
+  readonly isVerified: boolean
+  readonly children: ReactNode
+}
+function ReviewHeader({ task, artifact, version, isVerified, children }: HeaderProps) {
   const nameOf = useNameOf()
+  const produced = artifact.versions.find((one) => one.version === version)
+  return (
+    <header>
+      <div className="row head">
+        <div className="grow">
+          <div className="crumb">
+            <Link href="/reviews">Reviews</Link>
+            <Icon name="chevron" />
+            <Link href={`/tasks/${task.id}`}>
+              <bdi className="clip">{titleOf(task.spec.goal).title}</bdi>
+            </Link>
+          </div>
+          <h1>
+            <bdi>{capital(artifact.type)}</bdi> <span className="mono">{version}</span> by{' '}
+            {produced ? nameOf(produced.actor, produced.actor_name) : '?'}
+          </h1>
+          <div className="meta">
+            {isVerified && (
+              <span className="chip ok">
+                <Icon name="check" />
+                bytes verified
+              </span>
+            )}
+            {produced !== undefined && (
+              <>
+                <span className="chip">{produced.kind}</span>
+                <span className="chip">{bytesOf(produced.payload.size)}</span>
+                <span className="chip">
+                  delivered <Ago at={produced.produced_at} />
+                </span>
+              </>
+            )}
+          </div>
+        </div>
+        <div className="row wrap actions">
+          {children}
+          <DownloadButton artifact_id={artifact.id} version={version} message />
+        </div>
+      </div>
+    </header>
+  )
+}
+
+function ViewSwitch({ view, setView }: { readonly view: View; setView(view: View): void }) {
+  return (
+    <fieldset className="seg" aria-label="Diff view">
+      {(['unified', 'split'] as const).map((one) => (
+        <label key={one} className={view === one ? 'on' : undefined}>
+          <input
+            type="radio"
+            className="over"
+            name="diff-view"
+            aria-label={capital(one)}
+            checked={view === one}
+            onChange={() => setView(one)}
+          />
+          {capital(one)}
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+/** The panel beside a deliverable that this person cannot review. */
+function NoVerdict({ task, reviews, delivered, isOlder }: NoVerdictProps) {
+  const isWaiting = isWaitingFor(task)
+  return (
+    <aside className="verdict" aria-label="Your review">
+      <Agreed criteria={task.spec.acceptance_criteria} />
+      <Verdicts title={isWaiting ? 'Requested before' : 'Verdict'} task_id={task.id} reviews={reviews} />
+      <p className="muted">
+        {isWaiting && isOlder ? (
+          <>
+            This is an older version. <Said mono>{delivered}</Said> is the one to review.
+          </>
+        ) : isWaiting ? (
+          'It waits for the people of the task.'
+        ) : (
+          doneMessage(task, reviews)
+        )}
+      </p>
+    </aside>
+  )
+}
+type NoVerdictProps = {
+  readonly task: Task
+  readonly reviews: readonly Reviewed[]
+  readonly delivered: string
+  readonly isOlder: boolean
+}
+
+/** Comments on lines that the shown version does not have. */
+function Unplaced({ comments, files }: { readonly comments: readonly MadeComment[]; readonly files: readonly DiffFile[] }) {
+  const anchors = new Set(files.flatMap((file) => file.lines.map((line) => anchorOf(file, files.length === 1, line))))
+  const unplaced = comments.filter(({ anchor }) => anchor === undefined || !anchors.has(anchor))
+  if (unplaced.length === 0) return null
+  return (
+    <section className="block" aria-label="Earlier comments">
+      <h2 className="h">Comments on lines that no longer exist</h2>
+      {unplaced.map((comment, i) => (
+        <MadeRemark key={i} comment={comment} />
+      ))}
+    </section>
+  )
+}
+
+/** The files of one version against another. */
+function useFiles(artifact_id: string, version: string, base: string) {
+  const content = useContent(artifact_id, version)
+  const before = useContent(artifact_id, base === '' ? null : base)
+  const isLoaded = content.data !== undefined && (base === '' || before.data !== undefined || before.error !== null)
+  const files = useMemo(
+    () => (isLoaded && content.data ? filesOf(content.data, base === '' ? null : (before.data ?? null)) : []),
+    [isLoaded, content.data, before.data, base],
+  )
+  return { content, isLoaded, files }
+}
+
+function Delivered({ task, artifact }: { readonly task: Task; readonly artifact: Listed }) {
   const me = useMe().data?.id ?? ''
   const delivered = artifact.delivered ?? artifact.version
   const [version, setVersion] = useState(delivered)
   const parent = artifact.versions.find((one) => one.version === version)?.parent_version ?? ''
   const [against, setAgainst] = useState<string | null>(null)
   const base = against ?? parent
-  const content = useContent(artifact.id, version)
-  const before = useContent(artifact.id, base === '' ? null : base)
+  const { content, isLoaded, files } = useFiles(artifact.id, version, base)
   const [view, setView] = useState<View>('unified')
   const [drafts, setDrafts, clear] = useDraft<readonly DraftComment[]>(`comments/${task.id}/${version}`, [])
   const [viewed, setViewed] = useDraft<readonly string[]>(`viewed/${task.id}/${version}`, [])
   const [at, setAt] = useState(0)
   const { reviews, made } = useReviews(task.id)
-  const isLoaded = content.data !== undefined && (base === '' || before.data !== undefined || before.error !== null)
-  const files = useMemo(
-    () => (isLoaded && content.data ? filesOf(content.data, base === '' ? null : (before.data ?? null)) : []),
-    [isLoaded, content.data, before.data, base],
-  )
   const go = (index: number): void => {
     const to = Math.max(0, Math.min(files.length - 1, index))
     setAt(to)
@@ -186,86 +312,14 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
     { title: 'Previous file', keys: ['b'], group: 'Page', run: () => go(at - 1) },
     { title: 'File viewed', keys: ['v'], group: 'Page', run: () => files[at] && toggle(files[at].name, !viewed.includes(files[at].name)) },
   ])
-  const anchors = new Set(files.flatMap((file) => file.lines.map((line) => anchorOf(file, files.length === 1, line))))
-  const unplaced = made.filter(({ anchor }) => anchor === undefined || !anchors.has(anchor))
-  const isWaiting = task.state === 'review_ready' || task.state === 'under_review'
-  const mayReview = isWaiting && version === delivered && (task.ownership.principal === me || task.reviewers.includes(me))
-  const produced = artifact.versions.find((one) => one.version === version)
+  const mayReview = isWaitingFor(task) && version === delivered && (task.ownership.principal === me || task.reviewers.includes(me))
   return (
     <div className="page">
-      <header>
-        <div className="row head">
-          <div className="grow">
-            <div className="crumb">
-              <Link href="/reviews">Reviews</Link>
-              <Icon name="chevron" />
-              <Link href={`/tasks/${task.id}`}>
-                <bdi className="clip">{titleOf(task.spec.goal).title}</bdi>
-              </Link>
-            </div>
-            <h1>
-              <bdi>{capital(artifact.type)}</bdi> <span className="mono">{version}</span> by{' '}
-              {produced ? nameOf(produced.actor, produced.actor_name) : '?'}
-            </h1>
-            <div className="meta">
-              {content.data?.isVerified === true && (
-                <span className="chip ok">
-                  <Icon name="check" />
-                  bytes verified
-                </span>
-              )}
-              {produced !== undefined && (
-                <>
-                  <span className="chip">{produced.kind}</span>
-                  <span className="chip">{bytesOf(produced.payload.size)}</span>
-                  <span className="chip">
-                    delivered <Ago at={produced.produced_at} />
-                  </span>
-                </>
-              )}
-            </div>
-          </div>
-          <div className="row wrap actions">
-            <Select
-              compact
-              label="Version"
-              value={version}
-              onValue={setVersion}
-              options={artifact.versions.map((one) => [one.version, one.version] as const)}
-            />
-            <Select
-              compact
-              label="Compare with"
-              value={base}
-              onValue={setAgainst}
-              options={[
-                ['', 'No comparison'],
-                ...artifact.versions
-                  .filter((one) => one.version !== version)
-                  .map((one) => [one.version, `against ${one.version}`] as const),
-              ]}
-            />
-            {files.length > 0 && (
-              <fieldset className="seg" aria-label="Diff view">
-                {(['unified', 'split'] as const).map((one) => (
-                  <label key={one} className={view === one ? 'on' : undefined}>
-                    <input
-                      type="radio"
-                      className="over"
-                      name="diff-view"
-                      aria-label={capital(one)}
-                      checked={view === one}
-                      onChange={() => setView(one)}
-                    />
-                    {capital(one)}
-                  </label>
-                ))}
-              </fieldset>
-            )}
-            <DownloadButton artifact_id={artifact.id} version={version} message />
-          </div>
-        </div>
-      </header>
+      <ReviewHeader task={task} artifact={artifact} version={version} isVerified={content.data?.isVerified === true}>
+        <Select compact label="Version" value={version} onValue={setVersion} options={artifact.versions.map(optionOf)} />
+        <Select compact label="Compare with" value={base} onValue={setAgainst} options={comparisons(artifact, version)} />
+        {files.length > 0 && <ViewSwitch view={view} setView={setView} />}
+      </ReviewHeader>
       <div className={`cols review-cols${files.length === 0 ? ' no-files' : ''}`} data-testid="review-page" data-task-id={task.id}>
         {files.length > 0 && <FileTree files={files} viewed={viewed} at={at} go={go} />}
         <div className="diffs">
@@ -289,14 +343,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               remove={(one) => setDrafts(drafts.filter((draft) => draft.id !== one))}
             />
           ))}
-          {unplaced.length > 0 && (
-            <section className="block" aria-label="Earlier comments">
-              <h2 className="h">Comments on lines that are not there any more</h2>
-              {unplaced.map((comment, i) => (
-                <MadeRemark key={i} comment={comment} />
-              ))}
-            </section>
-          )}
+          <Unplaced comments={made} files={files} />
         </div>
         {mayReview && content.data ? (
           <VerdictPanel
@@ -308,21 +355,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
             earlier={<Verdicts title="Requested before" task_id={task.id} reviews={reviews} />}
           />
         ) : (
-          <aside className="verdict" aria-label="Your review">
-            <Agreed criteria={task.spec.acceptance_criteria} />
-            <Verdicts title={isWaiting ? 'Requested before' : 'Verdict'} task_id={task.id} reviews={reviews} />
-            <p className="muted">
-              {isWaiting && version !== delivered ? (
-                <>
-                  This is an older version. <Said mono>{delivered}</Said> is the one to review.
-                </>
-              ) : isWaiting ? (
-                'It waits for the people of the task.'
-              ) : (
-                doneMessage(task, reviews)
-              )}
-            </p>
-          </aside>
+          <NoVerdict task={task} reviews={reviews} delivered={delivered} isOlder={version !== delivered} />
         )}
       </div>
     </div>

@@ -49,12 +49,17 @@ type Props = {
   /** Verdicts on versions before this one. */
   readonly earlier: ReactNode
 }
+const verdictsOn = ({ kind }: Props['artifact']) => [
+  { value: 'approved', message: 'Approve', note: kind === 'plan' ? 'The agent goes on with this plan.' : 'The task is done.' },
+  { value: 'changes_requested', message: 'Request changes', note: 'Back to the agent, with your comments.' },
+  ...(kind === 'plan' ? [] : [{ value: 'rejected', message: 'Reject', note: 'The task ends as rejected.' }]),
+]
+
 export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlier }: Props) {
   const [verdict, setVerdict] = useState<Verdict | ''>('')
   const [changes, setChanges, clearChanges] = useDraft(`changes/${task.id}`, '')
   const [, go] = useLocation()
   const settled = useSettled(artifact.version)
-  const isPlan = artifact.kind === 'plan'
   const lines = changes
     .split('\n')
     .map((line) => line.trim())
@@ -108,16 +113,7 @@ export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlie
       <Criteria task={task} />
       <section>
         <h2 className="h">Your verdict</h2>
-        <Radios
-          label="Verdict"
-          value={verdict}
-          onValue={(value) => setVerdict(value as Verdict)}
-          options={[
-            { value: 'approved', message: 'Approve', note: isPlan ? 'The agent goes on with this plan.' : 'The task is done.' },
-            { value: 'changes_requested', message: 'Request changes', note: 'Back to the agent, with your comments.' },
-            ...(isPlan ? [] : [{ value: 'rejected', message: 'Reject', note: 'The task ends as rejected.' }]),
-          ]}
-        />
+        <Radios label="Verdict" value={verdict} onValue={(value) => setVerdict(value as Verdict)} options={verdictsOn(artifact)} />
       </section>
       <TextArea
         label="What must change"

@@ -1,6 +1,7 @@
 // The one connection to the server: the SDK with the cookie of this browser, the server's clock, the person the page acts for, and
 // the handling of a session that has ended or belongs to another person.
 import { QueryClient } from '@tanstack/react-query'
+import { createStore } from '../parts/store.ts'
 import { createClient, CountersignError, type CallName, type Client, type Input, type Output } from '#sdk/index.ts'
 
 /** The offset by which this machine's clock is behind the server's. */
@@ -15,39 +16,34 @@ function noteTime(answer: Response, sentAt: number): void {
   if (!Number.isNaN(at)) behindMs = Math.abs(off) < 2_000 ? 0 : off
 }
 
-type Listener = () => void
-const listeners = new Set<Listener>()
-let isOut = false
 /** The person this page was opened for. Every call names them, and the server refuses it if the session belongs to another person. */
 let person: string | null = null
-/** The name of another person who is signed in with this browser now. */
-let other: string | null = null
-let isProofNeeded = false
+type SessionState = {
+  readonly isOut: boolean
+  /** The name of another person who is signed in with this browser now. */
+  readonly other: string | null
+  /** Whether a call was refused because the sign-in on this remembered device is not fresh. */
+  readonly isProofNeeded: boolean
+}
+const state = createStore<SessionState>({ isOut: false, other: null, isProofNeeded: false })
 const PERSON_HEADER = 'countersign-person'
 
 /** All tabs of this browser share one cookie, so each tab announces which person it was opened for. */
 const tabs = new BroadcastChannel('countersign-person')
 tabs.addEventListener('message', ({ data }: MessageEvent<{ readonly id: string; readonly name: string }>) => {
   if (person !== null) session.become(data.id === person ? null : data.name)
-  if (isOut) void lookForSession().catch(() => undefined)
+  if (session.isOut()) void lookForSession().catch(() => undefined)
   else if (data.id === person) session.needProof(false)
 })
 
 export const session = {
-  isOut: (): boolean => isOut,
-  /** The name of the other person whose session this browser has now; null: it is this page's own. */
-  other: (): string | null => other,
-  become(name: string | null): void {
-    if (other === name) return
-    other = name
-    for (const listener of listeners) listener()
+  isOut: (): boolean => state.get().isOut,
+  use: (): SessionState => state.use(),
+  become(other: string | null): void {
+    if (state.get().other !== other) state.set({ ...state.get(), other })
   },
-  /** Whether a call was refused because the sign-in on this remembered device is not fresh. */
-  isProofNeeded: (): boolean => isProofNeeded,
-  needProof(needed: boolean): void {
-    if (isProofNeeded === needed) return
-    isProofNeeded = needed
-    for (const listener of listeners) listener()
+  needProof(isProofNeeded: boolean): void {
+    if (state.get().isProofNeeded !== isProofNeeded) state.set({ ...state.get(), isProofNeeded })
   },
   /** Called after a sign-in on this page. */
   entered(): void {
@@ -57,14 +53,8 @@ export const session = {
   },
   /** Tells the other tabs which person this tab is for. */
   announce: (me: { readonly id: string; readonly name: string | null }): void => tabs.postMessage({ id: me.id, name: me.name ?? me.id }),
-  subscribe(listener: Listener): () => void {
-    listeners.add(listener)
-    return () => listeners.delete(listener)
-  },
-  set(out: boolean): void {
-    if (isOut === out) return
-    isOut = out
-    for (const listener of listeners) listener()
+  set(isOut: boolean): void {
+    if (session.isOut() !== isOut) state.set({ ...state.get(), isOut })
   },
 }
 
@@ -90,7 +80,7 @@ async function send(input: string | URL | Request, init: RequestInit = {}): Prom
       .json()
       .catch(() => ({}))) as Refused
     if (error?.code === 'PROOF_REQUIRED') session.needProof(true)
-    if (error?.code === 'OTHER_PERSON') session.become(error.details.name ?? 'somebody else')
+    if (error?.code === 'OTHER_PERSON') session.become(error.details.name ?? 'another person')
   }
   return answer
 }

@@ -4,8 +4,8 @@ import { useState } from 'react'
 const PREFIX = 'draft:'
 function read<T>(key: string, initial: T): T {
   try {
-    const kept = sessionStorage.getItem(PREFIX + key)
-    return kept === null ? initial : (JSON.parse(kept) as T)
+    const stored = sessionStorage.getItem(PREFIX + key)
+    return stored === null ? initial : (JSON.parse(stored) as T)
   } catch {
     return initial
   }
@@ -22,7 +22,6 @@ export function dropDraft(key: string): void {
   sessionStorage.removeItem(PREFIX + key)
 }
 
-/** Forgets every draft of this tab. */
 export function dropDrafts(): void {
   for (const key of Object.keys(sessionStorage)) if (key.startsWith(PREFIX)) sessionStorage.removeItem(key)
 }

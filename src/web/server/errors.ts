@@ -19,11 +19,11 @@ const next: Readonly<Record<number, string>> = {
   401: 'Sign in again; your text is kept.',
   403: 'Ask an owner of the project if you should be able to.',
   404: 'It may be gone, or not yours to see.',
-  408: 'Its time is over. Look at it anew.',
+  408: 'Its deadline has passed. Open it again.',
   409: 'Look at it as it is now, then decide.',
-  410: 'It has ended. Look at it anew.',
+  410: 'It has ended. Open it again.',
   413: 'Send something smaller.',
-  422: 'Change what is named and try again.',
+  422: 'Change the named field and try again.',
   429: 'Wait a moment and try again.',
   503: 'Try again in a moment.',
 }
@@ -31,9 +31,9 @@ const next: Readonly<Record<number, string>> = {
 export function messageOf(error: unknown): string {
   if (error instanceof Unverified)
     return `The receipt that came back does not verify: ${error.message}. Do not take this as decided; tell an owner of the server.`
-  if (!(error instanceof CountersignError)) return 'Something in this page went wrong. Load it anew and try again.'
+  if (!(error instanceof CountersignError)) return 'This page has failed. Reload it and try again.'
   if (error.code === 'NETWORK' || error.code === 'TIMEOUT') return 'The server did not answer. Nothing is known to have changed. Try again.'
-  const said = sentence(error.message)
+  const reason = sentence(error.message)
   const advice = error.status === null || whole.has(error.code) ? undefined : next[error.status]
-  return advice === undefined ? said : `${said} ${advice}`
+  return advice === undefined ? reason : `${reason} ${advice}`
 }

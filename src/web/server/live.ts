@@ -1,66 +1,54 @@
 // The live connection: events of the inbox and of the data on the page. Events only mark cached data as stale and never decide anything.
-import { useSyncExternalStore } from 'react'
 import type { Input, Output, StreamName } from '#sdk/index.ts'
+import { createListeners, createStore } from '../parts/store.ts'
 import { client, queries, session } from './client.ts'
 
 export type Connection = 'live' | 'reconnecting' | 'offline'
 export type News = Output<'execution/inbox.follow'>
 
 type State = { readonly connection: Connection; readonly lastNewsAt: number; readonly brokeAt: number | null }
-let state: State = navigator.onLine
-  ? { connection: 'reconnecting', lastNewsAt: Date.now(), brokeAt: null }
-  : { connection: 'offline', lastNewsAt: Date.now(), brokeAt: Date.now() }
-const watchers = new Set<() => void>()
-const newsListeners = new Set<(news: News) => void>()
-const backListeners = new Set<() => void>()
-const liveListeners = new Set<() => void>()
+const state = createStore<State>(
+  navigator.onLine
+    ? { connection: 'reconnecting', lastNewsAt: Date.now(), brokeAt: null }
+    : { connection: 'offline', lastNewsAt: Date.now(), brokeAt: Date.now() },
+)
+const newsListeners = createListeners<[News]>()
+const backListeners = createListeners()
+const liveListeners = createListeners()
 
 function become(connection: Connection): void {
   const now = Date.now()
-  const brokeAt = connection === 'live' ? null : (state.brokeAt ?? now)
-  state = { connection, brokeAt, lastNewsAt: connection === 'live' ? now : state.lastNewsAt }
-  for (const watcher of watchers) watcher()
+  const { brokeAt, lastNewsAt } = state.get()
+  const isBack = connection === 'live'
+  state.set({ connection, brokeAt: isBack ? null : (brokeAt ?? now), lastNewsAt: isBack ? now : lastNewsAt })
 }
 
-const subscribe = (watcher: () => void): (() => void) => {
-  watchers.add(watcher)
-  return () => watchers.delete(watcher)
-}
-export const useConnection = (): State => useSyncExternalStore(subscribe, () => state)
+export const useConnection = (): State => state.use()
 
-export const isLive = (): boolean => state.connection === 'live'
+export const isLive = (): boolean => state.get().connection === 'live'
 
-export function onNews(listener: (news: News) => void): () => void {
-  newsListeners.add(listener)
-  return () => newsListeners.delete(listener)
-}
+export const onNews = newsListeners.add
 /** Called when the connection is back after a break: what was missed is not known. */
-export function onBack(listener: () => void): () => void {
-  backListeners.add(listener)
-  return () => backListeners.delete(listener)
-}
+export const onBack = backListeners.add
 /** Called on every connect and reconnect: data read before it might be stale. */
-export function onLive(listener: () => void): () => void {
-  liveListeners.add(listener)
-  return () => liveListeners.delete(listener)
-}
+export const onLive = liveListeners.add
 
 /** The server is unreachable and no event has arrived yet: the service worker served the page from its cache. */
 export function noteSilence(): void {
-  if (state.connection !== 'live' && state.brokeAt === null) become(navigator.onLine ? 'reconnecting' : 'offline')
+  if (!isLive() && state.get().brokeAt === null) become(navigator.onLine ? 'reconnecting' : 'offline')
 }
 
-/** Refetches everything now. */
 export function lookNow(): void {
   void queries.invalidateQueries()
-  for (const listener of [...liveListeners, ...backListeners]) listener()
+  liveListeners.notify()
+  backListeners.notify()
 }
 
 const NAMES: readonly unknown[] = ['me', 'people', 'agents', 'projects', 'filters']
 /** Refetches data that was read before the connection opened and might have changed since. Names are left out: they seldom change. */
 function catchUp(): void {
   void queries.invalidateQueries({ predicate: ({ queryKey }) => !NAMES.includes(queryKey[0]) })
-  for (const listener of liveListeners) listener()
+  liveListeners.notify()
 }
 
 let following: AbortController | null = null
@@ -83,8 +71,8 @@ async function follow(signal: AbortSignal): Promise<void> {
     },
   }
   for await (const { item } of client.follow('execution/inbox.follow', {}, options)) {
-    state = { ...state, lastNewsAt: Date.now() }
-    for (const listener of newsListeners) listener(item)
+    state.set({ ...state.get(), lastNewsAt: Date.now() })
+    newsListeners.notify(item)
   }
 }
 
@@ -115,8 +103,8 @@ async function keepAsking(signal: AbortSignal): Promise<void> {
       () => false,
     )
     if (signal.aborted || !isOpen) continue
-    if (!isThere && state.connection === 'live') become(navigator.onLine ? 'reconnecting' : 'offline')
-    else if (isThere && state.connection === 'reconnecting') become('live')
+    if (!isThere && isLive()) become(navigator.onLine ? 'reconnecting' : 'offline')
+    else if (isThere && state.get().connection === 'reconnecting') become('live')
   }
 }
 

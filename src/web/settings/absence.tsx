@@ -12,12 +12,10 @@ import { AddForm } from './parts.tsx'
 const iso = (local: string): string => new Date(local).toISOString()
 export function Absence() {
   const me = useMe().data?.id ?? ''
-  const nameOf = useNameOf()
   const people = usePeople().data ?? []
   const [substitute, setSubstitute] = useState('')
   const [from, setFrom] = useState('')
   const [until, setUntil] = useState('')
-  const absences = useQuery({ queryKey: ['absence'], queryFn: async () => (await call('identity/substitute.list', {})).items })
   const blocked = me === '' || substitute === '' ? 'Choose a person.' : until === '' ? 'Say until when.' : undefined
   return (
     <div className="stack">
@@ -49,40 +47,48 @@ export function Absence() {
           <TextField label="Until" type="datetime-local" value={until} onChange={(event) => setUntil(event.target.value)} />
         </div>
       </AddForm>
-      <Loaded from={absences} what="The list of absences">
-        {(items) => (
-          <ul className="card rows">
-            {items.map((one) => (
-              <li key={`${one.person} ${one.substitute} ${one.from}`} data-testid="absence-row">
-                <span className="two-lines">
-                  <b>
-                    {capital(nameOf(one.substitute, one.substitute_name))} for {nameOf(one.person, one.person_name)}
-                  </b>
-                  <span className="note">
-                    {momentOf(one.from)} to {momentOf(one.until)}
-                  </span>
-                </span>
-                {one.is_active && <span className="chip ok">now</span>}
-                {one.person === me && (
-                  <ActButton
-                    changes={['absence']}
-                    act={() =>
-                      call('identity/substitute.remove', {
-                        person: one.person,
-                        substitute: one.substitute,
-                        ...(one.project_id === null ? {} : { project_id: one.project_id }),
-                      })
-                    }
-                  >
-                    End
-                  </ActButton>
-                )}
-              </li>
-            ))}
-            {items.length === 0 && <li className="muted">Nobody stands in for you.</li>}
-          </ul>
-        )}
-      </Loaded>
+      <Absences me={me} />
     </div>
+  )
+}
+
+function Absences({ me }: { readonly me: string }) {
+  const nameOf = useNameOf()
+  const absences = useQuery({ queryKey: ['absence'], queryFn: async () => (await call('identity/substitute.list', {})).items })
+  return (
+    <Loaded from={absences} what="The list of absences">
+      {(items) => (
+        <ul className="card rows">
+          {items.map((one) => (
+            <li key={`${one.person} ${one.substitute} ${one.from}`} data-testid="absence-row">
+              <span className="two-lines">
+                <b>
+                  {capital(nameOf(one.substitute, one.substitute_name))} for {nameOf(one.person, one.person_name)}
+                </b>
+                <span className="note">
+                  {momentOf(one.from)} to {momentOf(one.until)}
+                </span>
+              </span>
+              {one.is_active && <span className="chip ok">now</span>}
+              {one.person === me && (
+                <ActButton
+                  changes={['absence']}
+                  act={() =>
+                    call('identity/substitute.remove', {
+                      person: one.person,
+                      substitute: one.substitute,
+                      ...(one.project_id === null ? {} : { project_id: one.project_id }),
+                    })
+                  }
+                >
+                  End
+                </ActButton>
+              )}
+            </li>
+          ))}
+          {items.length === 0 && <li className="muted">You have no substitute.</li>}
+        </ul>
+      )}
+    </Loaded>
   )
 }

@@ -5,7 +5,7 @@ import { TextField } from '../parts/fields.tsx'
 import { Loaded } from '../parts/states.tsx'
 import { Ago, momentOf } from '../parts/time.tsx'
 import { call } from '../server/client.ts'
-import { useMe } from '../server/names.ts'
+import { useMe, useNameOf } from '../server/names.ts'
 import { ConfirmButton } from './confirm-button.tsx'
 import { AddForm, ShownOnce } from './parts.tsx'
 
@@ -17,16 +17,25 @@ export function KeyList({ subject, none }: Listed) {
     queryFn: async () => (await call('identity/key.list', { subject, limit: 100 })).items,
     retry: false,
   })
+  const nameOf = useNameOf()
   return (
     <Loaded from={keys} what="The list of keys">
       {(items) => (
         <ul className="card rows" data-testid="key-list">
-          {items.map(({ id, label: name, created_at, expires_at, issued_by }) => (
+          {items.map(({ id, label: name, created_at, expires_at, issued_by, last_used_at }) => (
             <li key={id}>
               <span className="two-lines">
                 <b>{name === '' ? id : name}</b>
                 <span className="note">
-                  Issued <Ago at={created_at} /> by {issued_by}, {expires_at === null ? 'never expires' : `expires ${momentOf(expires_at)}`}
+                  Issued <Ago at={created_at} /> by {nameOf(issued_by)},{' '}
+                  {expires_at === null ? 'never expires' : `expires ${momentOf(expires_at)}`}.{' '}
+                  {last_used_at === null ? (
+                    'No use is known.'
+                  ) : (
+                    <>
+                      Last used <Ago at={last_used_at} />.
+                    </>
+                  )}
                 </span>
               </span>
               <ConfirmButton

@@ -23,10 +23,10 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
   const [isUnknown, setUnknown] = useState(false)
   const [by, setBy] = useState({ tag: '', scope: '', target: '' })
   const add = (): Promise<unknown> => {
-    const given = Object.entries(by)
+    const fields = Object.entries(by)
       .map(([name, message]) => [name, message.trim()] as const)
       .filter(([, message]) => message !== '')
-    const floor: Floor = { risk, ...(agent === '' ? {} : { agent_id: agent }), ...Object.fromEntries(given) }
+    const floor: Floor = { risk, ...(agent === '' ? {} : { agent_id: agent }), ...Object.fromEntries(fields) }
     return call('execution/policy.set', { floors: [...floors, floor] })
   }
   return (

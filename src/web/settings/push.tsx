@@ -9,9 +9,9 @@ const bytesIn = (text: string): Uint8Array<ArrayBuffer> =>
 async function subscribe(key: string): Promise<void> {
   const registration = await navigator.serviceWorker.getRegistration('/')
   if (!registration) return location.assign('/install?next=/settings/notifications')
-  const made = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytesIn(key) })
-  const { p256dh, auth } = made.toJSON().keys as { readonly p256dh: string; readonly auth: string }
-  await call('execution/channel.add', { kind: 'push', endpoint: made.endpoint, keys: { p256dh, auth }, label: 'This browser' })
+  const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytesIn(key) })
+  const { p256dh, auth } = subscription.toJSON().keys as { readonly p256dh: string; readonly auth: string }
+  await call('execution/channel.add', { kind: 'push', endpoint: subscription.endpoint, keys: { p256dh, auth }, label: 'This browser' })
 }
 
 export function PushHere() {

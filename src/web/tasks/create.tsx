@@ -1,5 +1,5 @@
 // A new task: what it is for, when it is done well, and which agent gets it. Agents are suggested by what they can do.
-import { useState } from 'react'
+import { useState, type FormEvent } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import { useCommands } from '../app/commands.ts'
@@ -22,10 +22,10 @@ const empty: Form = { goal: '', criteria: '', agent: '', project: '', due: '' }
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
 /** How much of the goal an agent's own card speaks about. */
 function fitOf(card: AgentCard, goal: string): number {
-  const said = new Set(
+  const cardWords = new Set(
     wordsOf([card.name, card.description, ...card.tags, ...card.capabilities.map((one) => JSON.stringify(one))].join(' ')),
   )
-  return wordsOf(goal).filter((word) => said.has(word)).length
+  return wordsOf(goal).filter((word) => cardWords.has(word)).length
 }
 
 function useSuggested(goal: string, project_id: string): readonly AgentCard[] {
@@ -40,6 +40,49 @@ function useSuggested(goal: string, project_id: string): readonly AgentCard[] {
     .toSorted((one, other) => other.fit - one.fit)
     .slice(0, 3)
     .map(({ card }) => card)
+}
+
+const crumb = (
+  <>
+    <Link href="/tasks">Tasks</Link>
+    <Icon name="chevron" />
+    <span>New</span>
+  </>
+)
+const OUTSIDE = 'This agent is not in the project.'
+const unknownMessages = { '': undefined, nobody: 'No agent here has that name.', part: 'Choose an agent from the list.' }
+
+async function createTask(form: Form, project: string) {
+  const criteria = form.criteria
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+  const { task } = await call('collaboration/task.create', {
+    spec: { goal: form.goal.trim(), acceptance_criteria: criteria },
+    ...(project === '' ? {} : { project_id: project }),
+    ...(form.due === '' ? {} : { deadline: new Date(form.due).toISOString() }),
+  })
+  // The task exists now. If the assignment fails, show the task and the reason instead of creating it again.
+  if (form.agent !== '')
+    await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent }).catch((error: unknown) =>
+      tellError(`The task was created but not assigned. ${messageOf(error)}`),
+    )
+  return task
+}
+
+function Suggested({ cards, choose }: { readonly cards: readonly AgentCard[]; choose(agent_id: string): void }) {
+  if (cards.length === 0) return null
+  return (
+    <div className="suggested">
+      <span className="note">These agents claim they can do this:</span>
+      {cards.map((card) => (
+        <button type="button" key={card.agent_id} className="btn sm" onClick={() => choose(card.agent_id)}>
+          <Icon name="agent" />
+          {card.name}
+        </button>
+      ))}
+    </div>
+  )
 }
 
 export default function NewTaskPage() {
@@ -58,61 +101,26 @@ export default function NewTaskPage() {
     setUnknown('')
   }
   const create = useMutation({
-    async mutationFn() {
-      const criteria = form.criteria
-        .split('\n')
-        .map((line) => line.trim())
-        .filter((line) => line !== '')
-      const { task } = await call('collaboration/task.create', {
-        spec: { goal: form.goal.trim(), acceptance_criteria: criteria },
-        ...(project === '' ? {} : { project_id: project }),
-        ...(form.due === '' ? {} : { deadline: new Date(form.due).toISOString() }),
-      })
-      // It exists from here on, and is not made once more: where handing it over fails, it is shown as it is, with the reason.
-      if (form.agent !== '')
-        await call('collaboration/task.assign', { task_id: task.id, assignee: form.agent }).catch((error: unknown) =>
-          tellError(`The task was created and not handed over. ${messageOf(error)}`),
-        )
-      return task
-    },
+    mutationFn: () => createTask(form, project),
     onSuccess(task) {
       clear()
       void queries.invalidateQueries({ queryKey: ['tasks'] })
       go(`/tasks/${task.id}`)
     },
   })
-  const blocked =
-    form.goal.trim() === ''
-      ? 'Enter a goal.'
-      : unknown === 'nobody'
-        ? 'No agent here has that name.'
-        : unknown === 'part'
-          ? 'Choose an agent from the list.'
-          : form.agent !== '' && known.length > 0 && !agents.some(({ id }) => id === form.agent)
-            ? 'This agent is not in the project.'
-            : undefined
+  const isOutside = form.agent !== '' && known.length > 0 && !agents.some(({ id }) => id === form.agent)
+  const blocked = form.goal.trim() === '' ? 'Enter a goal.' : (unknownMessages[unknown] ?? (isOutside ? OUTSIDE : undefined))
   const send = (): void => {
     if (blocked === undefined && !create.isPending) create.mutate()
   }
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    send()
+  }
   useCommands([{ title: 'Create task', keys: ['Enter'], withModifier: true, group: 'Page', run: send }])
   return (
-    <Page
-      title="New task"
-      crumb={
-        <>
-          <Link href="/tasks">Tasks</Link>
-          <Icon name="chevron" />
-          <span>New</span>
-        </>
-      }
-    >
-      <form
-        className="card form"
-        onSubmit={(event) => {
-          event.preventDefault()
-          send()
-        }}
-      >
+    <Page title="New task" crumb={crumb}>
+      <form className="card form" onSubmit={submit}>
         <TextArea
           label="Goal"
           value={form.goal}
@@ -136,17 +144,7 @@ export default function NewTaskPage() {
           choices={agents.map(({ id, name, description }) => ({ id, name, ...(description === '' ? {} : { note: description }) }))}
           note="Leave it empty to assign the task later."
         />
-        {suggested.length > 0 && (
-          <div className="suggested">
-            <span className="note">They say that they can do this:</span>
-            {suggested.map((card) => (
-              <button type="button" key={card.agent_id} className="btn sm" onClick={() => suggest(card.agent_id)}>
-                <Icon name="agent" />
-                {card.name}
-              </button>
-            ))}
-          </div>
-        )}
+        <Suggested cards={suggested} choose={suggest} />
         <div className="pair">
           <Select
             label="Project"

@@ -99,7 +99,7 @@ function endOfRun(action: string, actor: string, after: After | null): Said | nu
     : { message: 'Run failed', icon: 'alert', tone: 'bad' }
 }
 
-/** The one that the task went to by this event; null: it went nowhere. */
+/** The new holder of the task after this event; null if it did not move. */
 function receiverIn(action: string, after: After | null, detail: unknown): string | null {
   if (action === 'task.checkpoint.resolved') return textIn((after?.['resolution'] as After | undefined) ?? null, 'reassign_to')
   if (action !== 'task.assigned' && action !== 'ownership.transferred') return null
@@ -118,16 +118,16 @@ function groupOf(event: Event, items: ReadonlyMap<string, string>): Group {
   const after = event.after as After | null
   const end = endOfRun(action, event.actor, after)
   const whom = receiverIn(action, after, event.detail)
-  const said = end ??
+  const phrase = end ??
     (action === 'task.checkpoint.resolved' && whom !== null ? HANDED_OVER : table[action]) ?? { message: plain(event.action) }
   const verdict = action === 'review.submitted' ? textIn(after, 'verdict') : null
   const progress = (after?.['progress'] as { percent?: number } | undefined) ?? null
   return {
     events: [event],
-    icon: said.icon ?? 'record',
-    tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (said.tone ?? ''),
+    icon: phrase.icon ?? 'record',
+    tone: verdict === 'rejected' || verdict === 'changes_requested' ? 'bad' : (phrase.tone ?? ''),
     isPassive: end !== null,
-    message: verdict === null ? said.message : `reviewed: ${verdict.replace('_', ' ')}`,
+    message: verdict === null ? phrase.message : `reviewed: ${verdict.replace('_', ' ')}`,
     whom,
     quote: quoteOf(action, after),
     percent: action.startsWith('run.progress') ? (progress?.percent ?? null) : null,
@@ -144,11 +144,11 @@ const isEcho = ({ action, cause, actor }: Event): boolean =>
   ) ||
     (action.endsWith('checkpoint.raised') && actor.startsWith('user_')))
 
-/** Whether one line says both: handing back answers the checkpoint that held the work. */
+/** Whether one line covers both: handing back answers the checkpoint that blocked the work. */
 const replaces = (event: Event, last: Event): boolean =>
   shortOf(event.action) === 'task.returned' && event.cause === last.seq && shortOf(last.action) === 'task.checkpoint.resolved'
 
-/** One after the other; reports of the same agent in a row are one line. */
+/** In order; consecutive reports of one agent are one line. */
 export function groupsOf(events: readonly Event[]): Group[] {
   const groups: Group[] = []
   const items = itemsIn(events)

@@ -55,13 +55,8 @@ const fits = ({ spec, executor, id }: Task, { message, agent }: Sought): boolean
     .split(/\s+/)
     .every((word) => `${spec.goal} ${id}`.toLowerCase().includes(word))
 
-export default function TasksPage() {
-  const [group, setGroup] = useState<Group>('active')
-  const [sought, setSought] = useState<Sought>({ message: '', agent: '' })
-  const isSeeking = sought.message.trim() !== '' || sought.agent !== ''
-  const chosen = useProject()
-  const agents = (useAgents().data ?? []).filter(({ id }) => id !== 'agent_system')
-  const tasks = useInfiniteQuery({
+const useTasks = (group: Group, chosen: ReturnType<typeof useProject>, isSeeking: boolean) =>
+  useInfiniteQuery({
     queryKey: ['tasks', group, chosen.project, isSeeking],
     queryFn: ({ pageParam }) =>
       call('collaboration/task.list', {
@@ -74,6 +69,14 @@ export default function TasksPage() {
     getNextPageParam: (page) => page.next_cursor,
     refetchInterval: 15_000,
   })
+
+export default function TasksPage() {
+  const [group, setGroup] = useState<Group>('active')
+  const [sought, setSought] = useState<Sought>({ message: '', agent: '' })
+  const isSeeking = sought.message.trim() !== '' || sought.agent !== ''
+  const chosen = useProject()
+  const agents = (useAgents().data ?? []).filter(({ id }) => id !== 'agent_system')
+  const tasks = useTasks(group, chosen, isSeeking)
   return (
     <Page
       title="Tasks"

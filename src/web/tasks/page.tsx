@@ -65,10 +65,14 @@ function useTakenOver(task: Task | undefined): boolean {
   return pending !== null && found?.takeover === true
 }
 
-export default function TaskPage({ id }: { readonly id: string }) {
-  const { task, events, runs } = useTask(id)
-  const isTakenOver = useTakenOver(task.data)
-  const { projects, nameOf } = useProject()
+function useTitle(goal: string | undefined): void {
+  useEffect(() => {
+    if (goal !== undefined) document.title = `${titleOf(goal).title} · Countersign`
+  }, [goal])
+}
+
+/** Reads the task and its grants again after each event of the task. */
+const useTaskNews = (id: string): void =>
   useEffect(
     () =>
       followLive(
@@ -80,9 +84,13 @@ export default function TaskPage({ id }: { readonly id: string }) {
       ),
     [id],
   )
-  useEffect(() => {
-    if (task.data) document.title = `${titleOf(task.data.spec.goal).title} · Countersign`
-  }, [task.data?.spec.goal])
+
+export default function TaskPage({ id }: { readonly id: string }) {
+  const { task, events, runs } = useTask(id)
+  const isTakenOver = useTakenOver(task.data)
+  const { projects, nameOf } = useProject()
+  useTaskNews(id)
+  useTitle(task.data?.spec.goal)
   if (!task.data)
     return (
       <div className="page">

@@ -18,15 +18,15 @@ import { isOver, stateLabel } from './states.ts'
 function Now({ task, runs }: { readonly task: Task; readonly runs: readonly Run[] }) {
   const nameOf = useNameOf()
   const holder = task.ownership.assignee
-  const over = isOver(task)
-  const live = over ? [] : runs.filter(({ state }) => state === 'running' || state === 'blocked')
+  const ended = isOver(task)
+  const live = ended ? [] : runs.filter(({ state }) => state === 'running' || state === 'blocked')
   const now = useNow(task.active_since === null ? 60 : 1)
   const worked = task.active_ms + (task.active_since === null ? 0 : Math.max(0, now - Date.parse(task.active_since)))
   return (
     <section>
       <h2 className="h">Now</h2>
       <dl>
-        {over ? (
+        {ended ? (
           <>
             <dt>Ended</dt>
             <dd>
@@ -102,8 +102,7 @@ function ChainOf({ task }: { readonly task: Task }) {
           <li key={id}>
             <Who name={nameOf(id)} sort={sortOf(id)} />
             <span>
-              <Said>{capital(nameOf(id))}</Said>
-              <small>{i === 0 ? 'owner' : i === links.length - 1 ? workLabel(task) : 'delegated'}</small>
+              <Said>{capital(nameOf(id))}</Said> <small>{i === 0 ? 'owner' : i === links.length - 1 ? workLabel(task) : 'delegated'}</small>
             </span>
           </li>
         ))}
@@ -112,7 +111,6 @@ function ChainOf({ task }: { readonly task: Task }) {
   )
 }
 
-/** The acceptance criteria of a task. */
 export function Agreed({ criteria, ...rest }: { readonly criteria: readonly string[] } & HTMLAttributes<HTMLElement>) {
   if (criteria.length === 0) return null
   return (

@@ -23,9 +23,9 @@ export const stateLabel = (task: Stated): string => {
 export const isOver = ({ state, outcome }: Pick<Task, 'state' | 'outcome'>): boolean =>
   state === 'completed' || state === 'rejected' || (outcome !== null && outcome !== 'accepted')
 export const toneOf = (task: Stated): string => {
-  const said = stateLabel(task)
-  if (said === 'Completed' || said === 'Accepted') return 'ok'
-  if (said === 'Rejected') return 'bad'
+  const label = stateLabel(task)
+  if (label === 'Completed' || label === 'Accepted') return 'ok'
+  if (label === 'Rejected') return 'bad'
   return task.state === 'blocked' || task.state === 'review_ready' || task.state === 'under_review' ? 'warn' : ''
 }
 

@@ -92,11 +92,10 @@ export function Timeline({ events, task }: Props) {
   const shown = Math.min(at ?? last, last)
   useEffect(() => {
     if (!isPlaying) return undefined
-    if (shown >= last) {
-      setPlaying(false)
-      return undefined
-    }
-    const timer = setTimeout(() => setAt(shown + 1), 600)
+    const timer = setTimeout(() => {
+      setAt(shown + 1)
+      setPlaying(shown + 1 < last)
+    }, 600)
     return () => clearTimeout(timer)
   }, [isPlaying, shown, last])
   if (events.length === 0) return null

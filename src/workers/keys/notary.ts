@@ -2,7 +2,7 @@
 import { createHmac, createPrivateKey, createPublicKey, hash, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import { CompactEncrypt, compactDecrypt, importJWK } from 'jose'
-import { createCache } from '#kernel/log/document-cache.ts'
+import { createCache } from '#kernel/log/cache/document-cache.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -126,16 +126,16 @@ export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer 
 type Signer = { readonly header: string; readonly tokenHeader: string; readonly key: KeyObject }
 function signerIn(ring: () => KeyRing): () => Signer {
   let of: KeyRing | undefined
-  let made: Signer
+  let signer: Signer
   return () => {
     const present = ring()
     if (present !== of) {
       const { kid, jwk } = present.current
       const headerOf = (typ: string): string => base64url(JSON.stringify({ alg: RECEIPT_ALGORITHM, kid, typ }))
-      made = { header: headerOf(RECEIPT_TYPE), tokenHeader: headerOf(TOKEN_TYPE), key: createPrivateKey({ key: jwk, format: 'jwk' }) }
+      signer = { header: headerOf(RECEIPT_TYPE), tokenHeader: headerOf(TOKEN_TYPE), key: createPrivateKey({ key: jwk, format: 'jwk' }) }
       of = present
     }
-    return made
+    return signer
   }
 }
 
@@ -175,4 +175,11 @@ async function sealedTo(text: string, to: Value): Promise<string> {
   const key = await importJWK({ kty: jwk.kty, crv: jwk.crv, x: jwk.x }, alg)
   const kid = jwk.kid ?? thumbprintOf(jwk)
   return new CompactEncrypt(bytesOf(text)).setProtectedHeader({ alg, enc: 'A256GCM', kid }).encrypt(key)
+}
+
+/** Signs a text such as an agent card with the present key: the protected header and the signature of a JWS without its payload. */
+export function signDetached({ current: { kid, jwk } }: KeyRing, text: string): { readonly protected: string; readonly signature: string } {
+  const header = Buffer.from(canonical({ alg: 'EdDSA', kid, typ: 'JOSE' })).toString('base64url')
+  const input = Buffer.from(`${header}.${Buffer.from(text).toString('base64url')}`)
+  return { protected: header, signature: sign(null, input, createPrivateKey({ key: jwk, format: 'jwk' })).toString('base64url') }
 }

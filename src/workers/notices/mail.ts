@@ -60,8 +60,8 @@ export function createMailer({ smtp, from }: MailOptions): Mailer {
         return { status: 250, error: null, durationMs: durationMs() }
       } catch (error) {
         const { message, code, responseCode = null } = error as Error & { code?: string; responseCode?: number }
-        const told = isTls(message) ? reasons['ETLS']! : messageFor(error as { code?: string; responseCode?: number })
-        return { status: responseCode, error: told, durationMs: durationMs(), ...(code === 'ETIMEDOUT' ? { isLate: true } : {}) }
+        const reason = isTls(message) ? reasons['ETLS']! : messageFor(error as { code?: string; responseCode?: number })
+        return { status: responseCode, error: reason, durationMs: durationMs(), ...(code === 'ETIMEDOUT' ? { isLate: true } : {}) }
       }
     },
     close: () => void opened?.then((transport) => transport.close()),

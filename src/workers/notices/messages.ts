@@ -19,8 +19,8 @@ export type NoticeItem = {
 /** One item, or all that wait. */
 export function digestOf(items: readonly NoticeItem[]): object {
   if (items.length === 1) return items[0]!
-  const shown = items.slice(0, limits.digestItemsMax)
-  return { event: 'digest', count: items.length, link: '/inbox', items: shown }
+  const listed = items.slice(0, limits.digestItemsMax)
+  return { event: 'digest', count: items.length, link: '/inbox', items: listed }
 }
 
 /**
@@ -65,7 +65,7 @@ const began: Readonly<Record<string, string>> = {
   escalated: 'asks for your answer; you were called in',
   reminded: 'still waits for your answer',
   overdue: 'waits for your answer, and its time is over',
-  released: 'waits for somebody to answer',
+  released: 'waits for an answer',
 }
 
 type Links = { readonly confirm: string; readonly stop: string; readonly signIn: string }
@@ -76,7 +76,7 @@ export function mailFor(items: readonly NoticeItem[], origin: string, links: Lin
   if (first.event === 'confirm')
     return {
       subject: 'Confirm this address for Countersign',
-      text: `Somebody who uses Countersign at ${origin} wants to be told at this address what waits for them.\n\nIf that was you, confirm it:\n${links.confirm}\n\nIf not, do nothing: nothing else is sent here.\n`,
+      text: `A user of Countersign at ${origin} wants to receive notifications at this address.\n\nIf that was you, confirm it:\n${links.confirm}\n\nIf not, do nothing: nothing else is sent here.\n`,
     }
   if (first.event === 'sign_in')
     return {
@@ -89,10 +89,10 @@ export function mailFor(items: readonly NoticeItem[], origin: string, links: Lin
       subject: `${headFor(first, nowMs)} (${nameIn(first)})`,
       text: `${nameIn(first)} ${began[first.event] ?? 'asks'}:\n\n${lineFor(first, origin, nowMs)}${footer}`,
     }
-  const shown = items.slice(0, limits.digestItemsMax)
-  const more = items.length > shown.length ? `\nand ${items.length - shown.length} more: ${origin}/inbox\n` : ''
+  const listed = items.slice(0, limits.digestItemsMax)
+  const more = items.length > listed.length ? `\nand ${items.length - listed.length} more: ${origin}/inbox\n` : ''
   return {
     subject: `${items.length} items wait: ${headFor(first, nowMs)} and ${items.length - 1} more`,
-    text: `${items.length} items wait for your answer:\n\n${shown.map((item) => lineFor(item, origin, nowMs)).join('\n')}${more}${footer}`,
+    text: `${items.length} items wait for your answer:\n\n${listed.map((item) => lineFor(item, origin, nowMs)).join('\n')}${more}${footer}`,
   }
 }

@@ -30,9 +30,9 @@ export function encryptPush(text: string, { p256dh, auth }: Subscription, own = 
   return Buffer.concat([header, public_, sealed])
 }
 function ephemeral() {
-  const own = createECDH('prime256v1')
-  own.generateKeys()
-  return own
+  const keyPair = createECDH('prime256v1')
+  keyPair.generateKeys()
+  return keyPair
 }
 
 const TOKEN_MS = 12 * 3_600_000

@@ -11,7 +11,7 @@ const DECISION_SECONDS = [5, 15, 60, 300, 900, 3_600, 14_400, 86_400, 604_800]
 const ENDS = /^execution\/request\.(completed|declined|failed|cancelled)$/
 
 export type AnswerFigures = {
-  /** The same store; the answers in its commits are counted. */
+  /** Wraps a store and counts the answers in its commits. */
   countIn(store: Store): Store
   lines(): string[]
 }

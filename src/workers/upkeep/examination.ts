@@ -13,7 +13,6 @@ export type Examination = {
   /** Continues for about this long; true: the examination is complete. */
   next(ms: number, clock: Pick<Clock, 'now'>): Promise<boolean>
   found(): readonly Found[]
-  /** The last fact of each chain. */
   chains(): Chains
   /** Its present subject and its progress, for people who wait. */
   message(): string
@@ -31,11 +30,11 @@ const FOUND_MAX = 1_000
 
 export function createExamination(examined: Examined): Examination {
   const found: Found[] = []
-  const said = { message: 'facts' }
+  const progress = { message: 'facts' }
   const chains: Record<string, Chains[string]> = {}
   const taking = {
     take: (some: readonly Found[]) => void found.push(...some.slice(0, FOUND_MAX - found.length)),
-    say: (message: string) => void (said.message = message),
+    say: (message: string) => void (progress.message = message),
     learn: (some: Chains) => void Object.assign(chains, some),
   }
   const steps = stepsOf(examined, taking)
@@ -48,7 +47,7 @@ export function createExamination(examined: Examined): Examination {
     },
     found: () => found,
     chains: () => chains,
-    message: () => said.message,
+    message: () => progress.message,
   }
 }
 
@@ -77,6 +76,11 @@ async function* stepsOf({ store, blobs, beside }: Examined, taking: Taking) {
     for (const prefix of prefixes) take(await atRest.count(prefix))
     yield
   }
+  for await (const differing of atRest.recount()) {
+    take(differing)
+    say('counts')
+    yield
+  }
   if (blobs) for (const kind of [Upload, File]) yield* bytesOf(store, blobs, kind, take)
 }
 
@@ -86,7 +90,7 @@ async function* factsIn(store: Store, { take, say, learn }: Taking) {
   if (how !== null) take([{ what: 'record', how }])
   const [first] = await store.facts({ by: 'position' }, { after: -Number.MAX_SAFE_INTEGER, limit: 1, asStored: true })
   if (first && first.position < 1)
-    take([{ what: `project ${first.scope}, number ${first.seq}`, how: `it stands at position ${first.position}, before the first` }])
+    take([{ what: `project ${first.scope}, number ${first.seq}`, how: `it is at position ${first.position}, before the first` }])
   let verification = createVerification(store, NOTHING_VERIFIED)
   for (;;) {
     const { marker, difference, facts, stoppedAt } = await verification.next()

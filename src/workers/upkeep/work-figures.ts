@@ -22,7 +22,7 @@ const kinds: readonly (readonly [string, Family])[] = [
 ]
 const familyOf = (key: Key): Family | null => kinds.find(([prefix]) => key.startsWith(prefix))?.[1] ?? null
 
-/** `[project, state]` and the id: what has ended is told by its entry, without reading it. */
+/** `[project, state]` and the id: the index entry tells whether a document has ended, so it is not read. */
 const stateIn = (entry: string): string => entry.split('\0').at(-2)!
 const sources = [
   { kind: Request, family: 'items', index: 'open', counts: () => true },
@@ -41,8 +41,8 @@ export type WorkFigures = {
 
 export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: () => number): WorkFigures {
   const families = { items: new Map<Key, Open>(), tasks: new Map<Key, Open>(), runs: new Map<Key, Open>() }
-  /** Keys that a fact has told of while older documents are still being read. */
-  const told = new Set<Key>()
+  /** Keys that facts have updated while older documents are still being read. */
+  const updated = new Set<Key>()
   const failures = new Map<string, number>()
   let loading: Promise<void> | null = null
   let isLoaded = false
@@ -53,7 +53,7 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
     const open = openOf(family, value)
     if (open === null) families[family].delete(key)
     else families[family].set(key, open)
-    if (!isLoaded) told.add(key)
+    if (!isLoaded) updated.add(key)
   }
 
   const leave = tail.follow(
@@ -70,21 +70,21 @@ export function keepWorkFigures({ store, tail, now }: Kernel, agentsConnected: (
         const keys = [...new Set(entries.filter(counts).map((entry) => keyOf(kind, idIn(entry))))]
         for (const { value } of await readSound(store, keys)) {
           const key = keyOf(kind, (value as { id: string }).id)
-          const open = told.has(key) ? null : openOf(family, value)
+          const open = updated.has(key) ? null : openOf(family, value)
           if (open !== null) families[family].set(key, open)
         }
         if (entries.length < PAGE) break
         after = entries.at(-1)!
       }
     isLoaded = true
-    told.clear()
+    updated.clear()
   }
 
   async function lines(): Promise<string[]> {
     await (loading ??= load().catch((error: unknown) => {
       loading = null
       for (const family of Object.values(families)) family.clear()
-      told.clear()
+      updated.clear()
       throw error
     }))
     let oldest = now()

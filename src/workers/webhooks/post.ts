@@ -1,5 +1,5 @@
-// One post to an address that comes from outside: bounded in time and in what is read of the answer, never redirected, and to the very
-// address that was checked. Failure messages omit the endpoint, because people who must not see it read them.
+// One POST to a foreign address: bounded in time and in the size of the response, never redirected, and sent to exactly the address that
+// was checked. Failure messages omit the endpoint, because people who must not see it read them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { ClientRequest, RequestOptions } from 'node:http'
 import { request as requestHttps } from 'node:https'
@@ -18,11 +18,11 @@ export type Posted = {
   readonly isLate?: boolean
 }
 export type PostOptions = {
-  /** Loopback, private and link-local addresses too, and plain HTTP. */
+  /** Also allows loopback, private and link-local addresses, and plain HTTP. */
   readonly allowsPrivate: boolean
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
-  /** How names become addresses; a test may bring its own. */
+  /** The resolver of host names; tests inject their own. */
   readonly resolve?: typeof resolve
 }
 
@@ -44,7 +44,7 @@ class PrivateAddress extends Error {
   readonly code = 'PRIVATE'
 }
 
-/** Names are resolved once, every address is checked, and the connection goes to one of those: a name that changes in between changes nothing. */
+/** Resolves a name once, checks every address, and connects to one of them, so DNS rebinding has no effect. */
 const checkedLookup =
   (find: typeof resolve) =>
   (host: string, options: LookupOptions, done: (error: Error | null, found: string | LookupAddress[], family?: number) => void): void =>
@@ -101,7 +101,7 @@ function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | un
     let bytes = 0
     answer.on('data', (part: Buffer) => {
       bytes += part.length
-      // The status says everything: the rest is not waited for.
+      // The status is enough: do not wait for the rest.
       if (bytes > limits.webhookAnswerBytesMax) finish(status, errorFor(status))
     })
     answer.on('end', () => finish(status, errorFor(status)))

@@ -1,4 +1,4 @@
-// The command line inside an agent's program: it is that agent or nobody, whatever lies about in the account that it runs under.
+// The command line inside an agent's program: it acts as that agent or not at all, whatever credentials the account has.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -52,7 +52,7 @@ describe('under COUNTERSIGN_AGENT', () => {
       )
   })
 
-  test('the key of somebody else is refused before anything is done with it', async () => {
+  test('a foreign key is refused before it is used', async () => {
     const kim = JSON.parse((await run(['key', 'issue', 'agent_kim', '--json'])).out).key as string
     const owner = JSON.parse(readFileSync(join(home, '.config/countersign/config.json'), 'utf8')).logins[0].key as string
     const admin = readFileSync(join(data, 'admin.key'), 'utf8').trim()
@@ -77,7 +77,7 @@ describe('under COUNTERSIGN_AGENT', () => {
     assert.match((await run(['inbox', 'list', '--json'])).out, new RegExp(asked))
   })
 
-  test('a server is not started from within: the folder’s owner would be whoever reads the link', async () => {
+  test('an agent’s program cannot start a server, whose link would make its reader the owner', async () => {
     for (const argv of [
       ['up', '--port', '0'],
       ['device', 'up'],
@@ -115,7 +115,7 @@ describe('under COUNTERSIGN_AGENT', () => {
           if (argv[0] === 'completion') continue
           const { code, err } = await cli.run(argv)
           if (isLocal) assert.match(err, /uses the rights of this machine's user/, line)
-          else if (code === 0) assert.match(line, /receipt|doctor|permissions|audit/, `${line} needed no key`)
+          else if (code === 0) assert.match(line, /receipt|doctor|permissions|audit|hook/, `${line} needed no key`)
         }
       const sent = heard.filter((one) => !one.startsWith(' '))
       assert.deepEqual(sent, [])

@@ -104,7 +104,7 @@ run_ID  delivered
     await delivered(task_id)
   })
 
-  test('its program carries the mark of the agent and no key, and is not whoever has logged in on this machine', async () => {
+  test('its program carries the mark of the agent and no key, and does not use the login of this machine', async () => {
     const home = join(folder, 'person')
     const place = { env: { COUNTERSIGN_URL: server.url, COUNTERSIGN_DATA: data, HOME: home }, cwd: folder }
     assert.equal((await runPiped(['login', '--as', 'user_owner'], place)).code, 0)
@@ -164,7 +164,7 @@ run_ID  delivered
 
   for (const [argv, key, message] of [
     [['agent', 'run'], 'devin', /there is no command/],
-    [['agent', 'run', '--', 'true'], 'alice', /the key is of user_alice, which is no agent/],
+    [['agent', 'run', '--', 'true'], 'alice', /the key is of user_alice, which is not an agent/],
     [['agent', 'run', '--profile', 'clippy', '--', 'true'], 'devin', /must be one of|Allowed choices/],
     [['agent', 'run', '--profile', 'aider', '--', 'true'], 'devin', /the command has none/],
     [['agent', 'run', '--tries', '0', '--', 'true'], 'devin', /--tries must be from 1 to 20/],

@@ -22,7 +22,7 @@ function chance(seed: number): (below: number) => number {
 const FORGED = [
   'Approve: the server only logs it',
   'Reject: nothing',
-  'No deadline: it waits until somebody answers',
+  'No deadline: it waits for an answer',
   'Warning: none',
   'An agent asks: Owner (user_owner), for Owner (user_owner)',
   'Ended: completed by user_owner',
@@ -112,7 +112,7 @@ function itemWith(kind: 'request' | 'approval' | 'review', text: () => string): 
       task: { id: 'task_1', goal: text(), state: 'blocked', deadline: null, principal: 'user_owner' },
       flagged: ['contains letters in unusual forms'],
     },
-    effects: { approve: 'the agent may go ahead', reject: 'the agent may not go ahead', timeout: 'it waits until somebody answers' },
+    effects: { approve: 'the agent may go ahead', reject: 'the agent may not go ahead', timeout: 'it waits for an answer' },
     priority: 'normal',
     created_at: TIME,
     age_seconds: 60,
@@ -216,7 +216,7 @@ describe('a line of what an agent wrote', () => {
   })
 })
 
-test('every field of a proposed action stands on the card and in the list to choose from: a yes permits its kind with its detail (D8)', () => {
+test('every field of a proposed action is on the card and in the list to choose from: a yes permits its kind with its detail (D8)', () => {
   const fields = Object.keys(ProposedAction.properties).filter((field) => field !== 'id')
   const action = Object.fromEntries(fields.map((field) => [field, field === 'risk' ? 'high' : `some ${field}`]))
   // As two fields an action would be two: the first line is the kind alone, whatever it holds.

@@ -16,7 +16,7 @@ const json = (health: unknown) => (answer: ServerResponse) => void answer.end(JS
 const cases: readonly (readonly [string, (answer: ServerResponse) => void, number, RegExp])[] = [
   ['verified', json({ record: 'verified' }), 0, /^✔ /],
   ['verifying', json({ record: 'verifying' }), 0, /^✔ /],
-  ['changed', json({ record: 'changed' }), 1, /^✖ http.*: the server found something that differs from the record/m],
+  ['changed', json({ record: 'changed' }), 1, /^✖ http.*: the server found a difference from the record/m],
   [
     'a word that nobody knows',
     json({ record: 'lost' }),

@@ -171,7 +171,7 @@ describe('flags', () => {
       ['5', 'true', 'hello', '"5"', '{"a":[1]}'].map((text) => valueFrom(text, json)),
       [5, true, 'hello', '5', { a: [1] }],
     )
-    assert.throws(() => valueFrom('{"a":', json), /is no JSON/)
+    assert.throws(() => valueFrom('{"a":', json), /is not JSON/)
     const record = flagsOf(schema).find(({ name }) => name === 'list')!.shape
     assert.deepEqual(valueFrom('id=a,label=Yes, please=now', record), { id: 'a', label: 'Yes, please=now' })
     assert.deepEqual(valueFrom('{"id":"a","label":"b"}', record), { id: 'a', label: 'b' })
@@ -195,18 +195,18 @@ describe('flags', () => {
     ['task get a --task-id b', /task_id is given twice/],
     ['task create --goal a --goal b', /is given twice/],
     ['task create --goal a --spec.goal b', /--goal is given twice/],
-    ['task create --json-input {', /--json-input is no JSON/],
+    ['task create --json-input {', /--json-input is not JSON/],
     ['task create --json-input []', /must be a JSON object/],
     ['task create --json-input {} --file -', /not both/],
     ['task create --file no-such-file', /there is no file no-such-file/],
-    ['task create --file .', /is no file/],
+    ['task create --file .', /is not a file/],
     ['checkpoint resolve ckpt_1 --action allow', /must be one of: approve, reject/],
     ['checkpoint answer', /is now `countersign inbox`/],
     ['checkpoint answer ckpt_1', /is now `countersign inbox`/],
     ['completion tcsh', /must be one of: bash, zsh, fish/],
     ['review changes task_1', /missing: --change/],
     ['artifact upload task_1', /missing: --file/],
-    ['grant add task_1 Shell --decision allow --until task', /<scope> must be words joined by colons/],
+    ['grant add task_1 Shell --decision allow --until task', /<scope> must be a word such as deploy, or a namespace and a target/],
     ['task list --url ftp://x', /--url must be a URL/],
     ['task list --url http://tasks.example.com', /travel in the open/],
     ['--json up', /up comes first/],
@@ -259,7 +259,7 @@ describe('flags', () => {
 
   test('help comes in groups, every command in one, and none that only the server may call', async () => {
     const { out } = await dry.run(['--help'])
-    const headings = ['Work', 'Decide', 'Agents', 'Record', 'People', 'Server'].map((name) => out.indexOf(`\n${name}:\n`))
+    const headings = ['Work', 'Decide', 'Agents', 'Gate', 'Record', 'People', 'Server'].map((name) => out.indexOf(`\n${name}:\n`))
     assert.deepEqual(
       headings,
       headings.toSorted((a, b) => a - b),
@@ -278,7 +278,7 @@ describe('flags', () => {
     ['task xyzzy', 'task has no command "xyzzy"', 'see `countersign task --help`'],
     ['inbox answer', 'missing: <request_id>', 'see `countersign inbox answer --help`'],
   ] as const) {
-    test(`\`countersign ${line}\` is told what was probably meant`, async () => {
+    test(`\`countersign ${line}\` gets a suggestion`, async () => {
       const { code, out, err } = await dry.run(line.split(' '))
       assert.deepEqual({ code, out, err }, { code: 2, out: '', err: `countersign: ${message}\n  → ${hint}\n` })
     })
@@ -293,7 +293,7 @@ describe('flags', () => {
     assert.match(hintOf('NOT_FOUND', 'there is no agent agent_nope')!, /`countersign agent list`/)
     assert.equal(hintOf('NOT_FOUND', 'nothing was written under x'), 'it does not exist, or you have no access')
     assert.match(hintOf('CONFLICT', 'there is an agent agent_x already')!, /^this id is taken: choose another/)
-    assert.equal(hintOf('CONFLICT', 'the task was changed'), 'it was changed meanwhile: fetch it again and retry')
+    assert.equal(hintOf('CONFLICT', 'the task was changed'), 'it has changed in the meantime: fetch it again and retry')
   })
 
   test('bare help is help, a bare noun is a question', async () => {
@@ -388,7 +388,7 @@ describe('a terminal', () => {
     assert.equal(table, `ID${' '.repeat(31)}TEXT\ntask_01ARZ3NDEKTSV4RRFFQ69G5FAV  xxxxxxx…\n`)
   })
 
-  test('gets colours unless it, or somebody, does not want them', () => {
+  test('gets colours unless it, or its user, does not want them', () => {
     const tty = { write() {}, isTTY: true }
     const isColoured = (env: Record<string, string>, output: object = tty, wanted = true): boolean =>
       paintFor(output as typeof tty, env, wanted)('red', 'x') !== 'x'

@@ -16,7 +16,7 @@ function headOf({ type = 'patch', bytes = 'one\n', size = bytes.length }: Given)
   return deliveredOf(remote, 'art_1').then(({ head }) => head)
 }
 
-test('the type of an artifact is the agent’s: it stands in quotes unless it is one plain word', async () => {
+test('the type of an artifact is agent text: it is quoted unless it is one plain word', async () => {
   assert.equal(await headOf({}), 'Delivered: patch v1 (4 B):')
   assert.equal(await headOf({ type: 'text/markdown' }), 'Delivered: text/markdown v1 (4 B):')
   for (const type of ['nothing. Approve: the server only logs it', 'a b', 'a:', '"', ' ', 'x'.repeat(61)])

@@ -67,7 +67,7 @@ async function startedTask(goal: string): Promise<string> {
   return task.id
 }
 
-describe('what people see', () => {
+describe('output for people', () => {
   test('a task from its creation to its end', async () => {
     const { code, out, err } = await run([
       'task',
@@ -170,7 +170,7 @@ describe('what people see', () => {
     assert.equal((await run(['audit', 'query', '--limit', '2', '--all'])).err, '')
   })
 
-  test('who they are, and that the administrator key is used where there is no other', async () => {
+  test('the signed-in person, and the administrator key if there is no other', async () => {
     assert.equal(
       masked((await run(['whoami'])).out),
       'id        user_owner\nname      Owner\nkind      human\nowner     yes\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
@@ -253,7 +253,7 @@ describe('a key that is refused', () => {
   })
 })
 
-/** The first character of what a command prints, and then nobody listens. */
+/** Reads the first character of the output and closes the pipe. */
 async function headOf(argv: readonly string[]): Promise<{ code: number | null; said: string }> {
   const command = `'${process.execPath}' '${join(root, 'bin', 'countersign.js')}' ${argv.join(' ')} | head -c 1`
   const child = spawn('bash', ['-o', 'pipefail', '-c', command], { env: { ...process.env, ...envFor('owner') }, cwd: home })
@@ -282,7 +282,7 @@ describe('a pipe', () => {
     const { artifact } = JSON.parse(out)
     assert.deepEqual([artifact.payload.kind, artifact.payload.size, artifact.payload.verified], ['blob', 70_000, true])
     assert.equal((await piped(['artifact', 'download', artifact.id, '--output', '-'])).out, text)
-    // More than a pipe holds, and nobody who reads it.
+    // More than a pipe holds, without a reader.
     assert.deepEqual(await headOf(['artifact', 'download', artifact.id, '--output', '-']), { code: 0, said: 'x' })
     assert.equal((await run(['artifact', 'download', artifact.id, '--output', 'got.bin'])).code, 0)
     assert.equal(readFileSync(join(home, 'got.bin'), 'utf8'), text)
@@ -309,6 +309,23 @@ describe('a terminal', () => {
     const task = await startedTask('Watch')
     const { code, out } = await inTerminal(['task', 'follow', task], [['task.started', '\u0003']])
     assert.equal(code, 130, out)
+  })
+
+  test('a followed task fits a terminal of 80 columns, and a pipe gets one line for each event', async () => {
+    const task = await startedTask('Watch')
+    await run(['checkpoint', 'raise', task, '--kind', 'approval', '--prompt', `Drop ${'everything '.repeat(20)}?`], { as: 'agent' })
+    await run(['task', 'cancel', task])
+    const { code, out } = await runInTerminal(['task', 'follow', task], [], { env: envFor('owner'), cwd: home, columns: 80 })
+    assert.equal(code, 0, out)
+    const lines = stripVTControlCharacters(out).trimEnd().split(/\r?\n/)
+    assert.deepEqual(
+      lines.filter((line) => line.length > 80),
+      [],
+    )
+    assert.match(lines.join('\n'), /^\S+Z  task\.created +user_owner\n {4}task_\w{26}  created$/m)
+    assert.match(lines.join('\n'), /^ {4}"Drop everything .*…$/m)
+    const inPipe = (await run(['task', 'follow', task])).out.trimEnd().split('\n')
+    assert.ok(inPipe.every((line) => /^\d{4}-/.test(line)) && inPipe.some((line) => line.length > 200))
   })
 
   test('stores a key that is typed and never shown', async () => {
@@ -464,11 +481,19 @@ describe('the doctor', () => {
 })
 
 describe('completion', () => {
-  test('completes nouns, verbs, flags and choices in bash', async () => {
+  test('asks the server for the ids that a field takes, as short as they are accepted', async () => {
+    const { task } = await ask(['task', 'create', '--goal', 'To complete'])
+    const ids = (await run(['ids', 'task_id'])).out.trim().split('\n')
+    assert.ok(ids.includes(`task_${task.id.slice(-6)}`), ids.join(' '))
+    assert.equal((await run(['ids', 'assignee'])).out, 'agent_robot\nuser_owner\n')
+    assert.equal((await run(['ids', 'goal'])).out, '')
+  })
+
+  test('completes nouns, verbs, flags, choices and ids in bash', async () => {
     const script = (await run(['completion', 'bash'])).out
-    const completed = async (line: string): Promise<string[]> => {
+    const completed = async (line: string, server = ''): Promise<string[]> => {
       const message = line.split(' ')
-      const body = `${script}\nCOMP_WORDS=(${message.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${message.length - 1}; _countersign; printf '%s\\n' "\${COMPREPLY[@]}"`
+      const body = `${script}\n${server}\nCOMP_WORDS=(${message.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${message.length - 1}; _countersign; printf '%s\\n' "\${COMPREPLY[@]}"`
       const child = spawn('bash', ['-c', body])
       let said = ''
       child.stdout.on('data', (part) => (said += String(part)))
@@ -481,10 +506,16 @@ describe('completion', () => {
     assert.deepEqual(await completed('countersign checkpoint resolve x --action re'), ['reject', 'reassign'])
     assert.deepEqual(await completed('countersign doctor --q'), ['--quick'])
     assert.deepEqual(await completed('countersign completion z'), ['zsh'])
-    assert.deepEqual(await completed('countersign task get '), [''], 'an id is no file')
+    assert.deepEqual(await completed('countersign task get '), [''], 'an id is not a file')
+    const says = 'countersign() { test "$1" = ids && echo "of-$2"; }'
+    assert.deepEqual(await completed('countersign task get ', says), ['of-task_id'])
+    assert.deepEqual(await completed('countersign task assign x ', says), ['of-assignee'])
+    assert.deepEqual(await completed('countersign task list --project-id ', says), ['of-project_id'])
+    assert.deepEqual(await completed('countersign task create ', says), [''])
     assert.notDeepEqual(await completed('countersign artifact commit x --file '), [''], 'a file is one')
     assert.ok((await run(['completion', 'fish'])).out.length < 200_000, 'a shell reads it at its start')
     assert.match((await run(['completion', 'fish'])).out, /^complete -c countersign -n '__cs_in task create' -l goal -x /m)
+    assert.match((await run(['completion', 'fish'])).out, /-n '__cs_at task get' -a '\(countersign ids task_id 2>\/dev\/null\)'$/m)
     assert.match((await run(['completion', 'zsh'])).out, /bashcompinit/)
   })
 })

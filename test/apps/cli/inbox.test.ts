@@ -35,7 +35,7 @@ const opened = (title: string): Promise<any> =>
 // --- ask -----------------------------------------------------------------------------------------------------------------------
 
 describe('ask', () => {
-  test('the answer alone goes to the output, how it went is told beside it', async () => {
+  test('the answer alone goes to stdout, and progress to stderr', async () => {
     const asking = piped(['ask', 'decide', 'Ship it?', '--option', 'yes', '--option', 'no', '--context', 'All green.'], 'agent')
     const { request_id } = await opened('Ship it?')
     await run(['inbox', 'answer', request_id, 'yes', '--reason', 'Go.'])
@@ -105,7 +105,7 @@ describe('ask', () => {
     assert.deepEqual([name, size], ['contract.txt', 6])
   })
 
-  test('nobody answers in time: 6; it is withdrawn: 7', async () => {
+  test('a timeout exits with 6, a withdrawal with 7', async () => {
     const late = await piped(['ask', 'approve', 'Quick', '--timeout', '1', '--fallback', 'fail'], 'agent')
     assert.deepEqual({ code: late.code, out: late.out }, { code: 6, out: '' })
     assert.match(late.err, /nobody answered hxp_\w+: it is failed \(timeout\)/)
@@ -128,7 +128,7 @@ describe('ask', () => {
     assert.equal(other.code, 1, 'the key names another question')
   })
 
-  test('what is not understood is said with the name of the flag', async () => {
+  test('an invalid value is refused with the name of its flag', async () => {
     for (const [argv, message] of [
       [['ask', 'decide', 'Which?'], /missing: --option/],
       [['ask', 'approve'], /missing: <item>/],
@@ -197,7 +197,7 @@ describe('inbox in a script', () => {
     assert.match(out, /^An agent asks: Robot \(agent_robot\), for Owner \(user_owner\)\n {3}│ Send it\n {3}│ details:\n/)
     assert.match(out, /\n {3}│ {3}to:\n {3}│ {5}- a\n {3}│ {5}- b\n/)
     assert.match(out, /\nThe agent says:\n {3}│ Because\.\n/)
-    assert.match(out, /\nApprove: the agent may go ahead\nReject: .+\nNo deadline: it waits until somebody answers\n/)
+    assert.match(out, /\nApprove: the agent may go ahead\nReject: .+\nNo deadline: it waits for an answer\n/)
     assert.ok(!out.includes('\u001b'), 'nothing for the terminal to obey')
     const digest = /digest (\S+)/.exec(out)![1]!
     await owner.execution.request.question({ request_id: id, text: 'To whom?' })
@@ -288,7 +288,7 @@ describe('inbox at a terminal', () => {
     assert.equal(frame.split('\n').length, 24)
   })
 
-  test('what an agent wrote does nothing to the terminal, and what is odd about it is said', async () => {
+  test('agent text does nothing to the terminal, and odd characters are flagged', async () => {
     await cleared()
     await approving('Pаy the bill', { details: { note: '\u001b[2J\u001b[31mPWNED\u0007\u009b5n' }, context: 'a\u202Eb' })
     const ran = await live([...read('the bill', 'q')])
@@ -356,7 +356,7 @@ describe('inbox at a terminal', () => {
     assert.equal(wrong.code, 0)
   })
 
-  test('what others decide is shown as decided, what comes new appears, and nothing moves under the hand', async () => {
+  test('items decided by others are shown as decided, new ones appear, and the selection does not move', async () => {
     await cleared()
     const first = await approving('Mine')
     const ran = await live([
@@ -391,7 +391,7 @@ describe('inbox at a terminal', () => {
     assert.equal((await receiptOf(id)).result, 'approved')
   })
 
-  test('what does not fit is read to its end before it is answered', async () => {
+  test('a card that does not fit is read to its end before it is answered', async () => {
     await cleared()
     const details = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`line ${i}`, 'x'.repeat(60)]))
     const id = await approving('Long', { details })
@@ -452,7 +452,7 @@ describe('inbox at a terminal', () => {
     })
   }
 
-  test('is drawn anew when the window changes its size, and leaves the terminal as it was', async () => {
+  test('is redrawn when the window changes its size, and leaves the terminal as it was', async () => {
     await cleared()
     await approving('Wide and narrow')
     const sign = join(home, 'narrow')

@@ -195,7 +195,7 @@ test('several servers side by side: the last one is current, others are named, a
   assert.equal((await run(['logout', '--all'])).out, 'there was no login to forget\n')
 })
 
-test('a login of an older version is understood; a file that is broken is named, and the next login writes it anew', async (t) => {
+test('a login of an older version is understood, a broken file is named, and the next login rewrites it', async (t) => {
   const folder = home(t)
   const run = client(folder)
   const { url, folder: of } = await serve(t, join(folder, 'data'))

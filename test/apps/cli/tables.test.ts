@@ -61,7 +61,7 @@ describe('a short id', () => {
       [...shortIds([a, c])],
       [
         [a, 'task_AAAAAA'],
-        // Not everybody who sees one finds it in a list.
+        // A reader of an item does not always find it in a list.
         [c, c],
       ],
     )
@@ -113,7 +113,7 @@ describe('a short id', () => {
     assert.deepEqual(await given([['task-id', 'task_1']], called), { 'task-id': 'task_1' })
     assert.deepEqual(called, [])
   })
-  test('that stands for nothing is left to the server; one that stands for two is refused', async () => {
+  test('that matches nothing is left to the server, and an ambiguous one is refused', async () => {
     assert.deepEqual(await given([['task-id', 'task_9999']]), { 'task-id': 'task_9999' })
     await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" stands for several ids: task_\w+, task_\w+/)
   })

@@ -3,6 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { runInTerminal, temporary } from '#test/support/as-processes/cli.ts'
 import { clientAt, startDaemon, type Any, type Client, type Daemon } from '#test/support/hardware/daemon.ts'
 
 const set = (line: number | string, value: number): object => ({ tool: 'gpio.set', args: { line, value } })
@@ -294,4 +295,15 @@ describe('the hardware daemon', () => {
     equal(new Set(hashes).size, hashes.length)
     ok(lines.some((line) => line.event === 'denied' && line.code === 'path_denied' && line.method === 'task.submit'))
   })
+})
+
+it('logs at a terminal only what needs attention, and Ctrl-C ends it cleanly', async () => {
+  const cwd = temporary('device')
+  const { code, out } = await runInTerminal(['device', 'up', '--data', 'data'], [['Ctrl-C ends it.', '\u0003']], {
+    env: { HOME: cwd },
+    cwd,
+  })
+  equal(code, 0, out)
+  match(out, /^countersign device ready /)
+  ok(!out.includes('"level"'), out)
 })

@@ -1,4 +1,4 @@
-// The daemon over a network: mutual TLS, the certificate's subject says which policy, and whoever has none is turned away.
+// The daemon over a network: mutual TLS, the certificate's subject selects the policy, and a client without a certificate is refused.
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -20,7 +20,7 @@ const returns: readonly [name: string, body: string, end: object | RegExp][] = [
   ['function', `return { a: () => 1 }`, /the result\.a is of type function/],
   ['undefined', `return { a: undefined }`, /the result\.a is of type undefined/],
   ['symbol', `return Symbol('x')`, /the result is of type symbol/],
-  ['map', `return new Map([[1, 2]])`, /the result is no plain object/],
+  ['map', `return new Map([[1, 2]])`, /the result is not a plain object/],
   ['huge', `return { a: 'x'.repeat(2 ** 21) }`, /longer than 1048576 characters/],
   ['sparse', `return new Array(4e9)`, /longer than 1048576 characters/],
   ['deep', `let a = 1; for (let i = 0; i < 1e5; i++) a = [a]; return a`, /nested more than 24 deep/],

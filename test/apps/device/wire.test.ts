@@ -52,11 +52,11 @@ describe('the wire of the daemon', () => {
     const deep = `${'['.repeat(40)}${']'.repeat(40)}`
     const read = (path: string): string =>
       `"method":"task.submit","params":{"session_id":"x","task":{"intent":"x","steps":[{"tool":"file.read","args":{"path":${path}}}]}}`
-    const twice = 'the key "id" stands twice in one object'
+    const twice = 'the key "id" appears twice in one object'
     const beyond = 'a number is beyond 2^53 and would lose digits'
     const cases: [string, string | number | null, string][] = [
       [`{"jsonrpc":"2.0","id":7,${read(String.raw`"/a\u0000b"`)}}`, 7, 'a text holds the character NUL'],
-      [`{"jsonrpc":"2.0","id":"a","method":"x","params":{"b":1,"b":2}}`, 'a', 'the key "b" stands twice in one object'],
+      [`{"jsonrpc":"2.0","id":"a","method":"x","params":{"b":1,"b":2}}`, 'a', 'the key "b" appears twice in one object'],
       [`{"jsonrpc":"2.0","method":"tool.list","params":${deep},"id":8}`, 8, 'the body is nested more than 32 deep'],
       [`{"jsonrpc":"2.0","id":9,"method":"tool.list","params":{"id":1,"id":2}}`, 9, twice],
       [`{"jsonrpc":"2.0","id":10,"method":"tool.list","params":{"n":1e300}}`, 10, beyond],

@@ -37,6 +37,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     byteQuotas: { task: 2 * 2 ** 30, actor: 8 * 2 ** 30, project: 32 * 2 ** 30 },
     diskFloorBytes: 512 * 2 ** 20,
     socket: join(process.cwd(), 'data', 'countersign.sock'),
+    policy: null,
     capabilities: null,
     agents: null,
     webhookPrivate: false,
@@ -44,6 +45,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     database: null,
     node: null,
     drainMs: 0,
+    gates: null,
     harness: null,
     smtp: null,
     mailFrom: '',
@@ -88,7 +90,7 @@ test('a database comes with its secret, by flag or from the environment', () => 
   assert.deepEqual([database?.secret, node, drainMs], [{ name: 'COUNTERSIGN_SECRET', text: 'x' }, 'n-2', 30_000])
 })
 
-test('a URL with a password may stand in a file, and is not given twice', (t) => {
+test('a URL with a password can be in a file, and is not given twice', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-config-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const file = (name: string, text: string): string => {

@@ -66,7 +66,7 @@ test('a log of the database that is deleted alone is noticed too', async (t) => 
   await assertRefuses(on, /countersign\.db-wal was deleted/)
 })
 
-test('a lock that is deleted is made anew: a second server does not start, and the first goes on', async (t) => {
+test('a deleted lock is made again: a second server does not start, and the first goes on', async (t) => {
   const on = await place(t)
   rmSync(join(on.data, 'lock'))
   const { code, stderr } = await runToEnd(t, ['--data', on.data, '--port', '0'])
@@ -81,7 +81,7 @@ test('a lock that became another file stops all changes', async (t) => {
   await assertRefuses(on, /lock was replaced: another server may use/)
 })
 
-test('where no folder can be made, the start says so at once', async (t) => {
+test('a start that cannot create its folder fails immediately with a message', async (t) => {
   const { code, stdout, stderr } = await runToEnd(t, ['--data', '/proc/nope/data', '--port', '0'])
   assert.deepEqual([code, stdout], [1, ''])
   assert.match(stderr, /^countersign: the data folder \/proc\/nope\/data cannot be made: .*\(see --data\)\n$/)

@@ -1,4 +1,4 @@
-// Development mode as a process: who everybody may be there, how loudly it is said, and that nothing of it counts elsewhere.
+// Development mode as a process: its credentials, its warnings, and that they work in no other mode.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -24,7 +24,7 @@ const idOf = async (port: number, token: string): Promise<string> => {
 const message = ['dev-agent-key', 'dev-agent-key-2', 'dev-human-token']
 const wrong = ['dev-agent-key-3', 'dev-human-token-2', 'DEV-AGENT-KEY', 'dev', 'agent_dev', 'user_owner', '__proto__', 'constructor']
 
-test('three credentials that everybody knows, and no others, make two agents and the owner; it is said loudly', async (t) => {
+test('three well-known credentials, and no others, make two agents and the owner, with a loud warning', async (t) => {
   const data = dataFolder(t)
   const server = await start(t, ['--data', data, '--dev'])
   assert.match(server.stderr(), /\* {2}DEVELOPMENT MODE [^]*dev-agent-key, dev-agent-key-2, dev-human-token/)
@@ -92,7 +92,7 @@ async function ticketOf({ kernel }: World, owner: Actor, redeem: Authenticator['
   return (await redeem(ticket))()
 }
 
-test('its credentials are told apart, follow their registration, and are traded for nothing that lasts', async (t) => {
+test('its credentials are distinct, follow their registration, and are traded for nothing that lasts', async (t) => {
   const world = await createWorld()
   t.after(world.close)
   await setUpDevelopment(world.kernel)

@@ -1,4 +1,4 @@
-// Tokens of an issuer, with a real one over HTTP: which are genuine, who comes with them, and what happens when nobody can tell.
+// Tokens of an issuer, with a real one over HTTP: which are genuine, which actor they name, and the refusal when the keys cannot be fetched.
 import assert from 'node:assert/strict'
 import { exportJWK, exportSPKI, SignJWT, UnsecuredJWT } from 'jose'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -110,7 +110,7 @@ describe('a token', () => {
       'to log out': from.token({}, { typ: 'logout+jwt' }),
       'with a type that is a list': from.token({}, { typ: ['JWT'] }),
       'that says its subject twice': `${header}.${coded(`{"iss":"${from.url}","sub":"owner","sub":"alice-7"}`)}.${signature}`,
-      'that is no JSON': `${coded('{')}.${payload}.${signature}`,
+      'that is not JSON': `${coded('{')}.${payload}.${signature}`,
       'that is null': `${coded('null')}.${coded('null')}.${signature}`,
       'of nothing': 'a.b.c',
     }
@@ -147,7 +147,7 @@ describe('the keys of an issuer', () => {
     assert.equal(from.asked.length, 2)
   })
 
-  test('are not asked for by a token that is plainly for somebody else', async (t) => {
+  test('are not fetched for a token with a foreign audience', async (t) => {
     const { from, issuer } = await made(t)
     await nobody(issuer.verify(await from.token({ iss: 'https://other.example' })))
     await nobody(issuer.verify(new UnsecuredJWT({ iss: from.url }).encode()))

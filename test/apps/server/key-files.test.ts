@@ -45,7 +45,7 @@ async function eventually<T>(look: () => Promise<T>, isThere: (seen: T) => boole
   }
 }
 
-test('a first start makes private keys; the next ones keep them; the public half is published to everybody', async (t) => {
+test('a first start makes private keys, the next ones keep them, and the public half is published', async (t) => {
   const data = dataFolder(t)
   const first = await serve(t, data)
   assert.equal(modeOf(join(data, 'keys')), '700')
@@ -129,7 +129,7 @@ test('a start that is killed at any moment leaves keys that the next one starts 
   assert.equal(serverKeyIn(data), key)
 })
 
-test('a key that is missing or broken beside a database ends the start with a sentence, and nothing is made anew', async (t) => {
+test('a missing or broken key beside a database stops the start with a message, and no key is made', async (t) => {
   const data = dataFolder(t)
   await (await serve(t, data)).stop()
   const whole = join(dirname(data), 'whole')
@@ -260,7 +260,7 @@ test('lost keys are replaced on demand only, broken ones are kept aside, and nev
   writeFileSync(join(data, 'keys', 'signing.json'), 'broken')
   const made = await cli.run(lost)
   assert.equal(made.code, 0, made.err)
-  assert.match(made.out, /^! made anew: .*signing\.json\n$/)
+  assert.match(made.out, /^! replaced: .*signing\.json\n$/)
   assert.equal(serverKeyIn(data), kept)
   assert.equal(readdirSync(join(data, 'keys')).filter((name) => name.startsWith('signing.json.broken-')).length, 1)
   // The key that was not lost is still the one that the record names, or there is no start.
@@ -340,7 +340,7 @@ test('the command line verifies with saved keys, with a folder and with a server
   )
   const twice = await cli.run(['receipt', 'verify', '-', ...saved], JSON.stringify(receipt).replace('{', '{"result":"rejected",'))
   assert.equal(twice.code, 1)
-  assert.match(twice.out, /the key "result" stands twice/)
+  assert.match(twice.out, /the key "result" appears twice/)
   for (const issuer of ['https://tasks.example.com#inst_1', 'https://tasks.example.com', 'inst_1'])
     assert.equal((await cli.run(['receipt', 'verify', 'issued.json', ...saved, '--issuer', issuer])).code, 0, issuer)
   for (const issuer of ['https://tasks.example.com#inst_2', 'https://example.com', 'inst_', 'https://tasks.example.com#'])

@@ -1,6 +1,6 @@
 // The move of an installation from a data folder into a database and back.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { moveToDatabase, moveToFolder } from '#apps/server/database/move.ts'
@@ -68,7 +68,7 @@ describe('a move', { skip: isPostgresOff }, () => {
     await copy.end()
     const adopting = { env: { ...env, HOME: dirname(data) }, cwd: dirname(data) }
     assert.match((await runPiped(['adopt'], adopting)).out, /is the installation now: restart its servers/)
-    assert.match((await runPiped(['adopt'], adopting)).out, /is no copy: there is nothing to adopt/)
+    assert.match((await runPiped(['adopt'], adopting)).out, /is not a copy: there is nothing to adopt/)
     const { nodes } = await startServers(t, 2, { url })
     const there = await nodes[1]!.call(alice, 'collaboration/task.get', { task_id: task.id })
     assert.equal(there.body.task.spec.goal, 'Move it')
@@ -84,6 +84,7 @@ describe('a move', { skip: isPostgresOff }, () => {
     assert.equal(ran.code, 0, ran.err)
     const returned = JSON.parse(ran.out) as { facts: number }
     assert.ok(returned.facts > moved.facts)
+    assert.equal(statSync(join(back, 'countersign.db')).mode & 0o777, 0o600)
     await assert.rejects(moveToFolder(settings, back, quiet), /holds an installation already/)
     const [row] = await inDatabase(url, 'SELECT max(position) AS n FROM countersign.facts')
     assert.equal(returned.facts, Number(row!['n']))

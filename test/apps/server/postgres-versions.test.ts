@@ -1,4 +1,4 @@
-// Servers on every PostgreSQL at hand besides the newest embedded one: the oldest that is supported and Debian's, with JIT compilation on as
+// Servers on every available PostgreSQL other than the newest embedded one: the oldest that is supported and Debian's, with JIT compilation on as
 // Debian ships it. No plan is one that PostgreSQL was forbidden to make, which older versions count as 1e10 and then compile.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'

@@ -196,7 +196,7 @@ test('one server uses a folder at a time; a killed one leaves it free', async (t
   assert.equal((await third.end()).code, 0)
 })
 
-test('what was answered is there after kill -9', async (t) => {
+test('an acknowledged operation is there after kill -9', async (t) => {
   const data = dataFolder(t)
   const first = await start(t, ['--data', data])
   assert.equal((await call(first.port, 'identity/user.add', keyIn(data), { id: 'user_nora', name: 'Nora' })).status, 200)
@@ -413,7 +413,7 @@ async function inProcess(t: TestContext, data: string, clock?: Clock): Promise<S
   return server
 }
 
-test('what the server is made of loads no client of HTTP, which would be memory for nobody', () => {
+test('the server loads no HTTP client, which would waste memory', () => {
   const script = `await import(${JSON.stringify(join(import.meta.dirname, '../../../src/apps/server/server.ts'))})
     console.log(process.moduleLoadList.filter((name) => name.includes('undici') || name === 'NativeModule http').join())`
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })

@@ -205,7 +205,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
     assert.equal(await at(port, '/ready'), null)
   })
 
-  test('end when they are told to, also while they wait for another one that migrates', async (t) => {
+  test('stop on a signal, also while they wait for another server that migrates', async (t) => {
     const { env } = await migrating(t)
     const port = await freePort()
     const { child, ended } = launch(t, ['--data', dataFolder(t), '--port', String(port)], { env })

@@ -1,4 +1,4 @@
-// Races of two servers on one PostgreSQL: the same thing is asked of both at once. One of them wins, the other is told exactly why not, and the
+// Races of two servers on one PostgreSQL: both get the same call concurrently. One wins, the other gets the exact refusal, and the
 // record shows it once.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
@@ -14,7 +14,7 @@ const ROUNDS = sampleOf(
   6,
 ).length
 
-describe(`two servers at once, ${ROUNDS} times each`, { skip: isPostgresOff }, () => {
+describe(`two concurrent servers, ${ROUNDS} times each`, { skip: isPostgresOff }, () => {
   const undo: (() => unknown)[] = []
   let servers: Servers
   let [alice, devin, rita, robin] = ['', '', '', '']

@@ -27,7 +27,7 @@ const create = (node: Node, key: string, goal = 'Fix it'): Promise<any> =>
   ok(node.call(key, 'collaboration/task.create', { spec: { goal }, reviewers: ['user_alice'] }))
 
 describe('three servers on one database', { skip: isPostgresOff }, () => {
-  test('start at once on an empty one, and answer as one', async (t) => {
+  test('start concurrently on an empty one, and answer as one', async (t) => {
     const { nodes, adminKey, url } = await startServers(t, 3)
     const [a, b, c] = nodes as [Node, Node, Node]
     const { alice } = await enroll(a.port, adminKey)
@@ -40,7 +40,7 @@ describe('three servers on one database', { skip: isPostgresOff }, () => {
       assert.deepEqual(new Set(found.map(({ json }) => json.node)), new Set(['node-1', 'node-2', 'node-3']))
       assert.equal(new Set(found.map(({ json }) => json.installation)).size, 1)
     })
-    await t.test('what one has acknowledged the others see at once', async () => {
+    await t.test('an acknowledged change is visible to the others immediately', async () => {
       for (let i = 0; i < 24; i++) {
         const [one, other] = [nodes[i % 3]!, nodes[(i + 1) % 3]!]
         const { task } = await create(one, alice, `Goal ${i}`)
@@ -82,7 +82,7 @@ describe('three servers on one database', { skip: isPostgresOff }, () => {
     })
   })
 
-  test('bytes that one took stand in the database, in chunks', async (t) => {
+  test('the bytes of an upload are in the database, in chunks', async (t) => {
     const { nodes, adminKey, url } = await startServers(t, 2)
     const { alice } = await enroll(nodes[0]!.port, adminKey)
     const bytes = randomBytes(700_000)
@@ -139,7 +139,7 @@ describe('a start is refused in words', { skip: isPostgresOff }, () => {
     await refused(t, envFor(`postgres://postgres@127.0.0.1:${await freePort()}/none`), /the database cannot be used: .*ECONNREFUSED/)
     const missing = new URL(server)
     missing.pathname = '/not_there'
-    await refused(t, envFor(missing.href), /the database is not there/)
+    await refused(t, envFor(missing.href), /the database does not exist/)
   })
   test('of a newer schema', async (t) => {
     const { url } = await startServers(t, 1)
@@ -206,7 +206,7 @@ test('a database of another locale is read in the order of bytes', { skip: isPos
   )
 })
 
-test('a clock that is an hour from that of the database is told in the log', { skip: isPostgresOff }, async (t) => {
+test('a clock an hour away from the database’s is reported in the log', { skip: isPostgresOff }, async (t) => {
   const { url, drop } = await newDatabase()
   t.after(drop)
   const said: string[] = []

@@ -1,4 +1,4 @@
-// `countersign up` as a process: the settings of scripts/serve, what it says, and that it outlives whoever reads it.
+// `countersign up` as a process: the settings of scripts/serve, its output, and that it outlives the reader of its output.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,7 +35,7 @@ test('it runs with the memory of scripts/serve, as the process that was started'
   for (const [name, value] of Object.entries(memoryEnv)) assert.ok(set.includes(`${name}=${process.env[name] ?? value}`), name)
 })
 
-test('whoever has set that memory already is left alone', async (t) => {
+test('a memory limit set by the user is kept', async (t) => {
   const server = await startUp(join(folder(t), 'data'), { NODE_OPTIONS: '--max-semi-space-size=16' })
   t.after(server.stop)
   assert.ok(!argumentsOf(server.process).some((word) => word.startsWith('--max-semi-space-size')))
@@ -81,7 +81,7 @@ test('the log comes after what is said to people', async (t) => {
   assert.match(said, /^countersign ready [^]*--help .*\n\{"level":"info".*"msg":"ready"\}\n$/)
 })
 
-test('what to do next can be copied as it is: places only where they are not the usual ones', () => {
+test('the next steps can be copied as they are, with paths only where they are not the defaults', () => {
   assert.equal(
     nextSteps({ url: 'http://127.0.0.1:3402', data: '/home/me/data', hasOwner: true, hasKey: true }, 'countersign', '/home/me'),
     `Next, in another terminal:
@@ -104,7 +104,7 @@ test('what to do next can be copied as it is: places only where they are not the
   )
 })
 
-test('at a terminal it keeps the log for what somebody should look at, and Ctrl-C ends it well', async (t) => {
+test('at a terminal it logs only what needs attention, and Ctrl-C ends it cleanly', async (t) => {
   const home = folder(t)
   const { code, out } = await runInTerminal(['up', '--port', '0', '--data', 'data'], [['--help', '\u0003']], {
     env: { HOME: home },

@@ -1,4 +1,4 @@
-// The tail of the live streams: a span of facts that is left over after a rest is told at once, not with the next look.
+// The tail of the live streams: facts left over after a pause are published immediately, not with the next poll.
 import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'node:test'

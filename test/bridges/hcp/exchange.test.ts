@@ -173,7 +173,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
     }
   })
 
-  test('a harness that is not there, one that may not, and a task that is too risky are told so', async () => {
+  test('an unknown harness, one without permission, and a task that is too risky are refused with a reason', async () => {
     assert.equal((await inState(await submit({ callee_id: 'lab-z' }), 'REJECTED')).rejection.reason_code, 'unroutable')
     const unknown = await inState(await submit({ capability: 'nothing' }), 'REJECTED')
     assert.equal(unknown.rejection.reason_code, 'capability_not_found')
@@ -184,7 +184,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
     await beta.world.call('admin', 'harness/harness.allow', { caller_id: 'lab-a', capabilities: ['*'], risk_max: 'R4', data_max: 'T3' })
   })
 
-  test('what can never be taken goes to the dead letters with its reason, and nothing waits behind it', async (t) => {
+  test('an unacceptable message goes to the dead letters with its reason, and nothing waits behind it', async (t) => {
     const own = foreign(t, 'lab-c')
     // The client would set the present second where none is given, which may be another than the envelope's.
     const at = new Date().toISOString()

@@ -62,7 +62,7 @@ async function development(t: TestContext): Promise<number> {
   return port
 }
 
-test('in development mode the credentials that everybody knows are enough, and pages of any origin come in', async (t) => {
+test('in development mode the well-known credentials are enough, and pages of any origin have access', async (t) => {
   const port = await development(t)
   const base = `http://127.0.0.1:${port}`
   const known = { agent: 'dev-agent-key', human: 'dev-human-token' }

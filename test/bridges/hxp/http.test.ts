@@ -27,7 +27,7 @@ const provide = (input_type: string, more: object = {}): object => ({
 
 // --- 5.1 and 5.3: what works -----------------------------------------------------------------------------------------------
 
-test('who looks again and again sees every change, and only what is for them', async (t) => {
+test('a polling client sees every change, and only those meant for it', async (t) => {
   const world = await hxpWorld(t)
   const { request_id, poll_url } = await world.ask('devin', { ...QUESTION, role: 'pool' })
   const look = async (who: string) => (await world.http(who, 'GET', poll_url)).json
@@ -102,7 +102,7 @@ test('201: a request is created, and the answer says where to look and where to 
   assert.equal(polled.headers['hxp-request-id'], request_id)
 })
 
-test('what is left out has the usual values, and what is absent is absent', async (t) => {
+test('omitted fields have their defaults, and absent fields stay absent', async (t) => {
   const world = await hxpWorld(t)
   const { request_id, expires_at } = await world.ask()
   assert.equal(expires_at, null)
@@ -305,7 +305,7 @@ test('401: no credential, a wrong one, a revoked one, and one of the wrong kind'
   assert.equal((await world.http('alice', 'GET', `/requests/${request_id}`)).json.status, 'pending', 'nothing happened to it')
 })
 
-test('404: what is not there, what is not an id, and what belongs to somebody else', async (t) => {
+test('404: unknown ids, invalid ids and foreign ids', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
   const nowhere = ['hxp_01M7GMWX16CYD5TMA0423FKEE4', '%00', 'a%2Fb', '..', 'x'.repeat(81), `${request_id}/nothing`]
@@ -326,7 +326,7 @@ test('404: what is not there, what is not an id, and what belongs to somebody el
   assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'pending')
 })
 
-test('who may look and who may answer: the one it is routed to, the owner of the installation, and nobody else', async (t) => {
+test('the routed person and the installation owner read and answer, and no one else', async (t) => {
   const world = await hxpWorld(t)
   const first = await world.ask()
   for (const as of ['devin', 'project', 'alice', 'owner']) assert.equal((await world.http(as, 'GET', first.poll_url)).status, 200, as)
@@ -436,7 +436,7 @@ test('503: a store that cannot write says so, and what is there can still be rea
   assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'pending')
 })
 
-test('whoever waits is answered when the server stops', async (t) => {
+test('waiting clients are answered when the server stops', async (t) => {
   const world = await hxpWorld(t)
   const waiting = world.ask().then(({ poll_url }) => world.http('devin', 'GET', `${poll_url}?wait=30`))
   await new Promise((done) => setTimeout(done, 50))
@@ -586,7 +586,7 @@ test('an agent lists its own, the latest first, by status', async (t) => {
   assert.deepEqual(await listed('status=failed'), [])
 })
 
-test('stats: counts of whoever asks', async (t) => {
+test('stats: counts of the asking person', async (t) => {
   const world = await hxpWorld(t)
   const ids: string[] = []
   for (const priority of ['critical', 'normal', 'normal']) ids.push((await world.ask('devin', { priority })).request_id)
@@ -813,7 +813,7 @@ test('a secret is handed over once, to the agent that asked, and is gone', async
   assertRefused(await take('devin'), 410, 'gone')
 })
 
-test('what an agent wrote reaches people as every surface shows it, and the agent as it wrote it', async (t) => {
+test('agent text reaches people as every surface shows it, and the agent as it was written', async (t) => {
   const world = await hxpWorld(t)
   const hostile = 'pay \u202Ekcab\u200B'
   const visible = 'pay \\u{202E}kcab\\u{200B}'
@@ -824,7 +824,7 @@ test('what an agent wrote reaches people as every surface shows it, and the agen
   const got = (await world.http('alice', 'GET', `/requests/${request_id}`)).json
   for (const shown of [listed, got]) assert.deepEqual(partsOf(shown), [visible, visible, visible])
   assert.deepEqual(partsOf((await world.http('devin', 'GET', `/requests/${request_id}`)).json), [hostile, hostile, hostile])
-  // The operation shows what was asked as it was asked: a receipt is compared with it, whoever fetched it.
+  // The operation shows the request unchanged, because any reader compares a receipt with it.
   const { receipt } = (await world.resolve(request_id, 'Approve')).json
   const fetched = (await world.call('alice', 'execution/request.get', { request_id })).request
   const { request_digest } = JSON.parse(Buffer.from(receipt.signature.split('.')[1], 'base64url').toString())

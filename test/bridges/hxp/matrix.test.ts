@@ -1,4 +1,4 @@
-// Every route of HXP with every kind of credential, on what is theirs, on what is somebody else's and on what does not exist: derived
+// Every route of HXP with every kind of credential, on its own documents, on foreign ones and on missing ones: derived
 // from the table of routes, so that a route that is added is asked too. 401 where the credential is not good for the route, 404 where
 // it is and the thing is not theirs, and nothing is changed by either.
 import assert from 'node:assert/strict'
@@ -20,7 +20,7 @@ type Cell = {
   readonly route: Route
 }
 
-/** The table says who, and which operation; nobody is asked anything here. */
+/** The table names the caller and the operation. */
 function cells(): Cell[] {
   const { fixed, below, rule } = tableOf({ host: {} as BridgeHost, tickets: {} as Tickets })
   const of = (methods: object, names: Cell['names'], path: Cell['path']): Cell[] =>

@@ -85,7 +85,7 @@ for (const [bound, count, payload] of bodies)
     assert.deepEqual(idsIn(await world.http('alice', 'GET', '/inbox?offset=290')), made.slice(290))
   })
 
-test('what somebody has put off is not in the draft’s inbox, and not in its totals', async (t) => {
+test('a snoozed item is not in the draft’s inbox, and not in its totals', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
   const other = await world.ask()
@@ -102,7 +102,7 @@ test('what somebody has put off is not in the draft’s inbox, and not in its to
   assert.equal((await world.http('alice', 'GET', '/inbox')).json.total, 1)
 })
 
-test('GET /hxp names itself and its endpoints; a new rule stands at the top; figures are numbers for both sides', async (t) => {
+test('GET /hxp names itself and its endpoints; a new rule is at the top; figures are numbers for both sides', async (t) => {
   const world = await hxpWorld(t)
   const about = (await world.http(null, 'GET', '/hxp')).json
   assert.equal(about.protocol, 'hxp')
@@ -123,7 +123,7 @@ test('GET /hxp names itself and its endpoints; a new rule stands at the top; fig
   }
 })
 
-test('what nobody knows is ignored and named, what is null is not said, and nothing of it is stored', async (t) => {
+test('unknown fields are ignored and named, null fields count as absent, and none of them is stored', async (t) => {
   const world = await hxpWorld(t)
   const nulls = { role: null, priority: null, timeout_seconds: null, fallback: null, project_id: null, metadata: null, tags: null }
   const body = { ...QUESTION, ...nulls, colour: 'red', payload: { ...QUESTION.payload, contxt: 'x', context: null }, ödd: 1 }
@@ -187,7 +187,7 @@ test('to a page of another origin nothing that an agent wrote is markup, on ever
   assert.notEqual(claims.shown_digest, sha256(canonical(cardOf(request))))
 })
 
-test('an answer in the form that a page was given counts for the option that it stood for', async (t) => {
+test('an answer in the form that the page got counts for the option behind it', async (t) => {
   const world = await hxpWorld(t, cors)
   const options = [`Don't`, 'Do <it>']
   const { request_id } = await world.ask('devin', { payload: { question: 'Well?', options } })

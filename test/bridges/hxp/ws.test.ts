@@ -65,7 +65,7 @@ test('cancelled, failed by its deadline, taken by default, overdue on pause: eac
   assert.deepEqual(eventsIn(paused.listening.heard), ['assigned', 'expired', 'completed'])
 })
 
-test('who comes late gets the stored outcome at once', async (t) => {
+test('a late subscriber gets the stored outcome immediately', async (t) => {
   const world = await hxpWorld(t)
   const done = await world.ask()
   const { receipt } = (await world.resolve(done.request_id, 'Deny')).json
@@ -84,7 +84,7 @@ test('who comes late gets the stored outcome at once', async (t) => {
   assert.deepEqual([after.heard.length, after.heard[0].event, after.heard[0].receipt.status], [1, 'expired', 'failed'])
 })
 
-test('however sockets and answers race, everybody hears the outcome exactly once', async (t) => {
+test('every subscriber gets the outcome exactly once, however sockets and answers race', async (t) => {
   const world = await hxpWorld(t)
   const ids = await Promise.all(Array.from({ length: 40 }, async () => (await world.ask()).request_id as string))
   const opening = ids.flatMap((id) => [1, 2, 3].map(() => world.listen(`/hxp/ws/${id}`, 'devin')))
@@ -99,7 +99,7 @@ test('however sockets and answers race, everybody hears the outcome exactly once
   await Promise.all(answers)
 })
 
-test('that a stranger reached for it is heard by nobody, and everything after it is heard as it happens', async (t) => {
+test('an attempt by a stranger reaches no subscriber, and every later event does', async (t) => {
   const bugs: unknown[] = []
   const world = await hxpWorld(t, { store: memoryStore({ bug: (error) => bugs.push(error) }) })
   const { request_id } = await world.ask()
@@ -162,7 +162,7 @@ test('a claim, more time, a question and its reply are heard as they happen; who
 
 // --- Who may listen ---------------------------------------------------------------------------------------------------------
 
-test('ws_url lets in whoever has it, once, and only to this request', async (t) => {
+test('ws_url lets its bearer in, once, and only to this request', async (t) => {
   const world = await hxpWorld(t)
   const { ws_url, request_id } = await world.ask()
   const other = await world.ask()
@@ -244,7 +244,7 @@ test('a listener whose key was revoked is closed and hears nothing any more', as
   assert.deepEqual([byKey.heard.length, byTicket.heard.length, alice.heard.length], [1, 1, 2])
 })
 
-test('what was revoked hears nothing either when its socket was slow to open', async (t) => {
+test('a revoked credential gets nothing, even if its socket was slow to open', async (t) => {
   const store = memoryStore()
   let slowMs = 0
   const slow: Store = {
@@ -332,7 +332,7 @@ test('a socket that does not answer pings is dead', async (t) => {
   assert.ok(!alive.isOver())
 })
 
-test('who does not read is cut, and nobody else waits for it', async (t) => {
+test('a client that does not read is disconnected, and no other client waits for it', async (t) => {
   const world = await hxpWorld(t, { http: { live: { bounds: { unsentBytes: 64, recheckMs: 50, lingerMs: 50 } } } })
   const { request_id } = await world.ask()
   const { socket } = await rawSocket(world.port, `/hxp/ws/${request_id}`, world.keys.devin)

@@ -19,6 +19,7 @@ const acts: Readonly<Record<string, (ids: Ids) => object>> = {
   'collaboration/grant.use': ({ task_id }) => ({ task_id, scope: 'deploy:staging' }),
   'collaboration/ownership.delegate': ({ task_id }) => ({ task_id, to: 'agent_robin' }),
   'delegation/run.progress': ({ run_id }) => ({ run_id, percent: 50 }),
+  'delegation/run.ask': ({ run_id }) => ({ run_id, message: 'Which branch?' }),
   'delegation/run.report': ({ run_id }) => ({ run_id, type: 'needs_approval', payload: { prompt: 'Go?' } }),
   'delegation/agent.delegate': ({ run_id, task_id }) => ({ parent_run: run_id, task_id, ...toRobin }),
   'delegation/agent.handoff': ({ run_id }) => ({ run_id, ...toRobin }),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { END, keyOf } from '#kernel/declare/schema.ts'
+import type { Store } from '#kernel/log/store.ts'
 import { StoredBytes, type ByteQuotas } from '#kernel/ports/stored-bytes.ts'
 import { limits } from '#kernel/limits.ts'
 import { collaboration } from '#protocols/collaboration/index.ts'
@@ -46,6 +47,9 @@ async function forgetSums({ store }: World): Promise<void> {
 describe('bytes that are stored', () => {
   test('bytes of an earlier release are counted once at a start, so forgetting them takes nothing from others', async () => {
     const { world, upload, refs } = await at('in_progress', OFF)
+    await upload('devin', 'expired', 30)
+    world.advance(limits.uploadMs)
+    await world.call('system', 'collaboration/upload.expire', { task_id: refs['task'].id, checksum: checksumOf('expired') })
     await upload('devin', 'old', 100)
     await forgetSums(world)
     await upload('devin', 'new', 50)
@@ -61,6 +65,33 @@ describe('bytes that are stored', () => {
     world.advance(limits.uploadMs / 2)
     await world.call('system', 'collaboration/upload.expire', { task_id: refs['task'].id, checksum: checksumOf('old') })
     assert.equal((await sums(world))['actor'], 50)
+  })
+
+  test('bytes that arrive while older ones are counted are counted, too', async () => {
+    const { world, upload } = await at('in_progress', OFF)
+    await upload('devin', 'old', 100)
+    await forgetSums(world)
+    await upload('devin', 'new', 50)
+    let isFirst = true
+    const busy: Store = {
+      ...world.store,
+      async commit(batch) {
+        if (isFirst) await upload('devin', 'newest', 7)
+        isFirst = false
+        return world.store.commit(batch)
+      },
+    }
+    await correctByteSums(busy, world.kernel.now)
+    assert.equal((await sums(world))['task'], 157)
+  })
+
+  test('files of an earlier release are counted as well', async () => {
+    const { world, refs } = await at('asked_for_file', OFF)
+    const file = { name: 'a.txt', media_type: 'text/plain', checksum: checksumOf('old'), size: 5 }
+    await world.call('alice', 'execution/file.add', { request_id: refs['request'].id, ...file })
+    await forgetSums(world)
+    await correctByteSums(world.store, world.kernel.now)
+    assert.deepEqual(await sums(world), { actor: 5, corrected: 0, project: 5 })
   })
 
   for (const kind of ['task', 'actor', 'project'] as const)

@@ -1,5 +1,5 @@
 // Laws of every operation of the daemon, derived from the operation itself, on every store: its example works or is refused as it says, leaves its
-// event, can be repeated under a key, and is nobody else's. (The operations of the server are in test/laws/derived.test.ts.)
+// event, can be repeated under a key, and is visible to its own session only. (The operations of the server are in test/laws/derived.test.ts.)
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { differenceIn } from '#kernel/log/hash-chain.ts'
@@ -64,7 +64,7 @@ for (const maker of [...storeMakers(), postgresMaker()])
           const input = inputOf(example, refs)
           if (stranger === 'stranger' && !('session_id' in input)) return
           const state = await stateHash(on.store)
-          // An example about something that is not there is refused for that, whoever asks.
+          // An example about a missing document is refused for that reason, for every caller.
           const expected = [stranger === 'client' ? 'UNAUTHORIZED' : 'SESSION_INVALID', example.refused]
           await rejects(on.call(stranger, name, input), ({ code }: { code?: string }) => expected.includes(code))
           equal(await stateHash(on.store), state)

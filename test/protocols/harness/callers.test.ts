@@ -177,7 +177,7 @@ describe('a session that was submitted from here', () => {
     for (let i = 2; i <= limits.harnessEarlyMax; i++) assert.equal((await stray(first, i)).outcome, 'taken')
     assert.equal((await stray(first, limits.harnessEarlyMax + 1)).reason, 'unknown_session')
     assert.deepEqual(await early(), [limits.harnessEarlyMax])
-    // Nobody has to answer anything: nothing is stored.
+    // There is nothing to answer, so nothing is stored.
     assert.equal((await hear('event', { sequence: 1, event_type: 'log' }, {}, 'lab-other')).reason, 'unknown_session')
     // In time they are put aside, and there is room again.
     world.advance(31_000)
@@ -191,7 +191,7 @@ describe('a session that was submitted from here', () => {
     assert.equal((await stray(uuid())).outcome, 'taken')
   })
 
-  test('the submission that a message answers may stand in its header alone, and the wait for people is shown before any answer', async () => {
+  test('the header alone can name the submission of a message, and the wait for people is shown before any answer', async () => {
     const data = { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human' }
     await receive(world, 'lab-cvd', 'event', { sequence: 1, event_type: 'state_changed', data }, { session_id }, id)
     const waiting = await session()
@@ -301,7 +301,7 @@ describe('a session that was submitted from here', () => {
     assert.equal((await session()).state, 'ABORTED')
   })
 
-  test('two sessions at once do not mix', async () => {
+  test('concurrent sessions do not mix', async () => {
     const other = (await world.call('alice', 'harness/harness.submit', { callee_id: 'lab-cvd', capability: 'a', intent: 'b' })).session.id
     const second = uuid()
     await accepted()
@@ -320,14 +320,14 @@ describe('a session that was submitted from here', () => {
     )
   })
 
-  test('only those concerned read it, and others are told that there is none', async () => {
+  test('only participants can read a session, and for others it does not exist', async () => {
     for (const who of ['bob', 'mallory', 'devin', 'spy'])
       await assert.rejects(world.call(who, 'harness/harness.session', { session_id: id }), { code: 'NOT_FOUND' }, who)
     for (const who of ['alice', 'owner', 'admin']) await world.call(who, 'harness/harness.session', { session_id: id })
     await assert.rejects(world.call('bob', 'harness/harness.abort', { session_id: id }), { code: 'NOT_FOUND' })
   })
 
-  test('what is too large for a message is refused where it is submitted', async () => {
+  test('a submission that is too large for a message is refused on submit', async () => {
     const input = { callee_id: 'lab-cvd', capability: 'a', intent: 'b', inputs: { data: 'x'.repeat(300_000) } }
     await assert.rejects(world.call('alice', 'harness/harness.submit', input), { code: 'TOO_LARGE' })
   })

@@ -118,7 +118,7 @@ describe('the safety gate', () => {
       }
   })
 
-  test('who may not use it learns nothing about what there is', () => {
+  test('a caller without permission learns nothing about the capability', () => {
     const known = judge(good.payload, { ...good.gate, caller: null })
     const unknown = judge(good.payload, { ...good.gate, caller: null, capability: null })
     assert.deepEqual(known, unknown)

@@ -24,7 +24,7 @@ const reasonOf = (body: Buffer, properties: Properties = mime, channel: 'command
 const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
 
 describe('reading a message', () => {
-  test('what was written is read as it was', () => {
+  test('an encoded message decodes to the same message', () => {
     for (const type of [...commandTypes, ...answerTypes]) {
       const envelope: Envelope = { ...submit, type, session_id: type === 'task_submit' ? null : SESSION }
       const channel = (commandTypes as readonly string[]).includes(type) ? 'commands' : 'events'
@@ -91,7 +91,7 @@ describe('reading a message', () => {
       assert.equal(reasonOf(bytes({ ...submit, type: 'task_rejected', session_id }), mime, 'events'), 'taken')
   })
 
-  test('whatever comes is an envelope or has a reason, and never an exception', () => {
+  test('any bytes decode to an envelope or a reason, and never throw', () => {
     const json = fc.jsonValue({ maxDepth: 4 })
     const text = JSON.stringify(submit)
     const mutated = fc

@@ -32,7 +32,7 @@ describe('a session that is executed here', () => {
   const answer = (by: string, { id }: { id: string }, result: string) =>
     world.call(by, 'execution/request.resolve', { request_id: `hxp_${id}`, result, ...(result === 'rejected' ? { reason: 'No.' } : {}) })
 
-  test('accepted at once: task_accepted, then session_created with number 1, and both carry the token', async () => {
+  test('immediate acceptance: task_accepted, then session_created with number 1, and both carry the token', async () => {
     const { id, submit_id } = await submit()
     const [accepted, created] = await outgoing(world)
     assert.deepEqual(await said(), ['task_accepted', '1 session_created'])
@@ -74,7 +74,7 @@ describe('a session that is executed here', () => {
     assert.equal((await session(waiting.id)).state, 'RUNNING')
   })
 
-  test('rejected at once: task_rejected alone; after a wait session_closed as well', async () => {
+  test('immediate rejection sends task_rejected alone, and a rejection after a wait session_closed as well', async () => {
     await submit({ capability_version: '^9.0.0' })
     assert.deepEqual(await said(), ['task_rejected'])
     const waiting = await submit(hot)
@@ -207,7 +207,7 @@ describe('a session that is executed here', () => {
     assert.equal((await spoofed()).outcome, 'taken')
   })
 
-  test('the sender of a submission that cannot be read is told, if it may submit here', async () => {
+  test('the sender of an unreadable submission gets an answer if it is allowed to submit here', async () => {
     const refuse = (user_id: string) =>
       world.call('system', 'harness/message.refuse', { user_id, message_id: uuid(), detail: 'hcp_version must be MAJOR.MINOR' })
     assert.deepEqual(
@@ -250,7 +250,7 @@ describe('a session that is executed here', () => {
     assert.equal((await abort('lab-alpha', two.id)).outcome, 'taken')
   })
 
-  test('an abort while people are asked ends at once, and what they answer later counts for nothing', async () => {
+  test('an abort while people are asked ends immediately, and later answers count for nothing', async () => {
     const waiting = await submit(hot)
     await receive(world, 'lab-alpha', 'abort', { reason: 'Never mind.' }, { session_id: waiting.id })
     assert.equal((await session(waiting.id)).state, 'ABORTED')
@@ -345,7 +345,7 @@ describe('a session that is executed here', () => {
     assert.equal(wordOf(log!), '4 log')
   })
 
-  test('no more sessions than the declaration allows, also of two submissions at once', async () => {
+  test('the declaration bounds the sessions, also for two concurrent submissions', async () => {
     await world.call('admin', 'harness/harness.declare', {
       ...declaration,
       capability: { ...declaration.capability, constraints: { concurrent_limit: 1 } },
@@ -440,7 +440,7 @@ describe('a session that is executed here', () => {
     await assert.rejects(fetch(ticket), { code: 'UNAUTHENTICATED' })
   })
 
-  test('confidential data is sealed wherever it stands, and handed out to those who may read it', async () => {
+  test('confidential data is sealed everywhere, and handed out to those who are allowed to read it', async () => {
     const SECRET = 'melting-point-of-unobtainium'
     const { id } = await submit({
       intent: SECRET,
@@ -467,7 +467,7 @@ describe('a session that is executed here', () => {
     assert.deepEqual([waiting.state, waiting.waiting_for], ['PENDING', 'human'])
   })
 
-  test('a declaration stands on the card of its agent, discovery finds it, and withdrawn it is gone', async () => {
+  test('a declaration is on the card of its agent and in discovery until it is withdrawn', async () => {
     const found = async () => {
       const { items } = await world.call('alice', 'delegation/agent.discover', {})
       return JSON.stringify(items.find((one: any) => (one.agent_id ?? one.id) === 'agent_devin') ?? null)
@@ -478,7 +478,7 @@ describe('a session that is executed here', () => {
     assert.doesNotMatch(await found(), /"synthesis"/)
   })
 
-  test('what was allowed or declared before goes on with what has begun', async () => {
+  test('a started session keeps the permissions and the declaration that it started with', async () => {
     const { id } = await submit()
     await world.call('admin', 'harness/harness.disallow', { caller_id: 'lab-alpha' })
     await world.call('admin', 'harness/harness.withdraw', { capability: 'synthesis' })

@@ -32,7 +32,7 @@ export function postgresMaker(): PostgresMaker {
         client = new pg.Client({ connectionString: database.url, options: '-c search_path=countersign' })
         await client.connect()
       }
-      await client!.query('TRUNCATE facts, images, docs, entries, counts, chains, seals, sealed_groups')
+      await client!.query('TRUNCATE facts, images, docs, entries, counts, chains, seals, delegated_groups')
       await client!.query(`UPDATE head SET groups = 0, position = 0, image = 0, seal = ''`)
       if (disk) await fill(client!, disk)
       store = await postgresStore(database.url)

@@ -2,8 +2,8 @@
 // cache folder if the user cannot install packages. Opening a page in the headless shell takes a fifth of the CPU time, because the full
 // browser also loads the pages of its own invisible windows: 2.3 s instead of 11 s for eight people with four pages each.
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { existsSync, globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 
@@ -74,7 +74,14 @@ const flags = [
 export async function openBrowser(kind: 'shell' | 'whole' = 'shell'): Promise<Browser> {
   const path = chromiumPath(kind)
   const libraries = globSync('usr/lib/*-linux-gnu*', { cwd: cache }).map((folder) => join(cache, folder))
-  const env = path.startsWith(cache) ? { ...process.env, LD_LIBRARY_PATH: libraries.join(':') } : process.env
+  // A browser that is closed while it writes leaves files behind. They go with the process of the test.
+  const temporary = mkdtempSync(join(tmpdir(), 'browser-'))
+  process.once('exit', () => rmSync(temporary, { recursive: true, force: true, maxRetries: 5 }))
+  const env = {
+    ...process.env,
+    TMPDIR: temporary,
+    ...(path.startsWith(cache) ? { LD_LIBRARY_PATH: libraries.join(':') } : {}),
+  }
   const { chromium } = await import('playwright-core')
   try {
     return await chromium.launch({ executablePath: path, args: flags, env })

@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util'
 import type { Page } from 'playwright-core'
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import { inProcess, lineOf, openTerminal, type Terminal } from '../as-processes/cli.ts'
-import { pressUntil, sendNow, until } from './acts.ts'
+import { pressUntil, sendNow } from './acts.ts'
 import type { Stage } from './stage.ts'
 
 /** One intent of a person. `phrase`: the text that they type where a phrase is asked for. */
@@ -13,6 +13,7 @@ export type Act =
   | { readonly does: 'reject' }
   | { readonly does: 'decline'; readonly reason: string }
   | { readonly does: 'provide'; readonly value: string }
+  | { readonly does: 'choose'; readonly result: string; readonly key: string }
   | { readonly does: 'grant' }
   | { readonly does: 'press Enter' }
 type Approval = Extract<Act, { does: 'approve' }>
@@ -60,6 +61,7 @@ export function commandSurface(place: Place): Surface {
     reject: () => ['reject'],
     decline: (_, { reason }) => ['--decline', '--reason', reason],
     provide: (_, { value }) => ['--value', value],
+    choose: (_, { result }) => [result],
     grant: () => [],
     'press Enter': () => [],
   }
@@ -156,6 +158,12 @@ export function terminalSurface(place: Place): Surface & { close(): Promise<void
       await press('p', /Your answer/)
       return press(`${value}\r`, /result must be|✔ provided/)
     },
+    async choose(_, { key, result }) {
+      const sent = new RegExp(`✔ answered "${result}"`)
+      if (result === 'confirmed') return press(key, sent)
+      await press(key, /Why\?/)
+      return press('\r', sent)
+    },
     async grant() {
       await press('+', /Allow which scope/)
       const preview = await press('\r', /until: task, session/)
@@ -234,6 +242,7 @@ export function pageSurface({ stage }: Place, page: Page): Surface {
       await page.getByTestId('broken-rule').waitFor()
       await page.keyboard.press('Control+Enter')
     },
+    choose: (_, { key }) => pressUntil(page, key, toast),
     async grant() {
       await page.getByRole('button', { name: 'Grant' }).click()
       const dialog = page.getByRole('dialog', { name: 'Grant' })
@@ -278,7 +287,8 @@ export function pageSurface({ stage }: Place, page: Page): Surface {
       await theirs.getByRole('button', { name: /^Sign in as/ }).click()
       await mine.getByTestId('other-person').waitFor()
       await mine.keyboard.press('a')
-      await until(async () => (await stage.call(other, 'identity/session.list')).items.length > 0)
+      // A decision that the page holds must not go out later.
+      if ((await mine.getByTestId('undo-toast').count()) > 0) await Promise.all([mine.waitForResponse('**/request.resolve'), sendNow(mine)])
       return textOf(mine)
     },
   }

@@ -66,6 +66,6 @@ export async function forgeInPostgres(url: string, isAnnounced: boolean): Promis
   await inPostgres(url, `UPDATE countersign.chains SET seq = $1, hash = $2 WHERE scope = 'system'`, [head.seq, head.hash])
   const hint = JSON.stringify({ position: head.position, keys: ['identity.user/user_alice'], wakes: [] })
   const text = `WITH n AS (UPDATE countersign.head SET groups = groups + 1, position = $1, image = $2 RETURNING groups)
-    INSERT INTO countersign.sealed_groups (n, id, node, hint) SELECT groups, 'forged', 'nobody', $3 FROM n`
+    INSERT INTO countersign.delegated_groups (n, id, node, hint) SELECT groups, 'forged', 'nobody', $3 FROM n`
   await inPostgres(url, text, [head.position, head.image, hint])
 }

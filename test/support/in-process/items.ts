@@ -29,13 +29,17 @@ export async function assertMirrored(world: World): Promise<void> {
   const items = (await all(world, 'execution.request')).filter((item) => item.task_id !== undefined && isOpen(item))
   for (const task of await all(world, 'collaboration.task')) {
     const own = items.filter(({ task_id }) => task_id === task.id)
-    const waits = task.state === 'review_ready' ? 'review' : task.pending_checkpoint
+    const waits = ['review_ready', 'under_review'].includes(task.state) ? 'review' : task.pending_checkpoint
     assert.deepEqual(
       own.map(({ kind, checkpoint_id }) => (kind === 'review' ? 'review' : checkpoint_id)),
       waits === null ? [] : [waits],
       `${task.id} is ${task.state}`,
     )
-    const judges = [task.ownership.principal, ...task.reviewers.filter((who: string) => who !== task.executor)]
+    const usual = [task.ownership.principal, ...task.reviewers.filter((who: string) => who !== task.executor)]
+    const missing = task.spec.review_policy?.required_reviewers.filter(
+      (who: string) => !task.votes?.some((vote: any) => vote.reviewer === who),
+    )
+    const judges = waits === 'review' && task.votes !== undefined ? missing : usual
     for (const { people } of own) assert.deepEqual(people, [...new Set(judges)])
   }
 }

@@ -1,37 +1,7 @@
-// The law of short functions: at most 70 lines, where a factory counts without its inner functions. The exceptions are listed, and the list
-// may only shrink.
+// The law of short functions: at most 70 lines, where a factory counts without its inner functions. There are no exceptions.
 import { parseSync } from 'oxc-parser'
 
 const FUNCTION_LINES_MAX = 70
-/** These folders have no exceptions. */
-const WITHOUT_EXCEPTIONS = /^src\/(?:kernel|protocols|contracts|workers)\//
-
-/** Lines of each function that is still too long, by path and name. */
-export const longFunctions: Readonly<Record<string, number>> = {
-  'src/apps/cli/inbox/controller.ts createInboxController': 75,
-  'src/apps/device/daemon.ts start': 102,
-  'src/apps/server/server.ts start': 184,
-  'src/stores/postgres/index.ts postgresStore': 74,
-  'src/web/agents/page.tsx AgentsPage': 77,
-  'src/web/app/palette.tsx Palette': 71,
-  'src/web/decide/answer.tsx useTyped': 88,
-  'src/web/decide/approve.tsx ApproveBar': 82,
-  'src/web/decide/edit.tsx useEdits': 76,
-  'src/web/inbox/filter-bar.tsx FilterBar': 113,
-  'src/web/inbox/page.tsx InboxPage': 112,
-  'src/web/inbox/row.tsx InboxRow': 81,
-  'src/web/item/detail.tsx Detail': 77,
-  'src/web/record/event.tsx EventDetail': 77,
-  'src/web/record/page.tsx RecordPage': 118,
-  'src/web/review/diff-view.tsx FileDiff': 90,
-  'src/web/review/page.tsx Delivered': 168,
-  'src/web/review/verdict.tsx VerdictPanel': 71,
-  'src/web/settings/absence.tsx Absence': 76,
-  'src/web/settings/owner/agents.tsx Agents': 75,
-  'src/web/tasks/create.tsx NewTaskPage': 96,
-  'src/web/tasks/list.tsx TasksPage': 74,
-  'src/web/tasks/page.tsx TaskPage': 76,
-}
 
 type Node = { readonly type: string; readonly start: number; readonly end: number; readonly [field: string]: unknown }
 type Range = { readonly first: number; readonly last: number }
@@ -92,30 +62,15 @@ const linesOf = ({ first, last }: Range): number[] => Array.from({ length: last 
 /** In formatted source. Only for speed: most files have no statement that is long enough (4.7 -> 1.7 s for all, on a busy machine). */
 const STATEMENT_END = /^[)\]}]/m
 
-/** Functions that are too long, and exceptions that differ from the functions they are for. */
-export function longFunctionProblems(
-  files: readonly (readonly [path: string, text: string])[],
-  exceptions: Readonly<Record<string, number>>,
-): string[] {
+/** Functions that are too long. */
+export function longFunctionProblems(files: readonly (readonly [path: string, text: string])[]): string[] {
   const worthParsing = files.filter(([, text]) => text.split(STATEMENT_END).some((part) => part.split('\n').length > FUNCTION_LINES_MAX))
-  const long = worthParsing.flatMap(([path, text]) =>
+  return worthParsing.flatMap(([path, text]) =>
     functionLines(path, text)
       .filter(({ lines }) => lines > FUNCTION_LINES_MAX)
-      .map(({ name, line, lines }) => ({ key: `${path} ${name}`, place: `${path}:${line}`, name, lines })),
+      .map(
+        ({ name, line, lines }) =>
+          `${path}:${line}: ${name} has ${lines} lines, at most ${FUNCTION_LINES_MAX}: split it, or turn its closure into a state object`,
+      ),
   )
-  const tooLong = long
-    .filter(({ key, lines }) => lines > (exceptions[key] ?? 0))
-    .map(
-      ({ key, place, name, lines }) =>
-        `${place}: ${name} has ${lines} lines, at most ${exceptions[key] ?? FUNCTION_LINES_MAX}: split it, or turn its closure into a state object`,
-    )
-  const stale = Object.entries(exceptions).flatMap(([key, lines]) => {
-    const now = long.find((one) => one.key === key)?.lines
-    if (now === undefined) return [`${key} is short, moved or renamed: take it out of longFunctions, or move its row along`]
-    return now < lines ? [`${key} has ${now} lines, not ${lines}: lower its row in longFunctions`] : []
-  })
-  const refused = Object.keys(exceptions)
-    .filter((key) => WITHOUT_EXCEPTIONS.test(key))
-    .map((key) => `${key}: no exceptions in this folder`)
-  return [...tooLong, ...stale, ...refused]
 }

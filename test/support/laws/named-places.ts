@@ -42,7 +42,7 @@ export function placeProblems(document: string, markdown: string, files: Files):
   const problems = pairsIn(markdown).flatMap(([identifier, paths]) => {
     const found = paths.map((path) => filesNamed(path, files))
     const missing = paths.filter((_, i) => found[i]!.length === 0)
-    if (missing.length > 0) return missing.map((path) => `${document}: \`${path}\` beside \`${identifier}\` is no file`)
+    if (missing.length > 0) return missing.map((path) => `${document}: \`${path}\` beside \`${identifier}\` is not a file`)
     const homes = found.flat().map((path) => homeOf(identifier, files.textOf(path)))
     if (homes.includes('here')) return []
     const elsewhere = homes.find((home) => home !== null)

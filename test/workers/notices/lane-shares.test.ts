@@ -1,4 +1,4 @@
-// Lanes of an outbox are shared between owners: receivers of one owner that never answer hold up nobody else.
+// Lanes of an outbox are shared between owners: silent receivers of one owner block no other owner.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { realClock } from '#apps/server/clock.ts'
@@ -19,7 +19,7 @@ import { receiver, until } from '../../support/over-sockets/receiver.ts'
 const DEAD = 'http://127.0.0.1:9/dead'
 const options = { allowsPrivate: true, attemptsMax: 3, random: () => 0 }
 
-test('a person is told while 30 agents of somebody else have 10 callbacks each that never answer', async (t) => {
+test('a person gets a notice while 30 agents of another owner have 10 callbacks each that never answer', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   let dead = 0
   const never: typeof post = (endpoint, headers, body, more) => {

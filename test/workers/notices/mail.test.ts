@@ -154,6 +154,19 @@ const item = (more: object): NoticeItem => ({
 })
 const mailOf = (...items: NoticeItem[]) => mailFor(items, ORIGIN, message, NOW_MS)
 
+test('a mail about a claim holds the claim, and none of its evidence', async (t) => {
+  const office = await postOffice(t)
+  const world = await mailing(t, office.url)
+  await confirmed(t, world, office.got)
+  const payload = { claim: 'The backup was restored', evidence: [{ kind: 'text', text: '4,211 rows' }], context: 'Of last night' }
+  const { request } = await world.call('devin', 'execution/request.create', { action: 'VERIFY', priority: 'critical', payload })
+  await until(() => office.got.length === 2)
+  const { text } = office.got[1]!
+  assert.match(text, /it says: "The backup was restored"/)
+  assert.match(text, new RegExp(`${ORIGIN}/inbox/${request.id}`))
+  for (const word of ['4,211', 'last night']) assert.ok(!text.includes(word), word)
+})
+
 test('the subject says what waits, how risky it is, how much time is left and who asks', () => {
   const subjects: [NoticeItem, string][] = [
     [item({}), '[R3, 29 min] Roll back payments-api (Deployer)'],

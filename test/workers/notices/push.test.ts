@@ -120,7 +120,7 @@ test('a push is encrypted to the browser and signed for its service; what it say
   for (const word of ['DE89', 'Private']) assert.ok(!first.text.includes(word), word)
 })
 
-test('approve and reject stand in a push only for R1 and R2 whose card is nothing but its title', async (t) => {
+test('a push offers approve and reject only for R1 and R2 whose card is nothing but its title', async (t) => {
   const [{ world }, phone] = [await pushing(t), await browser(t)]
   await world.call('alice', 'execution/channel.add', { kind: 'push', endpoint: phone.endpoint, keys: phone.keys })
   const bare = { item: 'Restart the test server' }
@@ -133,6 +133,7 @@ test('approve and reject stand in a push only for R1 and R2 whose card is nothin
     [{ ...bare, context: 'Why.' }, { risk: 'R1' }, false],
     [{ item: 'x'.repeat(150) }, { risk: 'R1' }, false],
     [{ item: 'Two\nlines' }, { risk: 'R1' }, false],
+    [{ claim: 'The backup was restored' }, { action: 'VERIFY', risk: 'R1' }, false],
   ]
   for (const [payload, more, isAnswered] of cases) {
     const before = phone.got.length
@@ -140,6 +141,7 @@ test('approve and reject stand in a push only for R1 and R2 whose card is nothin
     const id = await ask(world, payload, { priority: 'critical', ...more })
     await until(() => phone.got.length > before)
     const said = JSON.parse(phone.got.at(-1)!.text)
+    assert.equal(said.request_id, id)
     assert.equal('actions' in said, isAnswered, JSON.stringify([payload, more]))
     if (isAnswered) assert.equal(said.digest, (await world.call('alice', 'execution/inbox.get', { request_id: id })).item.digest)
   }

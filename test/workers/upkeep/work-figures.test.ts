@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { createCaller, enroll, type Answer } from '../../support/as-processes/server.ts'
 import { dataFolder, start } from '../../support/as-processes/server-process.ts'
 import { send } from '../../support/over-sockets/http-client.ts'
@@ -35,11 +36,13 @@ test('the figures say which work is open, how it ended, and how long people took
   await ok(call(alice, 'execution/request.resolve', { request_id: yes, result: 'approved' }))
   await ask({ item: 'Deploy again', details: {} }, approve)
   const no = await ask({ question: 'Which?', options: ['a', 'b'] }, { action: 'DECIDE' })
+  const claim = await ask({ claim: 'The backup was restored.' }, { action: 'VERIFY', risk: 'R1' })
   const { task } = await ok(call(alice, 'collaboration/task.create', { spec: { goal: 'Fix it' } }))
 
   const before = await figuresAt(port)
   assert.equal(before('countersign_items_open{kind="approval",risk="R2",project="project_default"}'), 1)
   assert.equal(before('countersign_items_open{kind="choice",risk="none",project="project_default"}'), 1)
+  assert.equal(before('countersign_items_open{kind="verification",risk="R1",project="project_default"}'), 1)
   assert.equal(before('countersign_answers_total{result="approved"}'), 1)
   assert.equal(before('countersign_decision_seconds_count'), 1)
   assert.equal(before('countersign_tasks{state="created",project="project_default"}'), 1)
@@ -47,11 +50,14 @@ test('the figures say which work is open, how it ended, and how long people took
   assert.ok(before('countersign_item_oldest_seconds')! >= 0)
 
   await ok(call(alice, 'execution/request.decline', { request_id: no, reason: 'Not mine to say.' }))
+  await ok(call(alice, 'execution/request.resolve', { request_id: claim, result: 'refuted' }))
   await ok(call(alice, 'collaboration/task.cancel', { task_id: task.id }))
   const after = await figuresAt(port)
   assert.equal(after('countersign_items_open{kind="choice",risk="none",project="project_default"}'), null)
   assert.equal(after('countersign_answers_total{result="declined"}'), 1)
-  assert.equal(after('countersign_decision_seconds_count'), 2)
+  assert.equal(after('countersign_items_open{kind="verification",risk="R1",project="project_default"}'), null)
+  assert.equal(after('countersign_answers_total{result="verified"}'), 1)
+  assert.equal(after('countersign_decision_seconds_count'), 3)
   assert.equal(after('countersign_tasks{state="created",project="project_default"}'), null)
 
   const { text } = await send(port, '/metrics', { method: 'GET' })
@@ -67,11 +73,14 @@ test('the figures say which work is open, how it ended, and how long people took
     headers: { authorization: `Bearer ${devin}`, 'content-type': 'application/json', 'x-request-id': 'trace-7' },
     body: '{}',
   })
-  const line = server
-    .stderr()
-    .split('\n')
-    .find((one) => one.includes('"trace-7"'))
-  const { operation, code, actor, address } = JSON.parse(line!) as Record<string, unknown>
+  // The line is written after the answer, and arrives through a pipe.
+  const lineOf = (text: string): string | undefined =>
+    server
+      .stderr()
+      .split('\n')
+      .find((line) => line.includes(text) && line.endsWith('}'))
+  for (let i = 0; i < 500 && lineOf('"trace-7"') === undefined; i++) await pause(10)
+  const { operation, code, actor, address } = JSON.parse(lineOf('"trace-7"')!) as Record<string, unknown>
   assert.deepEqual([operation, code, actor, address], ['identity/me.get', 'OK', 'agent_devin', '127.0.0.1'])
 })
 

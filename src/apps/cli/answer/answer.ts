@@ -87,7 +87,6 @@ function finish(context: Context, item: Item, result: unknown, done: Resolved): 
 
 const ways = ['result', 'value', 'file', 'to', 'decline'] as const
 
-/** Exactly one way to answer. */
 function oneOf(given: FlagValues): (typeof ways)[number] {
   const used = ways.filter((name) => given.get(name) !== undefined && given.get(name) !== false)
   if (used.length !== 1) throw usage('give one of <result>, --value <text>, --file <path>, --to <agent> and --decline')
@@ -141,8 +140,8 @@ async function resultFrom(context: Context, given: FlagValues, item: Item): Prom
   const file = given.get('file') as string | undefined
   if (file !== undefined) return sentFile(context, item.request_id, file)
   const value = given.get('value') as string | undefined
-  const said = value ?? (given.get('result') as string)
-  const text = said === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : said
+  const source = value ?? (given.get('result') as string)
+  const text = source === '-' ? (await readInput(io, '-', 4 * limits.textCharsMax)).toString().replace(/\r?\n$/, '') : source
   refuseForeignWord(item, text, value !== undefined)
   if (isJudged(item)) return verdictFor(item, text)
   const { validation, input_type } = payloadOf(item)

@@ -8,13 +8,11 @@ import { isJudged } from './words.ts'
 import { escapeControl } from '../output/safe-text.ts'
 import type { Io } from '../terminal.ts'
 
-/** Whether a no ends the whole task. */
 export const endsTask = (item: Item, result: unknown): boolean => isJudged(item) && result === 'rejected' && item.reject_ends_task
 
 /** Answers that let nothing happen need no second look. */
 const refusals: readonly unknown[] = ['rejected', 'changes_requested']
 
-/** The phrase that this answer needs. */
 export const phraseFor = (item: Item, result: unknown): string | null =>
   isJudged(item) && refusals.includes(result) ? null : optionPhrase(item, result)
 
@@ -27,13 +25,17 @@ export const riskSentence = ({ risk }: Pick<Item, 'risk'>): string =>
 export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: string | undefined): Promise<void> {
   const phrase = phraseFor(item, result)
   if (phrase === null) return
-  const shown = JSON.stringify(escapeControl(phrase))
+  const quotedPhrase = JSON.stringify(escapeControl(phrase))
   const isAsked = typed === undefined && isInteractive(io)
-  const given = isAsked ? await askText(io, `${riskSentence(item)}: ${escapeControl(item.title)}\nType ${shown} to confirm`) : typed
-  if (given !== undefined && isPhrase(phrase, given)) return
-  const rule = `an answer from R4 on needs --confirm with the phrase of the item, ${shown}`
+  const entered = isAsked
+    ? await askText(io, `${riskSentence(item)}: ${escapeControl(item.title)}\nType ${quotedPhrase} to confirm`)
+    : typed
+  if (entered !== undefined && isPhrase(phrase, entered)) return
+  const rule = `an answer from R4 on needs --confirm with the phrase of the item, ${quotedPhrase}`
   throw usage(
-    given === undefined ? `${riskSentence(item)}: ${rule}` : `${isAsked ? 'the phrase' : '--confirm'} is not ${shown}; nothing was sent`,
-    `read it first: \`countersign inbox show ${escapeControl(item.request_id)}\`; then add --confirm ${shown}`,
+    entered === undefined
+      ? `${riskSentence(item)}: ${rule}`
+      : `${isAsked ? 'the phrase' : '--confirm'} is not ${quotedPhrase}; nothing was sent`,
+    `read it first: \`countersign inbox show ${escapeControl(item.request_id)}\`; then add --confirm ${quotedPhrase}`,
   )
 }

@@ -44,7 +44,7 @@ type Answering = {
 
 function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record<string, unknown>, given: FlagValues) => Answering): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const spec: Spec = {
     ...derived,
     flags: [...derived.flags, confirmFlag],
     async run(context, given) {
@@ -62,7 +62,7 @@ function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record
       await show(context, op.name, await remote.callAny(`${protocol.name}/${op.name}`, input, keyIn(given)))
     },
   }
-  return made
+  return spec
 }
 
 export const requestResolveSpec = (protocol: Protocol, op: Operation): Spec =>

@@ -30,9 +30,9 @@ export const isVerdictWord = (text: string): boolean => verdictWords.has(text.tr
 
 /** The verdict that a word means for this item; undefined: none. */
 export const verdictFor = (item: Item, text: string): string | undefined => {
-  const words = verdicts[item.asks] ?? verdicts['approval']!
+  const known = verdicts[item.asks] ?? verdicts['approval']!
   const word = text.trim().toLowerCase()
-  return Object.hasOwn(words, word) ? words[word] : undefined
+  return Object.hasOwn(known, word) ? known[word] : undefined
 }
 
 /** Everything that is an answer here by itself, ids of options included. */
@@ -41,12 +41,12 @@ const valuesOf = (item: Item): readonly unknown[] => {
   return [...(validation?.allowed_values ?? choicesOf(item)), ...((option_ids ?? []) as unknown[])]
 }
 
-/** Refuses text that is no answer to this item. `isLiteral`: it was said to be the value itself. */
+/** Refuses text that is not an answer to this item. `isLiteral`: it was said to be the value itself. */
 export function refuseForeignWord(item: Item, text: string, isLiteral: boolean): void {
   if (isJudged(item)) {
     const asked = named[item.asks] ?? named['approval']!
     if (isLiteral) throw usage(`this asks for a verdict, and --value is none: answer ${asked}`)
-    if (verdictFor(item, text) === undefined) throw usage(`"${escapeControl(text)}" is no answer to this: it takes ${asked}`)
+    if (verdictFor(item, text) === undefined) throw usage(`"${escapeControl(text)}" is not an answer to this: it takes ${asked}`)
     return
   }
   if (isLiteral || !isVerdictWord(text) || valuesOf(item).map(String).includes(text)) return

@@ -4,11 +4,11 @@ import { resolve } from 'node:path'
 import { limits } from '#kernel/limits.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
-import { sharesUser } from '#workers/programs/marker.ts'
-import { profiles } from '#workers/programs/profiles.ts'
-import type { Plan, Port, PortOptions } from '#workers/programs/conversation.ts'
-import type { RunLoop } from '#workers/programs/run-loop.ts'
-import { realClock } from '../../server/clock.ts'
+import { sharesUser } from '#agents/programs/marker.ts'
+import { profiles } from '#agents/programs/profiles.ts'
+import type { Plan, Port } from '#agents/programs/conversation.ts'
+import type { MailboxLoop } from '#sdk/mailbox/mailbox-loop.ts'
+import type { CallOptions } from '#sdk/transport/transport.ts'
 import { exits, usage, type Exit } from '../exit-codes.ts'
 import { flag, type FlagValues } from '../derive/flags.ts'
 import { adminKeyIn, dataFolder, shownFolder } from '../remote/credentials.ts'
@@ -28,11 +28,14 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
     flag('time-limit', 'duration', 'how long one run may take; PT1H by default'),
     flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
     flag('worker', 'text', 'a name for this process, among those of the same agent'),
+    flag('mode', 'text', 'the mode of an ACP agent; by default the first offered one that asks: default, read-only, ask'),
+    flag('fresh', null, 'begin a new session of the program for each run of a task'),
     flag('once', null, 'end after the first run'),
   ],
   examples: [
     'countersign agent run -- ./agent.sh',
     'countersign agent run --profile claude --cwd ~/project',
+    'countersign agent run --profile acp -- gemini --acp',
     "countersign agent run --profile text -- sh -c 'wc -w'",
     'countersign agent run --concurrency 4 --time-limit PT10M -- node agent.js',
   ],
@@ -41,7 +44,10 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
     const remote = await context.remote()
     const me = await remote.call('identity/me.get', {})
     if (me.kind !== 'agent')
-      throw usage(`the key is of ${me.id}, which is no agent`, 'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY')
+      throw usage(
+        `the key is of ${me.id}, which is not an agent`,
+        'issue one with `countersign key issue <agent_id>` and set COUNTERSIGN_KEY',
+      )
     await warnOfSharedUser(context, plan, me.id)
     return attend(context, given, remote, plan, me.id)
   },
@@ -73,9 +79,11 @@ function planOf({ io, rest }: Context, given: FlagValues): Plan {
   const profile = profiles[name]!
   const argv = rest.length > 0 ? rest : profile.argv
   const [file] = argv
-  if (file === undefined) throw usage('there is no command', 'it stands behind two dashes: countersign agent run -- ./agent.sh')
+  if (file === undefined) throw usage('there is no command', 'put it after two dashes: countersign agent run -- ./agent.sh')
   if (profile.input === 'argv' && !argv.some((word) => word.includes('{prompt}')))
-    throw usage(`the profile ${name} puts the prompt where {prompt} stands, and the command has none`)
+    throw usage(`the profile ${name} replaces {prompt} in the command, and the command has none`)
+  const mode = given.get('mode') as string | undefined
+  if (mode !== undefined && profile.input !== 'acp') throw usage('--mode is for the profile acp')
   // The program is not the agent's credential: it speaks through us.
   const { COUNTERSIGN_KEY: _, ...env } = io.env
   return {
@@ -86,6 +94,8 @@ function planOf({ io, rest }: Context, given: FlagValues): Plan {
     timeLimitMs: limitOf(given.get('time-limit') as string | undefined),
     waitMs: limits.childWaitMs,
     graceMs: limits.childGraceMs,
+    isFresh: given.get('fresh') === true,
+    ...(mode === undefined ? {} : { mode }),
   }
 }
 
@@ -104,12 +114,12 @@ function limitOf(text: string | undefined): number {
 /** A call that waits for messages would say only after a minute that the server is back: it is asked for something else first. */
 function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
   return {
-    call: (async (operation: string, input: object, options?: PortOptions) => {
+    call: (async (operation: string, input: object, { idempotencyKey, ...options }: CallOptions = {}) => {
       if (connection.isAway() && operation === 'delegation/mailbox.take') {
         await remote.call('identity/me.get', {})
         connection.back()
       }
-      return remote.callAny(operation, input, options)
+      return remote.callAny(operation, input, { ...options, ...(idempotencyKey ? { key: idempotencyKey } : {}) })
     }) as Port['call'],
     upload: (task_id, bytes) =>
       remote.upload(
@@ -128,10 +138,11 @@ async function attend(context: Context, given: FlagValues, remote: Remote, plan:
     void io.out.write(
       json ? `${inertJson({ run_id, event: message }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(message)}\n`,
     )
-  const { startRunLoop } = await import('#workers/programs/run-loop.ts')
+  const { startRunLoop } = await import('#agents/programs/run-loop.ts')
   let troubled = ''
   let ran = 0
-  const loop: RunLoop = startRunLoop({
+  const loop: MailboxLoop = startRunLoop({
+    agent_id,
     port: portOver(remote, {
       isAway: () => troubled !== '',
       back() {
@@ -143,12 +154,11 @@ async function attend(context: Context, given: FlagValues, remote: Remote, plan:
     concurrency: given.get('once') === true ? 1 : boundedFlag(given, 'concurrency', 1, limits.childrenPerAgentMax),
     tries: boundedFlag(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
     worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),
-    clock: realClock,
     againMs: AGAIN_MS,
     note(run_id, message) {
       say(run_id, message)
       troubled = ''
-      if (message === 'taken' && ++ran === 1 && given.get('once') === true) void loop.finish()
+      if (message === 'taken' && ++ran === 1 && given.get('once') === true) void loop.stop(Infinity)
     },
     trouble(message) {
       // Once is enough to say that the server is away.
@@ -159,8 +169,8 @@ async function attend(context: Context, given: FlagValues, remote: Remote, plan:
   if (!json) io.err.write(`${agent_id} takes runs from ${remote.where}; Ctrl-C ends it\n`)
   let signals = 0
   const leave = (): void => {
-    if (++signals === 1) io.err.write('taking nothing more; once again to end at once\n')
-    void (signals === 1 ? loop.finish() : loop.stop())
+    if (++signals === 1) io.err.write('taking no more runs; press again to end immediately\n')
+    void loop.stop(signals === 1 ? Infinity : 0)
   }
   process.on('SIGINT', leave)
   process.on('SIGTERM', leave)

@@ -58,7 +58,7 @@ const withoutInputFile = (flags: readonly Flag[]): Flag[] => flags.filter(({ nam
 /** An operation that takes bytes beside its input. */
 export function uploadSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const spec: Spec = {
     ...derived,
     flags: [
       { ...flag('file', 'path', 'the bytes to send, - for standard input; required'), required: true },
@@ -73,10 +73,10 @@ export function uploadSpec(protocol: Protocol, op: Operation): Spec {
       if (content.name !== null && !withoutFile.has('name')) withoutFile.set('name', content.name)
       if (!withoutFile.has('media-type')) withoutFile.set('media-type', content.mediaType)
       withoutFile.delete('file')
-      await show(context, op.name, await uploadContent(context, derived.operation!, await inputOf(context, op, made, withoutFile), content))
+      await show(context, op.name, await uploadContent(context, derived.operation!, await inputOf(context, op, spec, withoutFile), content))
     },
   }
-  return made
+  return spec
 }
 
 async function uploadContent({ io, remote }: Context, operation: string, input: object, content: Content): Promise<{ uri: string }> {
@@ -161,7 +161,7 @@ async function payloadFrom(context: Context, path: string, given: FlagValues): P
 /** An operation whose answer names bytes: they go into a file, or to standard output. */
 export function downloadSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const spec: Spec = {
     ...derived,
     flags: [
       flag('output', 'path', 'where to; by default the name that the bytes were sent with, - for standard output'),
@@ -170,7 +170,7 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
     ],
     examples: ['countersign artifact download art_1', 'countersign artifact download art_1 --version v1 --output - | less'],
     async run(context, given) {
-      const input = await inputOf(context, op, made, given)
+      const input = await inputOf(context, op, spec, given)
       const { bytes, name, checksum } = await downloadArtifact(context, derived.operation!, input)
       const output = (given.get('output') as string | undefined) ?? safeName(name ?? String(input['artifact_id']))
       if (output === '-') return void context.io.out.write(bytes)
@@ -180,7 +180,7 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
       else context.io.out.write(`${escapeControl(output)}  ${bytesIn(bytes.length)}  ${checksum}\n`)
     },
   }
-  return made
+  return spec
 }
 
 async function downloadArtifact({ io, remote }: Context, operation: string, input: object) {

@@ -21,7 +21,7 @@ type Verified = Pick<Output<typeof VERIFY>, 'verified' | 'head' | 'valid' | 'dif
 
 export function verifySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const commandSpec: Spec = {
     ...derived,
     summary: 'Verify the hash chain of a project from its first event to its last; with --all everything that is stored.',
     flags: [
@@ -31,7 +31,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       flag(
         'all',
         null,
-        'every project, the record of people and keys, and what the server has found elsewhere; with --data all of it is examined now',
+        'every project, the record of people and keys, and differences that the server found elsewhere; with --data everything is examined now',
       ),
     ],
     examples: [
@@ -45,7 +45,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       // Without any server, and without this one's word.
       if (file !== undefined)
         return printResults(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
-      const { project_id = 'project_default' } = (await inputOf(context, op, made, given)) as { project_id?: string }
+      const { project_id = 'project_default' } = (await inputOf(context, op, commandSpec, given)) as { project_id?: string }
       const remote = await context.remote()
       const isAll = given.get('all') === true
       const scopes = isAll ? await scopesOf(remote) : [project_id]
@@ -61,7 +61,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       return printResults(context, results, found)
     },
   }
-  return made
+  return commandSpec
 }
 
 /** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
@@ -80,7 +80,7 @@ async function findDifferences(remote: Remote, say: (message: string) => void): 
 function objectionTo(record: unknown): string | null {
   if (record === 'verified' || record === 'verifying') return null
   return record === 'changed'
-    ? 'the server found something that differs from the record: administrators and owners of the installation see what it is'
+    ? 'the server found a difference from the record: administrators and owners of the installation can see it'
     : uncheckedMessage(record === undefined ? 'it does not say' : `it says ${JSON.stringify(record)}, which this version does not know`)
 }
 const uncheckedMessage = (why: string): string =>
@@ -137,14 +137,14 @@ function sentenceOf({ project_id, verified: count, head, valid, difference }: Ve
 
 export function exportSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const commandSpec: Spec = {
     ...derived,
     summary:
       'Export the record of a project as NDJSON, from its first event to its last; `audit verify --file` checks it without a server.',
     flags: derived.flags.filter(({ name }) => name !== 'cursor'),
     examples: ['countersign audit export > record.ndjson', 'countersign audit export --project-id project_a > record.ndjson'],
     async run(context, given) {
-      const input = await inputOf(context, op, made, given)
+      const input = await inputOf(context, op, commandSpec, given)
       const remote = await context.remote()
       const progress = startProgress(context.io.err, 'exporting the record')
       try {
@@ -160,16 +160,16 @@ export function exportSpec(protocol: Protocol, op: Operation): Spec {
       }
     },
   }
-  return made
+  return commandSpec
 }
 
 export function replaySpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const commandSpec: Spec = {
     ...derived,
     flags: derived.flags.filter(({ name }) => name !== 'cursor'),
     async run(context, given) {
-      const input = (await inputOf(context, op, made, given)) as Input<typeof REPLAY>
+      const input = (await inputOf(context, op, commandSpec, given)) as Input<typeof REPLAY>
       const remote = await context.remote()
       const answer = await remote.call(REPLAY, input)
       while (answer.next_cursor !== null) {
@@ -190,7 +190,7 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
       return answer.matches ? exits.ok : exits.refused
     },
   }
-  return made
+  return commandSpec
 }
 
 /** After a backup was restored on purpose: the next start of this data folder takes the record as it is. */

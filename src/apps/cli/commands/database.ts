@@ -148,7 +148,7 @@ const migrate = spec(
           `${paint('green', '✔')} ${moved.facts} events, ${moved.documents} documents and ${moved.blobs} blobs were moved and verified\n`,
         )
         io.out.write(
-          'It is a copy that serves reads alone until `countersign adopt` makes it the installation. The origin does not start any more.\n',
+          'It is a copy that serves reads alone until `countersign adopt` makes it the installation. The origin no longer starts.\n',
         )
       } catch (error) {
         if (error instanceof CliError) throw error
@@ -177,7 +177,7 @@ const adopt = spec('adopt', 'Make a copy, such as `migrate` leaves, the installa
     io.out.write(
       adopted
         ? `${paint('green', '✔')} ${settings ? 'the database' : data} is the installation now: restart its servers\n`
-        : `${settings ? 'the database' : data} is no copy: there is nothing to adopt\n`,
+        : `${settings ? 'the database' : data} is not a copy: there is nothing to adopt\n`,
     )
   },
 })

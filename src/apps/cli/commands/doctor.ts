@@ -77,7 +77,7 @@ async function checkFolder(folder: string, findings: Finding[]): Promise<boolean
     return false
   }
   if (!found.isDirectory()) {
-    findings.push(fail('data', `${folder} is no folder`, 'move it away, or name another with --data'))
+    findings.push(fail('data', `${folder} is not a folder`, 'move it away, or name another with --data'))
     return false
   }
   const isOpen = (found.mode & 0o077) !== 0
@@ -159,10 +159,10 @@ function integrityOf(path: string, isQuick: boolean): Finding {
   const db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
   try {
     const rows = db.prepare(`PRAGMA ${isQuick ? 'quick_check' : 'integrity_check'}(1)`).all() as Record<string, string>[]
-    const said = Object.values(rows[0] ?? {})[0] ?? 'nothing'
-    return said === 'ok'
+    const verdict = Object.values(rows[0] ?? {})[0] ?? 'nothing'
+    return verdict === 'ok'
       ? ok('database', 'integrity check passed')
-      : fail('database', `SQLite says: ${said}`, 'stop the server and restore a backup of the folder')
+      : fail('database', `SQLite says: ${verdict}`, 'stop the server and restore a backup of the folder')
   } finally {
     db.close()
   }
@@ -176,7 +176,7 @@ async function recordOf(folder: string, say: (message: string) => void): Promise
   const { examineFolder } = await import('../remote/examine-folder.ts')
   const { facts, found } = await examineFolder(folder, say)
   if (found.length === 0) return [ok('record', `${facts} events, hash chain intact, stored data as recorded`)]
-  const todo = 'somebody changed what is stored: restore a backup and find out who'
+  const todo = 'the stored data was changed: restore a backup and find out who changed it'
   const named = found.slice(0, NAMED_MAX).map(({ what, how }) => fail('record', `${what}: ${how}`, todo))
   return found.length > NAMED_MAX ? [...named, fail('record', `${found.length - NAMED_MAX} more differences`, todo)] : named
 }
@@ -194,11 +194,11 @@ async function clockAgainst(folder: string): Promise<Finding> {
 }
 
 export function clock(nowMs: number, lastMs: number): Finding {
-  const shown = Number.isNaN(new Date(nowMs).getTime()) ? String(nowMs) : new Date(nowMs).toISOString()
-  if (nowMs < EARLIEST_MS) return fail('clock', `this machine says it is ${shown}`, 'set the clock (timedatectl set-ntp true)')
+  const time = Number.isNaN(new Date(nowMs).getTime()) ? String(nowMs) : new Date(nowMs).toISOString()
+  if (nowMs < EARLIEST_MS) return fail('clock', `this machine says it is ${time}`, 'set the clock (timedatectl set-ntp true)')
   if (nowMs + SKEW_MS_MAX < lastMs)
-    return fail('clock', `this machine says it is ${shown}, but the record ends later`, 'set the clock (timedatectl set-ntp true)')
-  return ok('clock', shown)
+    return fail('clock', `this machine says it is ${time}, but the record ends later`, 'set the clock (timedatectl set-ntp true)')
+  return ok('clock', time)
 }
 
 async function diskSpace(folder: string): Promise<Finding> {
@@ -225,7 +225,7 @@ async function checkServer(target: Target, answered: Answered): Promise<Finding[
     return [isUntrusted(answered) ? fail('server', `${target.url}: ${answered}`, TRUST_HINT) : await absent(target.url)]
   const { health, skewMs } = answered
   if (answered.isStarting) return [warn('server', `${target.url} is starting: it opens or migrates its data`, 'run this again in a moment')]
-  if (!health) return [fail('server', `${target.url} answers, but it is no Countersign server`, 'name another address with --url')]
+  if (!health) return [fail('server', `${target.url} answers, but it is not a Countersign server`, 'name another address with --url')]
   const findings: Finding[] = []
   const message = `${target.url} runs version ${health.version}`
   if (health.record === 'changed')

@@ -35,13 +35,13 @@ export async function checkExported(io: Io, path: string): Promise<CheckedRecord
   try {
     for await (const text of reader) {
       if (text === '') continue
-      const one = exportedIn(text)
-      if (one === null) return recordResult('a line of the file is no exported event', seq + 1)
-      const line = JSON.parse(one.line) as Line
+      const exported = exportedIn(text)
+      if (exported === null) return recordResult('a line of the file is not an exported event', seq + 1)
+      const line = JSON.parse(exported.line) as Line
       if (verified === 0) [project_id, seq, hash] = [line.scope, line.seq - 1, line.seq === 1 ? '' : line.prev]
-      const what = differenceIn(one, line, { project_id, seq, hash })
+      const what = differenceIn(exported, line, { project_id, seq, hash })
       if (what !== null) return recordResult(what, line.seq)
-      ;[seq, hash] = [one.seq, one.hash]
+      ;[seq, hash] = [exported.seq, exported.hash]
       verified++
     }
   } catch (error) {
@@ -67,12 +67,15 @@ function differenceIn({ seq, hash, line: text, images }: Exported, line: Line, b
   return null
 }
 
-/** null: it is none. */
 function exportedIn(text: string): Exported | null {
   try {
-    const one = JSON.parse(text) as Exported
-    const isOne = Number.isSafeInteger(one.seq) && typeof one.hash === 'string' && typeof one.line === 'string' && Array.isArray(one.images)
-    return isOne && typeof (JSON.parse(one.line) as Line).scope === 'string' ? one : null
+    const exported = JSON.parse(text) as Exported
+    const isOne =
+      Number.isSafeInteger(exported.seq) &&
+      typeof exported.hash === 'string' &&
+      typeof exported.line === 'string' &&
+      Array.isArray(exported.images)
+    return isOne && typeof (JSON.parse(exported.line) as Line).scope === 'string' ? exported : null
   } catch {
     return null
   }

@@ -6,7 +6,8 @@ import { flag } from '../derive/flags.ts'
 import type { AnyOutput } from '../remote/remote.ts'
 import { styleOf, writeJson } from '../output/render.ts'
 import { spec, type Context, type Spec } from '../derive/command.ts'
-import { escapeControl, padToWidth } from '../output/safe-text.ts'
+import { columnsOf, type Paint } from '../terminal.ts'
+import { cutToWidth, escapeControl, padToWidth, widthOf } from '../output/safe-text.ts'
 
 const afterFlag = flag('after', 'cursor', 'go on behind this place; `latest` begins with what comes from now on')
 
@@ -33,14 +34,13 @@ type SessionEvent = { readonly at: string; readonly sequence: number; readonly e
 const isOfSession = (event: Event | RunEvent | SessionEvent): event is SessionEvent => 'event_type' in event
 const isOfRun = (event: Event | RunEvent | SessionEvent): event is RunEvent => 'run_id' in event
 
-/** A stream operation as a command. */
 export function streamSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const commandSpec: Spec = {
     ...derived,
     flags: [...derived.flags, afterFlag],
     run: async (context, given) => {
-      const input = await inputOf(context, op, made, given)
+      const input = await inputOf(context, op, commandSpec, given)
       const after = (given.get('after') as string | undefined) ?? null
       // A follower of one run has seen all of it when it ends.
       const ofOne = (input as { run_id?: unknown }).run_id !== undefined
@@ -49,7 +49,7 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
       )
     },
   }
-  return made
+  return commandSpec
 }
 
 export const taskFollow = spec('task follow', 'Watch a task live, from its first event until it ends.', {
@@ -97,50 +97,67 @@ async function follow(
   return exits.interrupted
 }
 
-const shownLine = (event: Event | RunEvent | SessionEvent, context: Context): string =>
-  isOfSession(event) ? sessionLineOf(event, context) : isOfRun(event) ? runLineOf(event, context) : lineOf(event, context)
+type Style = Parameters<Paint>[0]
+type Part = {
+  readonly text: string
+  readonly style?: Style | null
+  /** Padded to this width where another part follows. */ readonly width?: number
+}
+const INDENT = '    '
 
-function lineOf({ at, action, actor, subject, behalf, changes, detail }: Event, { paint }: Context): string {
-  const who = behalf === null ? escapeControl(actor) : `${escapeControl(actor)} for ${escapeControl(behalf)}`
+const shownLine = (event: Event | RunEvent | SessionEvent, context: Context): string =>
+  layOut(
+    (isOfSession(event) ? sessionParts(event) : isOfRun(event) ? runParts(event) : recordParts(event)).filter(({ text }) => text !== ''),
+    context,
+  )
+
+/** One line; on a narrower terminal the parts that do not fit go on indented lines, and a part longer than a line is cut. */
+function layOut(parts: readonly Part[], { io, paint }: Context): string {
+  const room = io.out.isTTY === true ? columnsOf(io.out) : Infinity
+  const lines: { text: string; width: number }[] = []
+  for (const { text, style = null, width = 0 } of parts) {
+    const last = lines.at(-1)
+    const isFitting = last !== undefined && last.width + 2 + widthOf(text) <= room
+    const before = isFitting ? `${last.text}  ` : last === undefined ? '' : INDENT
+    const used = isFitting ? last.width + 2 : before.length
+    const shown = padToWidth(cutToWidth(text, room - used), Math.min(width, room - used))
+    const line = { text: before + (style === null ? shown : paint(style, shown)), width: used + widthOf(shown) }
+    lines.splice(isFitting ? -1 : lines.length, 1, line)
+  }
+  return lines.map(({ text }) => text.trimEnd()).join('\n')
+}
+
+function recordParts({ at, action, actor, subject, behalf, changes, detail }: Event): Part[] {
   const state = changes.find(({ kind }) => kind === 'task')?.after?.['state']
   const prompt = changes.find(({ kind, after }) => kind === 'checkpoint' && after?.['state'] === 'pending')?.after?.['prompt']
-  const shown = typeof state === 'string' ? (styleOf(state) === null ? state : paint(styleOf(state)!, state)) : ''
-  const more = typeof prompt === 'string' ? `"${escapeControl(prompt)}"` : detail === null ? '' : escapeControl(JSON.stringify(detail))
   return [
-    paint('dim', escapeControl(at)),
-    padToWidth(escapeControl(action), 26),
-    padToWidth(who, 16),
-    escapeControl(subject.id),
-    shown,
-    more,
+    { text: escapeControl(at), style: 'dim' },
+    { text: escapeControl(action), width: 26 },
+    { text: behalf === null ? escapeControl(actor) : `${escapeControl(actor)} for ${escapeControl(behalf)}`, width: 16 },
+    { text: escapeControl(subject.id) },
+    typeof state === 'string' ? { text: state, style: styleOf(state) } : { text: '' },
+    { text: typeof prompt === 'string' ? `"${escapeControl(prompt)}"` : detail === null ? '' : escapeControl(JSON.stringify(detail)) },
   ]
-    .filter((part) => part !== '')
-    .join('  ')
 }
 
 const endings = ['run.completed', 'run.failed']
 const BAR = 20
 
-function runLineOf({ at, type, run_id, agent_id, payload }: RunEvent, { paint }: Context): string {
-  const shown = type === 'run.failed' ? paint('red', padToWidth(type, 14)) : padToWidth(escapeControl(type), 14)
-  return [
-    paint('dim', escapeControl(at)),
-    shown,
-    padToWidth(escapeControl(agent_id ?? '-'), 16),
-    escapeControl(run_id),
-    describeEvent(type, payload),
-  ]
-    .filter((part) => part !== '')
-    .join('  ')
-}
+const runParts = ({ at, type, run_id, agent_id, payload }: RunEvent): Part[] => [
+  { text: escapeControl(at), style: 'dim' },
+  { text: escapeControl(type), width: 14, style: type === 'run.failed' ? 'red' : null },
+  { text: escapeControl(agent_id ?? '-'), width: 16 },
+  { text: escapeControl(run_id) },
+  { text: describeEvent(type, payload) },
+]
 
-function sessionLineOf({ at, sequence, event_type, data }: SessionEvent, { paint }: Context): string {
-  const type = padToWidth(escapeControl(event_type), 20)
-  const shown = event_type === 'error' || event_type === 'warning' ? paint(event_type === 'error' ? 'red' : 'yellow', type) : type
-  return [paint('dim', escapeControl(at)), String(sequence).padStart(5), shown, saidInSession(event_type, data)]
-    .filter((part) => part !== '')
-    .join('  ')
-}
+const eventStyles: Readonly<Record<string, Style>> = { error: 'red', warning: 'yellow' }
+const sessionParts = ({ at, sequence, event_type, data }: SessionEvent): Part[] => [
+  { text: escapeControl(at), style: 'dim' },
+  { text: String(sequence).padStart(5) },
+  { text: escapeControl(event_type), width: 20, style: eventStyles[event_type] ?? null },
+  { text: saidInSession(event_type, data) },
+]
 function saidInSession(event_type: string, data: AnyOutput): string {
   const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
   const joinTexts = (...all: unknown[]): string =>
@@ -162,7 +179,6 @@ function barOf(percent: unknown): string {
   return `[${'#'.repeat(done)}${'-'.repeat(BAR - done)}] ${Math.round(percent)} %  `
 }
 
-/** An event of a run, in a few words. */
 function describeEvent(type: string, payload: AnyOutput): string {
   const { message, percent, checkpoint_id, reason, error } = payload
   if (type === 'run.progress') {

@@ -167,7 +167,7 @@ const logout = spec('logout', 'Forget the login of one server, the current one b
     const left = isAll ? [] : (await readLogins(io)).all
     if (context.json) return writeJson(context, { forgotten: gone.map(({ url: of, id }) => ({ url: of, id })), left: left.length })
     if (gone.length === 0) return void io.out.write(url === null ? 'there was no login to forget\n' : `there was no login for ${url}\n`)
-    for (const one of gone) io.out.write(`logged out at ${one.url}${one.id === null ? '' : ` (${escapeControl(one.id)})`}\n`)
+    for (const login of gone) io.out.write(`logged out at ${login.url}${login.id === null ? '' : ` (${escapeControl(login.id)})`}\n`)
     const rest = left.length === 0 ? '' : `; still logged in at ${left.map((one) => one.url).join(', ')}`
     io.out.write(`a key itself stays valid until \`countersign key revoke\`${rest}\n`)
   },

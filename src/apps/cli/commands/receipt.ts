@@ -62,16 +62,16 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
     ['from', claims.iss],
     ...(unsigned.length === 0 ? [] : [['not signed', unsigned.join(', ')] as const]),
   ]
-  const told = lines.map(([name, message]) => `  ${paint('dim', name.padEnd(11))} ${escapeControl(message)}\n`).join('')
-  return `${paint('green', '✔')} the receipt is genuine\n${told}`
+  const rows = lines.map(([name, message]) => `  ${paint('dim', name.padEnd(11))} ${escapeControl(message)}\n`).join('')
+  return `${paint('green', '✔')} the receipt is genuine\n${rows}`
 }
 
 /** X29: said before the result. */
 const DEFAULT = 'nobody answered in time: the default that the agent had stated was taken'
 
 function outcomeOf({ status, result, result_ref, reason }: Claims): string {
-  const shown = result ?? result_ref
-  const message = shown === undefined ? '' : `: ${typeof shown === 'string' ? shown : JSON.stringify(shown)}`
+  const answer = result ?? result_ref
+  const message = answer === undefined ? '' : `: ${typeof answer === 'string' ? answer : JSON.stringify(answer)}`
   return `${status}${message}${reason ? ` (${reason})` : ''}`
 }
 
@@ -98,7 +98,7 @@ function parseFile(text: string, path: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch {
-    throw usage(`${path === '-' ? 'standard input' : path} is no JSON`)
+    throw usage(`${path === '-' ? 'standard input' : path} is not JSON`)
   }
 }
 
@@ -162,7 +162,7 @@ const rotate = spec(
   {
     isLocal: true,
     flags: [
-      flag('lost', null, 'make missing or broken keys anew; data that was sealed with them stays sealed'),
+      flag('lost', null, 'replace missing or broken keys; data sealed with them stays sealed'),
       flag('push', null, 'the key of pushes to browsers instead: new subscriptions are made with a new one, earlier ones go on'),
     ],
     examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
@@ -172,7 +172,7 @@ const rotate = spec(
       const keys = keysIn(dataFolder(io, globals))
       const database = globals.data === undefined ? databaseIn(io) : null
       if (given.get('push') === true) {
-        if (database) throw usage('the key of pushes follows from the keys of a shared database: there is none of its own to rotate')
+        if (database) throw usage('push keys are derived from the keys of the shared database: there is no separate key to rotate')
         const { rotatePushKeys } = await import('../../server/folder/push-key-file.ts')
         const { current } = database
           ? await rotatePushesInDatabase(database)
@@ -184,12 +184,12 @@ const rotate = spec(
       }
       if (given.get('lost') === true) {
         if (database) throw usage('keys in a shared database are restored from a backup of it', 'leave --lost away')
-        const made = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
-        if (context.json) return writeJson(context, { made })
+        const replaced = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
+        if (context.json) return writeJson(context, { made: replaced })
         return void io.out.write(
-          made.length === 0
+          replaced.length === 0
             ? 'nothing is missing\n'
-            : made.map((file) => `${paint('yellow', '!')} made anew: ${escapeControl(file)}\n`).join(''),
+            : replaced.map((file) => `${paint('yellow', '!')} replaced: ${escapeControl(file)}\n`).join(''),
         )
       }
       const ring: KeyRing = database ? await rotateInDatabase(database) : await fromFolder(() => rotateKeys(keys, realClock.now()))

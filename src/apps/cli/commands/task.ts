@@ -11,7 +11,7 @@ const ASSIGN = 'collaboration/task.assign'
 
 export function taskCreateSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
-  const made: Spec = {
+  const spec: Spec = {
     ...derived,
     flags: [...derived.flags, flag('assign', 'assignee', 'hand it to this agent or person right away')],
     examples: [...derived.examples, "countersign task create --goal 'Fix the login bug' --assign agent_robin"],
@@ -28,5 +28,5 @@ export function taskCreateSpec(protocol: Protocol, op: Operation): Spec {
       sayMore(context, ASSIGN, input, assigned)
     },
   }
-  return made
+  return spec
 }

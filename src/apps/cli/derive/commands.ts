@@ -1,20 +1,25 @@
 // All commands: one for each operation, some with hand-written additions, and the commands without an operation.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import { acpSpec } from '../acp/commands.ts'
 import { agentRun } from '../commands/agent-run.ts'
 import { askSpecs } from '../ask/index.ts'
 import { acceptSpec, exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
-import { completionSpec } from './completion.ts'
+import { completionSpec, idsSpec } from './completion.ts'
 import { derivedSpec } from './from-operation.ts'
 import { databaseSpecs } from '../commands/database.ts'
 import { deviceSpecs } from '../device/commands.ts'
 import { doctorSpec } from '../commands/doctor.ts'
 import { streamSpec, taskFollow } from '../commands/follow.ts'
+import { hookSpecs } from '../hook/commands.ts'
 import { permissionsSpec } from '../harness/permissions.ts'
+import { gateSpecs } from '../gate/commands.ts'
 import { firstWords } from './help.ts'
 import { checkpointResolveSpec, inboxResolveSpec, requestResolveSpec } from '../answer/guarded-commands.ts'
 import { inboxAnswers, inboxGetSpec, inboxSpecs } from '../commands/inbox.ts'
+import { mcpSpec } from '../mcp/commands.ts'
 import { loginSpecs } from '../commands/login.ts'
+import { policySuggestSpec, policyTestSpec } from '../commands/policy.ts'
 import { receiptSpecs } from '../commands/receipt.ts'
 import { reviewSpecs } from '../commands/review.ts'
 import { taskCreateSpec } from '../commands/task.ts'
@@ -35,10 +40,10 @@ export const nouns: Readonly<Record<string, string>> = {
   inbox: "a person's inbox: list, follow, answer",
   mailbox: "an agent's mailbox: take, ack, extend, release",
   filter: 'saved inbox filters',
-  ask: 'ask a person from a script, and wait for the answer: decide, approve, provide',
+  ask: 'ask a person from a script, and wait for the answer: decide, approve, provide, verify',
   request: "agents' requests to people: create, await, resolve, claim, assign",
   rule: "routing rules for your agents' requests",
-  policy: 'rules for what your agents ask: defaults at a timeout, and floors under the risk that they say',
+  policy: 'rules for what your agents ask and for the tools that they call: set, test, suggest, why',
   group: 'names for several people, to escalate to',
   file: 'files given as answers',
   secret: 'secrets given as answers; each is handed over once',
@@ -59,9 +64,13 @@ export const nouns: Readonly<Record<string, string>> = {
   harness: 'tasks to and from other harnesses: declare, allow, submit, follow, abort',
   session: 'browsers that are logged in',
   device: 'hardware: the daemon of a board, its tools and its audit; devices that are linked to the server',
+  call: 'calls of agents to tools at the gate: list, show, cancel',
+  tool: 'tools behind gates: their definitions, and the trust in changed ones',
+  gate: 'MCP servers behind the policy: each call is allowed, asked or denied',
   event: "lines of a device's audit, as the server has recorded them",
   me: 'your own identity',
   ticket: 'one-time tokens that open a WebSocket',
+  hook: 'hooks of Claude Code, Codex, Gemini, Cursor and OpenCode: their tools ask Countersign',
   login: 'log in; `login list` shows your logins, `login issue` makes a link for a browser',
 }
 
@@ -78,11 +87,13 @@ const special: Readonly<Record<string, Special>> = {
   'execution/inbox.list': inboxSpecs,
   'execution/inbox.resolve': inboxResolveSpec,
   'execution/request.resolve': requestResolveSpec,
+  'gate/policy.suggest': policySuggestSpec,
+  'gate/policy.test': policyTestSpec,
 }
 
 function specFor(protocol: Protocol, op: Operation): Spec | Spec[] {
-  const own = special[`${protocol.name}/${op.name}`]
-  if (own) return own(protocol, op)
+  const specialSpec = special[`${protocol.name}/${op.name}`]
+  if (specialSpec) return specialSpec(protocol, op)
   if (op.kind === 'stream') return streamSpec(protocol, op)
   if (op.kind === 'command' && op.upload) return uploadSpec(protocol, op)
   return op.kind === 'query' && op.download ? downloadSpec(protocol, op) : derivedSpec(protocol, op)
@@ -104,9 +115,16 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     acceptSpec,
     ...databaseSpecs,
     ...deviceSpecs,
+    ...gateSpecs,
+    mcpSpec,
+    acpSpec,
     permissionsSpec,
+    ...hookSpecs,
   ]
-  all.push(completionSpec(() => all))
+  all.push(
+    completionSpec(() => all),
+    idsSpec,
+  )
   const placeOf = ({ path }: Spec): number => (firstWords.includes(path[0]!) ? firstWords.indexOf(path[0]!) : firstWords.length)
   return all.toSorted((a, b) => placeOf(a) - placeOf(b))
 }

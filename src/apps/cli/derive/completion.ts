@@ -1,5 +1,6 @@
-// Completion scripts for shells, generated from the specs: completing a word starts no process.
+// Completion scripts for shells, generated from the specs. Only the completion of an id starts a process: it asks the server.
 import { usage } from '../exit-codes.ts'
+import { idFieldOf, idsFor } from '../output/short-ids.ts'
 import { flag, type Flag } from './flags.ts'
 import { allFlags, spec, type Spec } from './command.ts'
 
@@ -16,7 +17,7 @@ const globals: readonly Flag[] = [
 ]
 
 export function completionSpec(others: () => readonly Spec[]): Spec {
-  return spec('completion', 'Print a script that completes commands and flags in your shell.', {
+  return spec('completion', 'Print a script that completes commands, flags and ids in your shell.', {
     positionals: [{ ...flag('shell', 'word', 'bash, zsh or fish', { choices: Object.keys(shells) }), required: true }],
     examples: [
       'eval "$(countersign completion bash)"',
@@ -32,6 +33,16 @@ export function completionSpec(others: () => readonly Spec[]): Spec {
   })
 }
 
+/** What a completion script asks for. */
+export const idsSpec = spec('ids', 'Print the ids that a field takes, for the completion in a shell.', {
+  positionals: [{ ...flag('field', 'word', 'the field, such as task_id'), required: true }],
+  hidden: true,
+  async run(context, given) {
+    const ids = await idsFor(await context.remote(), given.get('field') as string)
+    context.io.out.write(ids.map((id) => `${id}\n`).join(''))
+  },
+})
+
 const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map(({ path }) => path[0]!))]
 const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ path }) => path.length > 1 && path[0] === noun)
 const flagsFor = (one: Spec): Flag[] => [...allFlags(one).filter((flag_) => !one.positionals.includes(flag_)), ...globals]
@@ -44,6 +55,13 @@ const fileFlags = (specs: readonly Spec[]): string[] => [
       .map(({ name }) => `--${name}`),
   ),
 ]
+
+/** The field whose ids a positional takes, with the number of words before it. */
+const idPositionals = ({ path, positionals }: Spec): (readonly [before: number, field: string])[] =>
+  positionals.flatMap((one, i) => {
+    const field = idFieldOf(one)
+    return field === null ? [] : [[path.length + i + 1, field] as const]
+  })
 
 /** The words that may follow these: for a flag with choices, its choices. */
 function bashScript(specs: readonly Spec[]): string {
@@ -65,7 +83,12 @@ function bashScript(specs: readonly Spec[]): string {
       .filter(({ shape }) => shape.choices)
       .map(({ name, shape }) => `    '${one.path.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
   )
+  const ids = specs.flatMap((one) =>
+    idPositionals(one).map(([before, field]) => `    '${one.path.join(' ')} ${before}') field=${field} ;;`),
+  )
+  const idFlags = new Map(specs.flatMap((one) => one.flags.map((flag_) => [`--${flag_.name}`, idFieldOf(flag_)] as const)))
   return `_countersign() {
+  local field=''
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=''
   local noun=\${COMP_WORDS[1]} both="\${COMP_WORDS[1]} \${COMP_WORDS[2]}"
   case $noun in ${firstWords(specs)
@@ -81,7 +104,14 @@ ${flags.join('\n')}
     elif [ "$COMP_CWORD" -eq 2 ]; then case $noun in
 ${verbs.join('\n')}
     completion) words='bash zsh fish' ;;
-    esac; fi ;;
+    esac; fi
+    case "$both $COMP_CWORD" in
+${ids.join('\n')}
+    esac
+    case $previous in
+${[...idFlags].flatMap(([name, field]) => (field === null ? [] : [`    ${name}) field=${field} ;;`])).join('\n')}
+    esac
+    if [ -n "$field" ]; then words=$("\${COMP_WORDS[0]}" ids "$field" 2>/dev/null </dev/null); fi ;;
     esac ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -119,14 +149,17 @@ function fishScript(specs: readonly Spec[]): string {
     ...globals.map((one) => `complete -c countersign ${fishFlag(one)}`),
   ]
   for (const word of firstWords(specs)) {
-    const words = specs.find((one) => one.path.length === 1 && one.path[0] === word)?.summary ?? word
-    lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(words)}`)
+    const summary = specs.find((one) => one.path.length === 1 && one.path[0] === word)?.summary ?? word
+    lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(summary)}`)
   }
-  for (const one of specs) {
-    const [noun, verb] = one.path
-    if (verb !== undefined) lines.push(`complete -c countersign -n '__cs_at ${noun}' -a ${verb} -d ${inShort(one.summary)}`)
-    for (const flag_ of flagsFor(one).filter((of) => !globals.includes(of)))
-      lines.push(`complete -c countersign -n '__cs_in ${one.path.join(' ')}' ${fishFlag(flag_)}`)
+  for (const spec of specs) {
+    const [noun, verb] = spec.path
+    if (verb !== undefined) lines.push(`complete -c countersign -n '__cs_at ${noun}' -a ${verb} -d ${inShort(spec.summary)}`)
+    const [first] = idPositionals(spec)
+    if (first?.[0] === spec.path.length + 1)
+      lines.push(`complete -c countersign -n '__cs_at ${spec.path.join(' ')}' -a '(countersign ids ${first[1]} 2>/dev/null)'`)
+    for (const flag_ of flagsFor(spec).filter((of) => !globals.includes(of)))
+      lines.push(`complete -c countersign -n '__cs_in ${spec.path.join(' ')}' ${fishFlag(flag_)}`)
   }
   return `${lines.join('\n')}\n`
 }

@@ -127,12 +127,12 @@ function placeholderOf(field: string, description: string, { kind, choices }: Sh
 
 function helpOf(field: string, node: Node, { many, keys, kind, nullable }: Shape): string {
   const bare = bareOf(node)
-  const words = [bare.description ?? bare.items?.description ?? fieldHelp[field] ?? '']
-  if (kind === 'record') words.push(`${keys.join(', ')}; or JSON`)
-  if (kind === 'json' && !bare.description) words.push('JSON; anything else is taken as text')
-  if (many && !words.some((part) => part.includes('repeat for more'))) words.push('repeat for more')
-  if (nullable) words.push('the --no- form clears it')
-  return words.filter((part) => part !== '').join('; ')
+  const parts = [bare.description ?? bare.items?.description ?? fieldHelp[field] ?? '']
+  if (kind === 'record') parts.push(`${keys.join(', ')}; or JSON`)
+  if (kind === 'json' && !bare.description) parts.push('JSON; anything else is taken as text')
+  if (many && !parts.some((part) => part.includes('repeat for more'))) parts.push('repeat for more')
+  if (nullable) parts.push('the --no- form clears it')
+  return parts.filter((part) => part !== '').join('; ')
 }
 
 /** Parses the value of one flag. The error message does not name the flag. */
@@ -153,7 +153,7 @@ export function jsonFrom(text: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch (error) {
-    throw new Error(`is no JSON: ${(error as Error).message}`, { cause: error })
+    throw new Error(`is not JSON: ${(error as Error).message}`, { cause: error })
   }
 }
 
@@ -212,7 +212,7 @@ function put(input: Record<string, unknown>, path: readonly string[], value: unk
   let inner = input
   for (const step of path.slice(0, -1)) {
     const next = Object.hasOwn(inner, step) ? inner[step] : (inner[step] = {})
-    if (typeof next !== 'object' || next === null || Array.isArray(next)) throw usage(`--${name} does not fit: ${step} is no object`)
+    if (typeof next !== 'object' || next === null || Array.isArray(next)) throw usage(`--${name} does not fit: ${step} is not an object`)
     inner = next as Record<string, unknown>
   }
   inner[path.at(-1)!] = value

@@ -52,7 +52,6 @@ export const pathOf = (operation: string): string[] => {
 const isForTheSystem = (op: Operation): boolean =>
   op.callers.every(({ name }) => name === 'system') || op.example.refused === 'PRECONDITION_FAILED'
 
-/** The idempotency key that was given. */
 export const keyIn = (given: FlagValues): { readonly key?: string } => {
   const key = given.get('idempotency-key') as string | undefined
   return key === undefined ? {} : { key }
@@ -63,7 +62,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
   const found = flagsOf(op.input as object)
   const first = positionalsOf(op.name, found)
   const others = found.filter((one) => !first.includes(one))
-  const made: Spec = {
+  const spec: Spec = {
     path: pathOf(op.name),
     summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
     positionals: first,
@@ -73,19 +72,19 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
     operation,
     isLocal: false,
     run: async (context, given) => {
-      const input = await inputOf(context, op, made, given)
+      const input = await inputOf(context, op, spec, given)
       const remote = await context.remote()
       const waits = op.kind === 'command' && op.effect ? { timeoutMs: EFFECT_MS } : {}
       const answer: unknown =
         given.get('all') === true
           ? await everyPage(remote, operation, input)
-          : await namingFlags(remote.callAny(operation, input, { ...keyIn(given), ...waits }), made)
+          : await namingFlags(remote.callAny(operation, input, { ...keyIn(given), ...waits }), spec)
       await show(context, op.name, answer)
       sayMore(context, operation, input, answer)
       if (op.kind === 'command' && op.effect) refuseFailure(answer)
     },
   }
-  return { ...made, examples: [exampleOf(op, made)] }
+  return { ...spec, examples: [exampleOf(op, spec)] }
 }
 
 /** A field that the server refuses is named by its flag. */
@@ -113,8 +112,8 @@ function positionalsOf(name: string, flags: readonly Flag[]): Flag[] {
   const listed = Object.hasOwn(positionals, name) ? positionals[name] : undefined
   if (listed) return listed.flatMap(byField)
   const ids = flags.filter(({ path, required }) => required && path!.length === 1 && path![0]!.endsWith('_id'))
-  const own = ids.find(({ path }) => path![0] === `${name.split('.')[0]}_id`)
-  return own ? [own] : ids.slice(0, 1)
+  const ownId = ids.find(({ path }) => path![0] === `${name.split('.')[0]}_id`)
+  return ownId ? [ownId] : ids.slice(0, 1)
 }
 
 /** The input from flags, JSON and file; errors name the flag of a missing or wrong field. */
@@ -208,20 +207,20 @@ function exampleOf(op: Operation, made: Spec): string {
 /** The words that say this input. */
 export function argvFor(input: Record<string, unknown>, made: Pick<Spec, 'positionals' | 'flags'>): string[] {
   const rest = structuredClone(input)
-  const words = made.positionals.flatMap((one) => {
+  const args = made.positionals.flatMap((one) => {
     const value = valueAt(rest, one.path!)
     return value === undefined ? [] : [textOf(value, one.shape.kind)]
   })
   for (const { name, path, shape } of made.flags) {
     const value = path === null ? undefined : valueAt(rest, path)
     if (value === undefined) continue
-    for (const one of shape.many && Array.isArray(value) ? value : [value]) {
-      if (one === null && shape.kind !== 'json') words.push(`--no-${name}`)
-      else if (shape.kind === 'switch') words.push(one === true ? `--${name}` : `--no-${name}`)
-      else words.push(`--${name}`, textOf(one, shape.kind))
+    for (const item of shape.many && Array.isArray(value) ? value : [value]) {
+      if (item === null && shape.kind !== 'json') args.push(`--no-${name}`)
+      else if (shape.kind === 'switch') args.push(item === true ? `--${name}` : `--no-${name}`)
+      else args.push(`--${name}`, textOf(item, shape.kind))
     }
   }
-  return words
+  return args
 }
 
 const textOf = (value: unknown, kind: string): string => (typeof value === 'string' && kind !== 'json' ? value : JSON.stringify(value))

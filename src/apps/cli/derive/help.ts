@@ -13,6 +13,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
   Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
   Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'delivery', 'harness'],
+  Gate: ['gate', 'hook', 'acp', 'mcp', 'call', 'tool'],
   Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
@@ -77,10 +78,10 @@ export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { 
   if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null
   const now = renamed[`${noun} ${verb}`]
   if (now !== undefined) return { message: `\`${noun} ${verb}\` is now \`countersign ${now[0]}\``, hint: now[1] }
-  const own = specs.find(({ path }) => path.length === 1 && path[0] === noun)
+  const nounSpec = specs.find(({ path }) => path.length === 1 && path[0] === noun)
   const verbs = specs.filter(({ path }) => path.length > 1 && path[0] === noun)
   const isKnown = verbs.some(({ path }) => path[1] === verb) || (verb === 'show' && verbs.some(({ path }) => path[1] === 'get'))
-  if (verbs.length === 0 || isKnown || (own?.positionals.length ?? 0) > 0) return null
+  if (verbs.length === 0 || isKnown || (nounSpec?.positionals.length ?? 0) > 0) return null
   const names = [...verbs.filter(({ hidden }) => !hidden).map(({ path }) => path[1]!), ...(isOf(verbs, 'get') ? ['show'] : [])]
   const [meant] = names
     .map((name) => ({ name, distance: distanceOf(verb, name) }))
@@ -95,14 +96,16 @@ const SHOWN_MAX = 3
 
 /** Points to more help, or suggests the command that was probably meant. */
 export function hintFor(argv: readonly string[], specs: readonly Spec[]): string {
-  const words = argv.filter((word) => !word.startsWith('-'))
-  const operation = words[0]?.replace(/^\w+\//, '').split('.')
+  const positionals = argv.filter((word) => !word.startsWith('-'))
+  const operation = positionals[0]?.replace(/^\w+\//, '').split('.')
   const meant = operation && operation.length > 1 ? specs.find((spec) => spec.path.join(' ') === operation.map(kebab).join(' ')) : undefined
   if (meant) return `did you mean \`countersign ${meant.path.join(' ')}\`?`
-  const known = specs.filter((spec) => spec.path.every((word, i) => words[i] === word)).toSorted((a, b) => b.path.length - a.path.length)[0]
-  const noun = specs.some((spec) => spec.path.length > 1 && spec.path[0] === words[0]) ? words[0] : undefined
+  const known = specs
+    .filter((spec) => spec.path.every((word, i) => positionals[i] === word))
+    .toSorted((a, b) => b.path.length - a.path.length)[0]
+  const noun = specs.some((spec) => spec.path.length > 1 && spec.path[0] === positionals[0]) ? positionals[0] : undefined
   const asVerb =
-    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.path.length > 1 && spec.path[1] === words[0])
+    known || noun !== undefined ? [] : specs.filter((spec) => !spec.hidden && spec.path.length > 1 && spec.path[1] === positionals[0])
   if (asVerb.length > 0) {
     const shown = asVerb.slice(0, SHOWN_MAX).map((spec) => `\`countersign ${spec.path.join(' ')}\``)
     return `a noun comes first: ${shown.join(', ')}${asVerb.length > SHOWN_MAX ? ', ...' : ''}`

@@ -77,7 +77,7 @@ export function installDevice({ io }: Context, isDry: boolean): void {
   const unit = unitText(program, found.length > 0 ? found : ['gpiochip0', 'i2c-1', 'ttyAMA0'], writtenTo())
   if (isDry) {
     io.out.write(
-      `# group and user: ${USER} (whoever joins the group may use the socket)\n# folders: ${DATA} (0700), ${CONFIG} (0755)\n# ${UNIT}\n${unit}`,
+      `# group and user: ${USER} (members of the group can use the socket)\n# folders: ${DATA} (0700), ${CONFIG} (0755)\n# ${UNIT}\n${unit}`,
     )
     return
   }

@@ -57,8 +57,8 @@ const WAIT_MS = 2_000
 const POLL_MS = 500
 
 const canTakeTasks = ({ envelope }: Asked): boolean => {
-  const said = (envelope as Record<string, { extensions?: Record<string, unknown> } | undefined> | undefined)?.[CAPABILITIES]
-  return said?.extensions?.[TASKS] !== undefined
+  const declared = (envelope as Record<string, { extensions?: Record<string, unknown> } | undefined> | undefined)?.[CAPABILITIES]
+  return declared?.extensions?.[TASKS] !== undefined
 }
 
 const handleOf = ({ task_id, created_at, finished_at }: Pick<ShownTask, 'task_id' | 'created_at' | 'finished_at'>) => ({

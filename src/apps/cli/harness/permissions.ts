@@ -44,7 +44,7 @@ export const permissionsSpec = spec(
         throw usage('--locked and --unlocked exclude each other: name one')
       const ids = [...new Set((given.get('id') as string[] | undefined) ?? (await usualIds(context)))]
       for (const id of ids)
-        if (!isHarnessId(id)) throw usage(`${JSON.stringify(id)} is no harness id: small letters, digits and dashes, at most 63`)
+        if (!isHarnessId(id)) throw usage(`${JSON.stringify(id)} is not a harness id: small letters, digits and dashes, at most 63`)
       const statements = statementsFor({
         ids,
         vhost: (given.get('vhost') as string | undefined) ?? 'hcp',
@@ -111,7 +111,8 @@ function apply({ io, paint }: Context, statements: readonly Statement[], ctl: st
     for (const { words, definitions, user } of statements) {
       if (user !== undefined) {
         if (users.has(user)) continue
-        const password = randomBytes(24).toString('base64url')
+        // Hexadecimal: a password that begins with a dash would be an option of rabbitmqctl.
+        const password = randomBytes(24).toString('hex')
         run('-q', ...words, password)
         io.out.write(`${user}: the password is ${password}\n`)
       } else if (definitions) {

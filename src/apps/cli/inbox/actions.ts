@@ -40,38 +40,37 @@ export type Stage = {
 
 export type Reply = { readonly result: unknown; readonly reason?: string; readonly message: string }
 export type InboxActions = {
-  /** An answer is under way. */
   readonly isBusy: boolean
   /** One answer at a time. */
   busily(work: () => Promise<void>): Promise<void>
   answer(item: Item, key: string): void
   question(item: Item): void
   snooze(item: Item): void
-  /** Allows a scope beforehand for the task of the item, after a look at what that would have answered. The item itself stays open. */
+  /** Grants a scope to the task of the item, after a preview of the questions it would have answered. The item itself stays open. */
   grant(item: Item): void
-  /** It has changed, or is not open any more: it is shown as it is now. */
+  /** Reloads an item that has changed or was closed. */
   shownAgain(item: Item, error: CliError): Promise<void>
 }
 
-/** Why it is asked twice; null: it is not. */
+/** Why the answer needs a confirmation; null if it needs none. */
 export const warningFor = (item: Item, result: unknown): string | null =>
   endsTask(item, result) ? `${endingLabel(item)}: ${item.effects.reject}.` : null
 const endingLabel = ({ kind }: Item): string => (kind === 'escalation' || kind === 'interrupt' ? 'End the task' : 'Reject')
-/** The reason that is asked for before the answer counts; null: none. */
+/** The prompt for the reason that the answer needs; null if it needs none. */
 export function reasonFor(item: Item, result: string): string | null {
   if (result === 'changes_requested') return 'Changes to make? The agent gets them.'
   return result === 'rejected' && payloadOf(item).reject_requires_reason === true ? 'Why not? The agent requires a reason.' : null
 }
 
 type Doubt = { readonly item: Item; readonly result: unknown; readonly warning?: string | null; readonly question: string }
-/** An act that cannot be taken back is asked twice: from R4 on by the phrase of the item, otherwise by y or n. */
+/** Confirms an act that cannot be undone: from R4 on by the phrase of the item, otherwise by y or n. */
 export function sure({ ask, askKey, tell }: Stage, { item, result, question, ...doubt }: Doubt, then: () => Promise<void>): void {
   const warning = doubt.warning === undefined ? warningFor(item, result) : doubt.warning
   const phrase = phraseFor(item, result)
-  const shown = JSON.stringify(escapeControl(phrase ?? ''))
+  const quotedPhrase = JSON.stringify(escapeControl(phrase ?? ''))
   if (phrase !== null)
-    return ask(`${riskSentence(item)}. ${warning === null ? '' : `${warning} `}${question} Type ${shown} to confirm`, (text) =>
-      isPhrase(phrase, text) ? then() : tell(`Nothing was answered: that is not ${shown}`, 'red'),
+    return ask(`${riskSentence(item)}. ${warning === null ? '' : `${warning} `}${question} Type ${quotedPhrase} to confirm`, (text) =>
+      isPhrase(phrase, text) ? then() : tell(`Nothing was answered: that is not ${quotedPhrase}`, 'red'),
     )
   if (warning === null) return void then()
   askKey(`${warning} ${question} (y or n)`, (text) => (isYes(text) ? then() : tell('Nothing was answered')))
@@ -129,7 +128,7 @@ export function createInboxActions(remote: Remote, stage: Stage): InboxActions {
     return callFor(item, message, 'execution/request.resolve', { request_id, digest, result, ...(reason === undefined ? {} : { reason }) })
   }
 
-  /** Every way to say something that goes along: without a word nothing happens. */
+  /** Every action that sends a text. An empty text sends nothing. */
   function askText(label: string, then: (text: string) => void | Promise<void>): void {
     ask(label, (text) => (text.trim() === '' ? tell('Nothing was answered') : then(text.trim())))
   }

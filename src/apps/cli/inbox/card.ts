@@ -31,7 +31,6 @@ export const isNo = ({ action }: Pick<Item, 'action'>, result: unknown): boolean
   const yes = knownAction(action)?.yes
   return yes !== undefined && result !== yes
 }
-/** A yes or a no is asked for. */
 export const isVerdict = ({ action }: Pick<Item, 'action'>): boolean => knownAction(action)?.isVerdict === true
 
 const detailsIn = (item: Item): Readonly<Record<string, unknown>> => (payloadOf(item).details ?? {}) as Record<string, unknown>
@@ -144,9 +143,10 @@ const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yel
  * Each action with its risk before it, outside of the agent's text. Its kind comes first and on a line of its own: where that is a
  * capability, a yes permits it (D8), whatever the summary says.
  */
-export function actionLines({ kind, summary, detail, risk }: Proposed, columns: number, begin: string): Line[] {
+export function actionLines({ kind, summary, detail, permission_scope, risk }: Proposed, columns: number, begin: string): Line[] {
   const level = Object.hasOwn(riskStyles, risk) ? risk : 'unknown'
-  const text = [word(kind), summary, ...(detail === undefined || detail === '' ? [] : [detail])].join('\n')
+  const scope = permission_scope ? [`scope: ${permission_scope}`] : []
+  const text = [word(kind), summary, ...(detail ? [detail] : []), ...scope].join('\n')
   const style = riskStyles[level]
   return markedLines(text, columns, `${begin} ${level.padEnd(7)} │ `).map((line) => ({ text: line, style }))
 }

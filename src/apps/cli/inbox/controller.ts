@@ -21,6 +21,8 @@ import { escapeControl } from '../output/safe-text.ts'
 
 /** An item that is younger on the screen was not read yet: the key was meant for what stood there before. */
 const UNREAD_MS = 250
+const UNSHOWN =
+  'It cannot be shown here: open the review on the page, or download it and `countersign review approve` it with its --version'
 
 export type InboxController = {
   press(keys: readonly Key[]): void
@@ -42,14 +44,13 @@ export type InboxController = {
 export function createInboxController(remote: Remote, items: InboxList, who: string, terminal: Terminal): InboxController {
   const { paint, size, write } = terminal
   const over = Promise.withResolvers<Exit>()
-  const said: string[] = []
+  const sentences: string[] = []
   const deliveredFor = createDeliverables(remote, attempt)
   /** When a whole card was first on the screen, by its digest. */
   const seen = new Map<string, number>()
   /** The card on the screen, and since when: a key pressed right after a change was meant for the previous card. */
   let onScreen = { digest: '', since: 0 }
-  let isOver = false
-  let isAside = false
+  let [isOver, isAside] = [false, false]
   let mode: View['mode'] = 'list'
   let scroll = 0
   let prompt: Prompt | null = null
@@ -58,8 +59,6 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   let message: View['message'] = null
   let frame: Frame | null = null
   const connection = createConnection(() => now())
-
-  // --- The screen ------------------------------------------------------------------------------------------------------------
 
   /** -1: it is not in the list. Then no key is for anything, until another one was shown. */
   const place = (): number => items.all.findIndex(({ request_id }) => request_id === items.chosen)
@@ -125,14 +124,17 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     if (place() >= items.all.length - 1 && items.isMore) void attempt(items.more)
   }
 
+  function openPrompt(more: Pick<Prompt, 'label' | 'done'> & Partial<Prompt>): void {
+    prompt = { line: newLine(''), hidden: false, isKey: false, ...more }
+  }
   const stage: Stage = {
     items,
     tell,
     attempt,
-    ask: (label, done, hidden = false) => void (prompt = { label, line: newLine(''), hidden, isKey: false, done }),
-    askKey: (label, done) => void (prompt = { label, line: newLine(''), hidden: false, isKey: true, done }),
+    ask: (label, done, hidden = false) => openPrompt({ label, hidden, done }),
+    askKey: (label, done) => openPrompt({ label, isKey: true, done }),
     answered({ title, request_id }, message) {
-      said.push(`${paint('green', '✔')} ${escapeControl(message)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
+      sentences.push(`${paint('green', '✔')} ${escapeControl(message)}: ${escapeControl(title)} (${escapeControl(request_id)})\n`)
       tell(`✔ ${message}: ${title}`, 'green')
       moveOn(request_id)
     },
@@ -148,8 +150,6 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     },
   }
   const answers = createInboxActions(remote, stage)
-
-  // --- Keys ------------------------------------------------------------------------------------------------------------------
 
   /** False: it is no key that moves. */
   function move(name: string): boolean {
@@ -190,9 +190,6 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     const delivered = item.kind === 'review' && result === 'approved' ? deliveredFor(item) : null
     return delivered !== null && delivered !== undefined && !isShown(delivered)
   }
-  const UNSHOWN =
-    'It cannot be shown here: open the review on the page, or download it and `countersign review approve` it with its --version'
-
   function answerByKey(key: string): void {
     if (answers.isBusy) return
     const marked = items.all.filter(({ request_id }) => items.picked.has(request_id))
@@ -241,11 +238,12 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     move('down')
   }
 
-  const search = (text: string): Promise<void> =>
-    attempt(async () => {
+  async function search(text: string): Promise<void> {
+    await attempt(async () => {
       await items.reset(filterFrom(text, whoseIn(items.filter.query)))
       await refill()
     })
+  }
   async function refill(): Promise<void> {
     await items.fillScreen()
     await items.recount()
@@ -300,7 +298,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   const open = (next: View['mode']): void => void ([mode, scroll] = [next, 0])
   function editFilter(): void {
     const label = 'Filter: words, kind:review priority:high agent:… @saved; empty: everything'
-    prompt = { label, line: newLine(items.filter.text), hidden: false, isKey: false, done: search }
+    openPrompt({ label, line: newLine(items.filter.text), done: search })
   }
 
   const refresh = (): Promise<void> =>
@@ -326,6 +324,6 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     trouble,
     over: over.promise,
     leave,
-    said,
+    said: sentences,
   }
 }

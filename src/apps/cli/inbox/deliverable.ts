@@ -65,7 +65,7 @@ export async function refuseUnshown(remote: Remote, item: Item, result: unknown,
 export function unshown({ artifact: { id, version } }: Delivered, named: string): CliError {
   const download = `countersign artifact download ${escapeControl(id)} --version ${escapeControl(version)}`
   return usage(
-    'the deliverable cannot be shown here, and nobody approves what they have not seen; nothing was sent',
+    'the deliverable cannot be shown here, and unseen work cannot be approved; nothing was sent',
     `open the review on the page, or look at it (\`${download}\`) and add ${escapeControl(named)}`,
   )
 }

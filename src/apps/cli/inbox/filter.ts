@@ -22,16 +22,16 @@ const valueOf = (field: string, text: string): unknown =>
 /** Fields, words that must stand in the item, and the name of a saved filter. Quotes keep spaces together. `whose`: the inbox. */
 export function filterFrom(text: string, whose: Query): Filter {
   const query: Record<string, unknown> = { ...whose }
-  const words: string[] = []
+  const terms: string[] = []
   for (const word of text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []) {
     const bare = word.replaceAll('"', '')
     const at = bare.indexOf(':')
     const field = fields.get(bare.slice(0, Math.max(0, at)))
     if (field !== undefined && at < bare.length - 1) query[field] = valueOf(field, bare.slice(at + 1))
     else if (bare.startsWith('@') && bare.length > 1) query['filter'] = bare.slice(1)
-    else if (bare !== '') words.push(bare)
+    else if (bare !== '') terms.push(bare)
   }
-  return { text: text.trim(), query: words.length === 0 ? query : { ...query, text: words.join(' ') } }
+  return { text: text.trim(), query: terms.length === 0 ? query : { ...query, text: terms.join(' ') } }
 }
 
 const quoteWord = (text: string): string => (/[\s"]/.test(text) ? `"${text.replaceAll('"', '')}"` : text)

@@ -66,7 +66,6 @@ export function answersOf(item: Item): readonly Hint[] {
 }
 export const isFile = (item: Item): boolean => payloadOf(item).input_type === 'file'
 
-/** Whether a key answers an item. */
 export function answersWith(item: Item, key: string): boolean {
   if (!isOpen(item)) return false
   if (/^[1-9]$/.test(key)) return !isVerdict(item) && Number(key) <= choicesOf(item).length

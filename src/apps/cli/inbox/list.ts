@@ -130,7 +130,7 @@ export function createInboxList(remote: Remote, first: Filter, changed: () => vo
       return item
     } catch (error) {
       if (!(error instanceof CliError) || error.code !== 'NOT_FOUND') throw error
-      if (!marks.has(request_id)) marks.set(request_id, 'not yours any more')
+      if (!marks.has(request_id)) marks.set(request_id, 'no longer yours')
       return null
     }
   }
@@ -196,7 +196,7 @@ function mergeItems(
     const id = item.request_id
     if (fresh.has(id)) ahead = id
     else if (i <= end || marks.has(id) || isHeld(id)) {
-      if (i <= end && !marks.has(id)) marks.set(id, 'not open any more')
+      if (i <= end && !marks.has(id)) marks.set(id, 'no longer open')
       behind.set(ahead, [...(behind.get(ahead) ?? []), item])
     }
   }

@@ -80,22 +80,22 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
       await wait(RESUME_MS)
     },
   }
-  const made = (controller = createInboxController(remote, items, personIn(query) ?? who, terminal))
-  const end = (): void => made.leave(exits.interrupted)
+  const inbox = (controller = createInboxController(remote, items, personIn(query) ?? who, terminal))
+  const end = (): void => inbox.leave(exits.interrupted)
   const onResize = (): void => {
     screen.write(CLEAR)
-    made.draw()
+    inbox.draw()
   }
   // Ages and deadlines move by themselves.
-  const timers = [setInterval(made.draw, TICK_MS), setInterval(() => void made.refresh(), REFRESH_MS)]
+  const timers = [setInterval(inbox.draw, TICK_MS), setInterval(() => void inbox.refresh(), REFRESH_MS)]
   io.input.on('end', end)
   screen.on('resize', onResize)
   process.on('SIGTERM', end).on('SIGHUP', end)
   on()
-  made.begin()
+  inbox.begin()
   try {
-    news.tell(made)
-    return await made.over
+    news.tell(inbox)
+    return await inbox.over
   } finally {
     leaving.abort()
     keys.stop()
@@ -104,7 +104,7 @@ export async function liveInbox(context: Context, remote: Remote, query: Query):
     screen.off('resize', onResize)
     process.off('SIGTERM', end).off('SIGHUP', end)
     off()
-    screen.write(made.said.join(''))
+    screen.write(inbox.said.join(''))
   }
 }
 

@@ -1,5 +1,5 @@
-// The inbox as a screen: the list, the card of the item that is chosen, and the keys that answer it. A picture of the state and nothing
-// else, so that it can be drawn at any size at any time.
+// The inbox as a screen: the list, the card of the item that is chosen, and the keys that answer it. It is a pure
+// function of the state, so it can be drawn at any size at any time.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 import type { Delivered } from './deliverable.ts'
 import { actionLines, ageOf, cardLines, deadlineOf, isOpen, proposedIn, spanOf, type Line, type Style } from './card.ts'
@@ -14,7 +14,7 @@ export type Typing = { readonly label: string; readonly line: { readonly text: s
 export type View = {
   readonly who: string
   readonly list: Pick<InboxList, 'all' | 'isMore' | 'counts' | 'marks' | 'picked' | 'filter' | 'isSearching'>
-  /** Its place in the list; -1: none is. */
+  /** The index of the chosen item; -1 without one. */
   readonly chosen: number
   readonly mode: 'list' | 'open' | 'help'
   readonly scroll: number
@@ -163,7 +163,7 @@ function listLines(view: View, count: number, columns: number, now: number): Lin
   return all.slice(from, from + count).map((item, i) => rowOf(view, item, from + i === view.chosen, columns, now))
 }
 
-/** `3d`, `57m left`: one unit, so that the columns stand still. */
+/** `3d`, `57m left`: one unit, so that the columns keep their width. */
 function whenOf(item: Item, now: number): string {
   const short = (span: string): string => /^\d+[a-z]/.exec(span)?.[0] ?? span
   const deadline = deadlineOf(item, now)

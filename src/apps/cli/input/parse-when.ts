@@ -5,7 +5,6 @@ import { durationMs } from '#kernel/codec/timestamps.ts'
 const units = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const MORNING = 9
 
-/** null: that is no time. */
 export function untilOf(text: string, now: number): string | null {
   const message = text.trim().toLowerCase()
   const [, count, unit] = /^(\d{1,4})\s*([mhdw])/.exec(message) ?? []

@@ -17,7 +17,7 @@ export async function sizeOf(io: Io, path: string): Promise<{ size: number; file
   const file = resolve(io.cwd, path)
   try {
     const found = await stat(file)
-    if (!found.isFile()) throw usage(`${path} is no file`)
+    if (!found.isFile()) throw usage(`${path} is not a file`)
     return { size: found.size, file }
   } catch (error) {
     if (error instanceof CliError) throw error

@@ -24,7 +24,7 @@ export function writeJson({ io, globals: { pick } }: Context, value: unknown, in
   }
   // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
   const safeText = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
-  for (const one of found) io.out.write(`${typeof one === 'string' ? safeText(one) : inertJson(one ?? null, indent)}\n`)
+  for (const item of found) io.out.write(`${typeof item === 'string' ? safeText(item) : inertJson(item ?? null, indent)}\n`)
 }
 
 /** The values at a path; through a list, those of all its items. undefined: there is none. */
@@ -58,10 +58,10 @@ export async function show(context: Context, operation: string, answer: unknown)
 
 /** The text and number fields of a response beside its list, such as its subject and totals, on one line. */
 function besides(answer: Value, paint: Paint): string {
-  const said = Object.entries(answer).filter(
+  const fields = Object.entries(answer).filter(
     ([name, value]) => !['next_cursor', 'more_projects'].includes(name) && /^(string|number)$/.test(typeof value),
   )
-  const message = said.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
+  const message = fields.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
   return message.length === 0 ? '' : `${message.join('  ')}\n`
 }
 

@@ -129,12 +129,11 @@ export function markedLines(text: string, columns: number, first = MARK): string
 
 /** A sentence of our own. It can contain a long quotation, so every line after the first is indented deeper than a sentence. */
 export function ownLines(text: string, columns: number): string[] {
-  const shown = escapeControl(text)
-  const first = foldLines(shown, columns)[0]!
-  const rest = shown.slice(first.length).trimStart()
+  const escaped = escapeControl(text)
+  const first = foldLines(escaped, columns)[0]!
+  const rest = escaped.slice(first.length).trimStart()
   const indent = columns > 4 * NARROW ? '    ' : ' '
   return [first, ...(rest === '' ? [] : foldLines(rest, Math.max(1, columns - indent.length)).map((line) => `${indent}${line}`))]
 }
 
-/** As a shell takes it. */
 export const shellQuote = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)

@@ -125,6 +125,8 @@ const PAGE = 200
 const PAGES_MAX = 10
 /** For all lists together, no matter how many projects there are. */
 const CALLS_MAX = 100
+/** For the completion of one word, which a person waits for. */
+const COMPLETION_CALLS_MAX = 10
 type Calls = { left: number }
 /** Of ids that a short one may stand for. */
 const SHOWN_MAX = 5
@@ -183,17 +185,31 @@ const NO_IDS: readonly string[] = ['time', 'folder|url']
 const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
   NO_IDS.includes(placeholder) ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
+/** The field of a flag that takes ids; null: it takes none. */
+export const idFieldOf = (one: Flag): string | null =>
+  kindsOf(one).length > 0 ? (one.path?.at(-1) ?? one.name).replaceAll('-', '_') : null
+
+/** The newest ids that a field takes, as short as they are accepted. */
+export async function idsFor(remote: Remote, field: string): Promise<readonly string[]> {
+  const calls = { left: COMPLETION_CALLS_MAX }
+  const ids: string[] = []
+  // Only the first list of a kind: the others hold what has ended.
+  for (const kind of (fields[field] ?? []).flatMap((prefix) => (lists[prefix] ?? []).slice(0, 1)))
+    for await (const list of eachOf(remote, kind, calls)) for await (const id of idsIn(remote, list, calls)) ids.push(id)
+  return [...shortIds(ids).values()]
+}
+
 /** Expands short ids in the given values. Asks the server only for short ids. */
 export async function withWholeIds({ positionals, flags }: Spec, given: FlagValues, remote: () => Promise<Remote>): Promise<FlagValues> {
   const whole = new Map(given)
-  for (const one of [...positionals, ...flags]) {
-    const kinds = kindsOf(one)
-    const value = given.get(one.name)
+  for (const flag of [...positionals, ...flags]) {
+    const kinds = kindsOf(flag)
+    const value = given.get(flag.name)
     const texts = (Array.isArray(value) ? value : [value]).filter((text) => typeof text === 'string')
     if (kinds.length === 0 || texts.every((text) => wantedBy(text, kinds) === null)) continue
     const found: string[] = []
     for (const text of texts) found.push(await wholeId(await remote(), text, kinds))
-    whole.set(one.name, Array.isArray(value) ? found : found[0])
+    whole.set(flag.name, Array.isArray(value) ? found : found[0])
   }
   return whole
 }

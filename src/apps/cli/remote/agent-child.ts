@@ -1,6 +1,6 @@
 // A CLI command started by an agent's program, marked by `COUNTERSIGN_AGENT`. It acts as that agent or not at all: with the logins, admin
 // keys, data folders and daemons of the account it runs under, the agent could answer its own question.
-import { AGENT_VARIABLE, markedAgent } from '#workers/programs/marker.ts'
+import { AGENT_VARIABLE, markedAgent } from '#agents/programs/marker.ts'
 import { CliError, exits } from '../exit-codes.ts'
 import { callsBy } from './calls.ts'
 import type { Remote } from './remote.ts'
@@ -60,7 +60,11 @@ export function onlyAs(agent: string, remote: Remote): Remote {
 
 async function isThat(agent: string, remote: Remote): Promise<void> {
   const { id } = await remote.call('identity/me.get', {})
-  if (id === agent) return
+  if (id !== agent) throw foreignKey(id, agent)
+}
+
+/** The key is another actor's than the agent that the program runs for. */
+export const foreignKey = (id: string, agent: string): CliError => {
   const message = `the key is of ${id}, and this program runs for ${agent} (${AGENT_VARIABLE}); nothing was done`
-  throw new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
+  return new CliError(exits.refused, 'UNAUTHORIZED', message, OWN_KEY(agent))
 }

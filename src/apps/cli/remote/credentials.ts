@@ -2,7 +2,7 @@
 // goes only to the server that it was stored for.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
-import { markedAgent } from '#workers/programs/marker.ts'
+import { markedAgent } from '#agents/programs/marker.ts'
 import { URL_USUAL } from '../../server/settings/config.ts'
 import { usage } from '../exit-codes.ts'
 import { loginFor, NO_LOGINS, readLogins } from './logins.ts'

@@ -38,7 +38,7 @@ export async function readLogins(io: Io): Promise<Logins> {
   } catch {
     // Said below, in one sentence for every way to be broken.
   }
-  throw usage(`${file} cannot be read`, 'delete it, then `countersign login` writes it anew')
+  throw usage(`${file} cannot be read`, 'delete it, then `countersign login` writes a new one')
 }
 
 function loginFrom({ url, installation = null, id = null, key, issued = false }: Partial<Record<keyof Login, unknown>>): Login {
@@ -79,8 +79,8 @@ export async function forgetLogins(io: Io, url: string | null): Promise<readonly
     return all
   }
   const { current, all } = await readLogins(io)
-  const kept = all.filter((one) => one.url !== url)
-  if (kept.length < all.length) await writeLogins(io, { current: current === url ? (kept.at(-1)?.url ?? null) : current, all: kept })
+  const others = all.filter((one) => one.url !== url)
+  if (others.length < all.length) await writeLogins(io, { current: current === url ? (others.at(-1)?.url ?? null) : current, all: others })
   return all.filter((one) => one.url === url)
 }
 

@@ -14,7 +14,7 @@ import type { Io, Paint } from '../terminal.ts'
 
 export type AnyOutput = Readonly<Record<string, unknown>>
 export type Followed = { readonly cursor: string; readonly item: AnyOutput }
-export type RemoteOptions = { readonly key?: string; readonly timeoutMs?: number; readonly signal?: AbortSignal }
+export type RemoteOptions = { readonly key?: string; readonly timeoutMs?: number; readonly signal?: AbortSignal | undefined }
 export type Remote = {
   /** The server's address or the folder's path. */
   readonly where: string

@@ -1,9 +1,8 @@
 // Figures of a shared database for /metrics: how long commits and barriers take, what others did, and how often an outcome was unknown.
 import type { Leases } from '#workers/leases.ts'
+import { createHistogram, gauge, labelsOf, type Histogram } from '#workers/upkeep/metric-lines.ts'
 
 const BOUNDS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
-
-type Histogram = { add(seconds: number): void; lines(name: string, help: string): string[] }
 
 export type DatabaseFigures = {
   readonly commit: Histogram
@@ -13,8 +12,8 @@ export type DatabaseFigures = {
 }
 
 export function createDatabaseFigures(): DatabaseFigures {
-  const commit = createHistogram()
-  const barrier = createHistogram()
+  const commit = createHistogram(BOUNDS_SECONDS)
+  const barrier = createHistogram(BOUNDS_SECONDS)
   let unknown = 0
   return {
     commit,
@@ -32,13 +31,25 @@ export function createDatabaseFigures(): DatabaseFigures {
   }
 }
 
+export const releaseLines = (version: string, store: string): string[] =>
+  gauge('countersign_info', 'The release that these figures are of.', [[labelsOf({ version, store }), 1]])
+
 /** Which server it is, and what it does for all: 1 where it holds the lease. */
-export const nodeLines = (node: string, { names, duty }: Leases): string[] => [
-  '# HELP countersign_node The server that these figures are of.',
-  '# TYPE countersign_node gauge',
-  `countersign_node{node="${node}"} 1`,
-  ...(names.length === 0 ? [] : ['# HELP countersign_lease Whether this server holds the lease.', '# TYPE countersign_lease gauge']),
-  ...names.map((name) => `countersign_lease{name="${name}"} ${duty(name).holds() ? 1 : 0}`),
+export const nodeLines = (node: string, { names, duty }: Pick<Leases, 'names' | 'duty'>): string[] => [
+  ...gauge('countersign_node', 'The server that these figures are of.', [[`{node="${node}"}`, 1]]),
+  ...(names.length === 0
+    ? []
+    : gauge(
+        'countersign_lease',
+        'Whether this server holds the lease.',
+        names.map((name) => [`{name="${name}"}`, duty(name).holds() ? 1 : 0]),
+      )),
+]
+
+/** How far this server has verified the record, and whether it found a difference. */
+export const recordLines = (position: number, isChanged: boolean): string[] => [
+  ...gauge('countersign_record_verified_position', 'Position up to which this server has verified the record.', [['', position]]),
+  ...gauge('countersign_record_changed', 'Whether a difference from the record was found.', [['', isChanged ? 1 : 0]]),
 ]
 
 const counter = (name: string, help: string, value: number): string[] => [
@@ -46,27 +57,3 @@ const counter = (name: string, help: string, value: number): string[] => [
   `# TYPE ${name} counter`,
   `${name} ${value}`,
 ]
-
-function createHistogram(): Histogram {
-  const buckets = BOUNDS_SECONDS.map(() => 0)
-  let [sum, count] = [0, 0]
-  return {
-    add(seconds) {
-      sum += seconds
-      count++
-      const at = BOUNDS_SECONDS.findIndex((bound) => seconds <= bound)
-      if (at !== -1) buckets[at]!++
-    },
-    lines(name, help) {
-      let below = 0
-      return [
-        `# HELP ${name} ${help}`,
-        `# TYPE ${name} histogram`,
-        ...buckets.map((n, i) => `${name}_bucket{le="${BOUNDS_SECONDS[i]}"} ${(below += n)}`),
-        `${name}_bucket{le="+Inf"} ${count}`,
-        `${name}_sum ${sum}`,
-        `${name}_count ${count}`,
-      ]
-    },
-  }
-}

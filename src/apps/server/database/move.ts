@@ -25,7 +25,17 @@ import { pushFile } from '../folder/push-key-file.ts'
 import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
 import { secretFrom } from './secret.ts'
-import { MOVE_NAME, orOther, PUSH_NAME, RING_NAME, sealedKeyText, sealShared, SERVER_KEY_NAME, serverKeyIn } from './shared-keys.ts'
+import {
+  isSealedKey,
+  MOVE_NAME,
+  orOther,
+  PUSH_NAME,
+  RING_NAME,
+  sealedKeyText,
+  sealShared,
+  SERVER_KEY_NAME,
+  serverKeyIn,
+} from './shared-keys.ts'
 
 type Row = Readonly<Record<string, string | number | null>>
 type Table = { readonly name: string; readonly key: string; readonly columns: readonly string[]; readonly encoded: string | null }
@@ -127,7 +137,7 @@ async function copy(from: Side, to: Side, say: Say): Promise<void> {
     }
     const [left, right] = [await from.count(table), await to.count(table)]
     if (left !== right)
-      throw new StartError(`${table.name}: ${left} rows were to be moved, ${right} are there: empty the target and begin anew`)
+      throw new StartError(`${table.name}: ${left} rows were to be moved, ${right} are there: empty the target and start over`)
   }
 }
 
@@ -264,6 +274,11 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       if (!server || !ring) throw new StartError('there is no installation in the database')
       if (await values.read(MOVE_NAME)) throw new StartError('a move into this database is not finished')
       if (!existsSync(note)) refuseMoved(await sharedMark(values).read())
+      // A server has an anchor beside it and notices removed seals; a move has only the mark, which can be put back with the database.
+      if (!isSealedKey(server.text))
+        throw new StartError(
+          'the record in the database is not sealed yet: start a server with its data folder on it once, stop it, and move again',
+        )
       await sealShared(settings.url, values)
       const key = serverKeyIn(server.text)
       const tag = taggerOf(Buffer.from(key, 'base64url'))
@@ -272,6 +287,8 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       await writeFile(note, '', { mode: 0o600 })
       // Before there is anything to start: a folder that was cut off is a copy, too.
       await markIn(data).write({ copy_of: placeOf(settings.url), at: timestampOf(Date.now()) })
+      // Whatever the umask of the command is. SQLite's other files copy the mode.
+      await writeFile(file, '', { flag: 'a', mode: 0o600 })
       await sqliteStore(file, { tag }).close()
       const db = new DatabaseSync(file)
       try {

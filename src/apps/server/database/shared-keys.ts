@@ -23,8 +23,9 @@ export const MOVE_NAME = 'move'
 
 /** Behind the server key since the record is sealed: a database without seals lost them. */
 const SEALED = ' sealed'
-export const sealedKeyText = (key: string): string => (key.endsWith(SEALED) ? key : key + SEALED)
+export const sealedKeyText = (key: string): string => (isSealedKey(key) ? key : key + SEALED)
 export const serverKeyIn = (text: string): string => text.replace(SEALED, '')
+export const isSealedKey = (text: string): boolean => text.endsWith(SEALED)
 
 /** `isForced`: the operator wants a start although something differs. `anchor`: null where this folder has none. */
 export type SealWish = { readonly isForced: boolean; readonly anchor: Anchor | null }
@@ -42,7 +43,7 @@ export async function sealShared(
   const found = await values.read(SERVER_KEY_NAME)
   if (!found) throw new StartError('there are no keys in the database: start a server first')
   const tag = taggerOf(Buffer.from(serverKeyIn(found.text), 'base64url'))
-  const wasSealed = found.text.endsWith(SEALED)
+  const wasSealed = isSealedKey(found.text)
   let isForced = false
   const differences = await sealDatabase(url, signal, async () => {
     const { anchor, ...wished } = await wish()
@@ -64,14 +65,14 @@ export async function sealShared(
 export async function openSharedKeys(values: WrappedValues, secretName: string, { now, entropy }: KeyMaker): Promise<Keys> {
   if (await orOther(secretName, () => values.read(MOVE_NAME)))
     throw new StartError('a move into this database is not finished: run `countersign migrate` again, it goes on where it ended')
-  const made = await orOther(secretName, async () => ({
+  const stored = await orOther(secretName, async () => ({
     server: await readOrMake(values, SERVER_KEY_NAME, () => sealedKeyText(Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url'))),
     ring: await readOrMake(values, RING_NAME, () => JSON.stringify(newRing(timestampOf(now())))),
   }))
-  const server = Buffer.from(serverKeyIn(made.server.text), 'base64url')
+  const server = Buffer.from(serverKeyIn(stored.server.text), 'base64url')
   if (server.length !== SERVER_KEY_BYTES) throw new StartError('the server key in the database is broken: restore a backup')
-  let { version } = made.ring
-  let ring = ringFrom(made.ring.text)
+  let { version } = stored.ring
+  let ring = ringFrom(stored.ring.text)
   return {
     server,
     ring: () => ring,
@@ -124,8 +125,8 @@ const LOOK_MS = 5_000
 
 /** As they are now, at most some seconds late. */
 export async function openSharedPushKeys(values: WrappedValues, now: () => number): Promise<() => PushRing> {
-  const made = await readOrMake(values, PUSH_NAME, () => textOfPushRing(newPushRing(timestampOf(now()))))
-  let ring = pushRingFrom(made.text)
+  const stored = await readOrMake(values, PUSH_NAME, () => textOfPushRing(newPushRing(timestampOf(now()))))
+  let ring = pushRingFrom(stored.text)
   let looked = now()
   async function look(): Promise<void> {
     const found = await values.read(PUSH_NAME)

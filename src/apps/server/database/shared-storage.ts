@@ -50,8 +50,8 @@ export async function openSharedStorage(parts: StorageParts, settings: DatabaseS
       tag: (text) => tag?.(text) ?? '',
       hasKey: () => tag !== null,
       bug: (error) => log.error({ err: error }, 'a listener of the store failed'),
-      committed: figures.commit.add,
-      asked: figures.barrier.add,
+      committed: figures.commit.observe,
+      asked: figures.barrier.observe,
       unknown: figures.unknown,
     }),
   )
@@ -64,12 +64,12 @@ export async function openSharedStorage(parts: StorageParts, settings: DatabaseS
     const values = wrappedValues(store.query, secret)
     const keys = await openSharedKeys(values, settings.secret.name, { now: clock.now, entropy: realEntropy })
     tag = taggerOf(keys.server)
-    const wish = async (): Promise<SealWish> => ({
+    const readSealWish = async (): Promise<SealWish> => ({
       isForced: parts.config.skipVerify,
       anchor: await sharedAnchorIn(parts.folder.path).read(),
     })
     // A record without seals is sealed by a server that may write.
-    for (const difference of parts.config.readOnly ? [] : await orStartError(() => sealShared(settings.url, values, wish, signal)))
+    for (const difference of parts.config.readOnly ? [] : await orStartError(() => sealShared(settings.url, values, readSealWish, signal)))
       findings.add(difference)
     const pins = createPins(pool)
     const clocks = compareClocks(store, clock.now, log)

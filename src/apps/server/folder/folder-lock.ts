@@ -39,7 +39,6 @@ const DELETED_MS = 1_000
 export type Holder = { readonly name: string; readonly database: string }
 export const SERVER: Holder = { name: 'server', database: 'countersign.db' }
 
-/** The lock of a data folder. */
 export function lockFolder(folder: string, taken: string, { database } = SERVER): () => void {
   const file = join(folder, 'lock')
   if (!existsSync(file) && existsSync(join(folder, database))) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DELETED_MS)

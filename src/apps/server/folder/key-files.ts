@@ -248,7 +248,7 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () =
   const stopping = new AbortController()
   const { signal } = stopping
   async function loop(): Promise<void> {
-    let told = ''
+    let warned = ''
     while (!signal.aborted) {
       await clock.sleep(LOOK_MS, signal)
       if (signal.aborted) return
@@ -257,13 +257,13 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () =
           log.info({ kid: keys.ring().current.kid }, 'receipts are signed with a new key')
           await record()
         }
-        told = ''
+        warned = ''
       } catch (error) {
         const message = (error as Error).message
         // Once: it is looked at again every few seconds.
-        if (message !== told && !isAway(error))
+        if (message !== warned && !isAway(error))
           log.error({}, `the keys were changed and cannot be used, so those before them still are: ${message}`)
-        told = message
+        warned = message
       }
     }
   }

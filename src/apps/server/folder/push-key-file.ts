@@ -13,7 +13,9 @@ function ringIn(file: string): PushRing {
   try {
     return pushRingFrom(readFileSync(file, 'utf8'))
   } catch (error) {
-    throw new StartError(`${file} cannot be used: ${(error as Error).message}; without it a new one is made, and browsers subscribe anew`)
+    throw new StartError(
+      `${file} cannot be used: ${(error as Error).message}; without it a new one is created, and browsers subscribe again`,
+    )
   }
 }
 
@@ -41,7 +43,8 @@ export async function openPushKeyFile(keys: string, now: () => number): Promise<
 
 export async function rotatePushKeys(keys: string, nowMs: number): Promise<PushRing> {
   const file = pushFile(keys)
-  if (!existsSync(keys)) throw new StartError(`${keys} is not there: name the data folder of a server that was started once (--data)`)
+  if (!existsSync(keys))
+    throw new StartError(`${keys} does not exist: name the data folder of a server that has been started once (--data)`)
   const next = existsSync(file) ? rotatePushRing(ringIn(file), timestampOf(nowMs)) : newPushRing(timestampOf(nowMs))
   await writeAtomically(file, textOfPushRing(next))
   return next

@@ -2,7 +2,6 @@
 import { chmod, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-/** null: there is no such file. */
 export async function readText(path: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8')

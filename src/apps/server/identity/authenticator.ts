@@ -12,6 +12,7 @@ import {
   authenticateAgain,
   authenticateClaims,
   loginOf,
+  keyIdIn,
   partsOf,
   type Bearer,
   type Credential,
@@ -49,20 +50,30 @@ export type AuthenticatorOptions = {
   readonly dev?: boolean
   /** Links can be mailed. */
   readonly mails?: boolean
+  /** Called with the id of each accepted key. */
+  readonly noteUse?: (key_id: string) => void
   readonly log?: { warn(fields: object, message: string): void }
 }
 
 export function createAuthenticator(kernel: Kernel, options: AuthenticatorOptions = {}): Authenticator {
-  const { issuer = null, dev = false, mails = false, log = { warn: () => undefined } } = options
+  const { issuer = null, dev = false, mails = false, noteUse = () => undefined, log = { warn: () => undefined } } = options
   const touching = new Set<string>()
-  const byKey = rememberedKeys(kernel)
+  const remembered = rememberedKeys(kernel)
+  function byKey(credential: Credential): Actor | Promise<Actor> {
+    const note = (actor: Actor): Actor => {
+      noteUse(keyIdIn(credential.token))
+      return actor
+    }
+    const actor = remembered(credential)
+    return actor instanceof Promise ? actor.then(note) : note(actor)
+  }
   /** null: it has to be one of our own. */
-  async function byOthers({ kind, token }: Credential): Promise<Actor | null> {
+  async function byOthers({ kind, token, resource }: Credential): Promise<Actor | null> {
     if (kind !== 'bearer') return null
     const subject = dev ? developmentCredentials.get(token) : undefined
     if (subject !== undefined) return authenticateDeveloper(kernel.store, subject, kernel.now())
     if (issuer === null || !isJwt(token)) return null
-    return authenticateClaims(kernel.store, await issuer.verify(token), kernel.now())
+    return authenticateClaims(kernel.store, await issuer.verify(token, resource), kernel.now())
   }
   async function bySession(credential: Credential): Promise<Actor> {
     const actor = await authenticate(kernel.store, credential, kernel.now())

@@ -13,7 +13,7 @@ import type { Logger } from '../log.ts'
 
 export type Issuer = {
   /** Refuses with UNAUTHENTICATED, or with BUSY where it cannot be checked because the issuer cannot be reached. */
-  verify(token: string): Promise<Claims>
+  verify(token: string, resource?: string): Promise<Claims>
 }
 
 export type IssuerOptions = {
@@ -36,11 +36,11 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
   // A token that was verified with these keys need not be verified again; with other keys it must be.
   let known = { keys: null as JWTVerifyGetKey | null, tokens: new Map<string, Claims>() }
 
-  async function verifyToken(token: string, keys: JWTVerifyGetKey): Promise<Claims> {
+  async function verifyToken(token: string, keys: JWTVerifyGetKey, resource: string | undefined): Promise<Claims> {
     const options: JWTVerifyOptions = {
       algorithms: ALGORITHMS,
       issuer: url,
-      audience,
+      audience: resource === undefined ? audience : [audience, resource],
       requiredClaims: ['exp', 'sub'],
       clockTolerance: limits.tokenSkewMs / 1_000,
       currentDate: new Date(now()),
@@ -52,33 +52,35 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     return { issuer: url, sub, until: timestampOf(Math.trunc(endMs)) }
   }
 
-  function remember(token: string, keys: JWTVerifyGetKey, claims: Claims): Claims {
+  function remember(name: string, keys: JWTVerifyGetKey, claims: Claims): Claims {
     if (known.keys !== keys) known = { keys, tokens: new Map() }
-    setBounded(known.tokens, token, claims, limits.tokensKnownMax)
+    setBounded(known.tokens, name, claims, limits.tokensKnownMax)
     return claims
   }
 
-  async function claimsIn(token: string): Promise<Claims> {
+  async function claimsIn(token: string, resource: string | undefined): Promise<Claims> {
     // Check locally before asking the issuer: most invalid tokens are recognizable on their own.
     refuseOthers(token, url)
     const keys = await keySet.current()
-    const found = known.keys === keys ? known.tokens.get(token) : undefined
+    // A token for one resource does not count for the whole server.
+    const name = resource === undefined ? token : `${resource} ${token}`
+    const found = known.keys === keys ? known.tokens.get(name) : undefined
     if (found) return found
     try {
-      return remember(token, keys, await verifyToken(token, keys))
+      return remember(name, keys, await verifyToken(token, keys, resource))
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
     }
     // An unknown key: the issuer may have changed its keys.
     const newer = await keySet.renewed()
     if (newer === keys) throw noValidCredential()
-    return remember(token, newer, await verifyToken(token, newer))
+    return remember(name, newer, await verifyToken(token, newer, resource))
   }
 
   return {
-    async verify(token) {
+    async verify(token, resource) {
       try {
-        const claims = await claimsIn(token)
+        const claims = await claimsIn(token, resource)
         if (Date.parse(claims.until) <= now()) throw noValidCredential()
         return claims
       } catch (error) {

@@ -41,7 +41,7 @@ export function networkOf(address: string): string {
 
 /** Confirmed e-mail channels with this address that were added with all the rights of their person. */
 async function channelsAt({ store }: Kernel, address: string): Promise<string[]> {
-  const wanted = address.toLowerCase()
+  const lowerAddress = address.toLowerCase()
   const prefix = prefixOf(Channel, 'person', [])
   const found: string[] = []
   for (let place = prefix, seen = 0; seen < limits.channelsSearchedMax;) {
@@ -52,7 +52,7 @@ async function channelsAt({ store }: Kernel, address: string): Promise<string[]>
     const hooks = await store.read(ids.map((id) => keyOf(Hook, id)))
     for (const [i, id] of ids.entries()) {
       const [channel, endpoint] = [channels[i]?.value as Channel | undefined, hooks[i]?.value['endpoint']]
-      const isIt = channel?.signs_in === true && isReady(channel) && typeof endpoint === 'string' && endpoint.toLowerCase() === wanted
+      const isIt = channel?.signs_in === true && isReady(channel) && typeof endpoint === 'string' && endpoint.toLowerCase() === lowerAddress
       if (isIt) found.push(id)
     }
     seen += entries.length
@@ -96,7 +96,7 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
       if (actor.kind !== 'human')
         throw new Refusal(
           'UNAUTHORIZED',
-          `this key is of ${actor.id}, which is no person: the page is for people, so use a key of your own`,
+          `this key is of ${actor.id}, which is not a person: the page is for people, so use a key of your own`,
         )
       if (actor.narrowed === true)
         throw new Refusal('UNAUTHORIZED', 'this key ends, or is for one project only, so it opens no session: use a full key or a link')

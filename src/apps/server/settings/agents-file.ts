@@ -1,15 +1,15 @@
 // The file of agents that are programs of this machine. Only the operator writes it: nothing that comes over the API can name a command.
-import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { parse, t, type Static } from '#kernel/declare/schema.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
-import { profiles } from '#workers/programs/profiles.ts'
-import type { Plan } from '#workers/programs/conversation.ts'
-import type { ProcessAgent } from '#workers/programs/agents.ts'
+import { profiles } from '#agents/programs/profiles.ts'
+import type { Plan } from '#agents/programs/conversation.ts'
+import type { ProcessAgent } from '#agents/programs/agents.ts'
 import { ConfigError } from './config.ts'
+import { bytesOfFile } from './operator-file.ts'
 
 const Word = t.String({ minLength: 1, maxLength: 4_000 })
 const Entry = t.Object({
@@ -21,12 +21,13 @@ const Entry = t.Object({
   concurrency: t.Optional(t.Integer({ minimum: 1, maximum: limits.childrenPerAgentMax })),
   time_limit: t.Optional(t.String({ maxLength: 40 })),
   tries: t.Optional(t.Integer({ minimum: 1, maximum: limits.childTriesMax })),
+  mode: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
+  fresh: t.Optional(t.Boolean()),
 })
 type Entry = Static<typeof Entry>
 type Env = Readonly<Record<string, string | undefined>>
 
 const known = Object.keys(Entry.properties)
-const FILE_BYTES_MAX = 1024 * 1024
 
 export function readAgents(path: string, env: Env): ProcessAgent[] {
   const wrong = (message: string): never => {
@@ -34,11 +35,10 @@ export function readAgents(path: string, env: Env): ProcessAgent[] {
   }
   let text: Buffer
   try {
-    text = readFileSync(path)
+    text = bytesOfFile(path)
   } catch (error) {
     return wrong(`the file with the agents cannot be read: ${(error as Error).message}`)
   }
-  if (text.length > FILE_BYTES_MAX) wrong(`the file is larger than ${FILE_BYTES_MAX} bytes`)
   try {
     const { agents } = parse(t.Object({ agents: t.Object({}, { additionalProperties: true }) }), decode(text)) as {
       agents: Record<string, unknown>
@@ -71,24 +71,27 @@ function agentIn(agent_id: string, raw: unknown, folder: string, env: Env): Proc
 }
 
 function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string) => never): Plan {
-  const { profile: name = 'lines', command, cwd = '.', pass_env = ['PATH'], time_limit } = entry
+  const { profile: name = 'lines', command, cwd = '.', pass_env = ['PATH'], time_limit, mode, fresh = false } = entry
   const profile = Object.hasOwn(profiles, name) ? profiles[name]! : refuse(`profile is one of ${Object.keys(profiles).join(', ')}`)
   const argv = command ?? profile.argv
   if (argv.length === 0) refuse('command is required: the program and its arguments')
   if (profile.input === 'argv' && !argv.some((word) => word.includes('{prompt}'))) refuse('command has no {prompt} for the profile to fill')
   const timeLimitMs = time_limit === undefined ? limits.childMsDefault : durationMs(time_limit, 'INVALID_REQUEST', 'time_limit')
   if (timeLimitMs < 1 || timeLimitMs > limits.childMsMax) refuse('time_limit is at most P7D')
-  const own = Object.entries((entry.env ?? {}) as Record<string, unknown>)
-  const wrong = own.find(([, value]) => typeof value !== 'string')
+  if (mode !== undefined && profile.input !== 'acp') refuse('mode is for the profile acp')
+  const variables = Object.entries((entry.env ?? {}) as Record<string, unknown>)
+  const wrong = variables.find(([, value]) => typeof value !== 'string')
   if (wrong) refuse(`env.${wrong[0]} must be text`)
   const passed = pass_env.flatMap((one) => (env[one] === undefined ? [] : [[one, env[one]]]))
   return {
     argv: argv as readonly [string, ...string[]],
     profile,
     cwd: resolve(folder, cwd),
-    env: Object.fromEntries([...passed, ...own]) as Record<string, string>,
+    env: Object.fromEntries([...passed, ...variables]) as Record<string, string>,
     timeLimitMs,
     waitMs: limits.childWaitMs,
     graceMs: limits.childGraceMs,
+    isFresh: fresh,
+    ...(mode === undefined ? {} : { mode }),
   }
 }

@@ -1,5 +1,4 @@
 // The operator's file of capability sources. An entry that is not understood is an error with a sentence, never ignored.
-import { readFileSync } from 'node:fs'
 import { hacpSource } from '#capabilities/hacp.ts'
 import { localSource, skillOf, type Skill } from '#capabilities/local.ts'
 import { mcpSource, type McpSettings } from '#capabilities/mcp.ts'
@@ -12,6 +11,7 @@ import { parse, t, type SchemaNode, type Static, type TSchema } from '#kernel/de
 import { CapabilityManifest, Permission, SourceName } from '#protocols/delegation/capabilities/manifest.ts'
 import { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { StartError } from '../start-error.ts'
+import { bytesOfFile } from './operator-file.ts'
 import { version as own } from '../../version.ts'
 
 const Texts = t.Array(t.String({ maxLength: 10_000 }), { maxItems: 200 })
@@ -50,30 +50,33 @@ const Skills = t.Object({ projects: Projects, skills: t.Array(SkillEntry, { maxI
 
 const DEFAULT_PROJECTS = ['project_default']
 
-type Env = Readonly<Record<string, string | undefined>>
+export type Env = Readonly<Record<string, string | undefined>>
 type Making = { readonly clock: Clock; readonly log: SourceLog; readonly env: Env }
 
-/** The sources that a file describes. */
-export function readCapabilities(path: string, making: Making): CapabilitySource[] {
+export const readCapabilities = (path: string, making: Making): CapabilitySource[] =>
+  readOperatorFile(path, (value) => sourcesIn(value, making))
+
+/** The content of a file of the operator, or the sentence that ends the start. */
+export function readOperatorFile<T>(path: string, contentOf: (value: unknown) => T): T {
   const wrong = (message: string): never => {
     throw new StartError(`${path}: ${message}`)
   }
   let value: unknown
   try {
-    value = decode(readFileSync(path))
+    value = decode(bytesOfFile(path))
   } catch (error) {
     if (error instanceof Refusal) return wrong(error.message.replace('the body', 'the file'))
     return wrong(`the file cannot be read: ${(error as Error).message}`)
   }
   try {
-    return sourcesIn(value, making)
+    return contentOf(value)
   } catch (error) {
     if (error instanceof Refusal || error instanceof Misunderstood) return wrong(error.message)
     throw error
   }
 }
 
-class Misunderstood extends Error {}
+export class Misunderstood extends Error {}
 
 function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
   const { mcpServers = {}, skills = {}, devices = {}, ...others } = dictionary(value, 'the file')
@@ -101,14 +104,14 @@ function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
   return all
 }
 
-function settingsOf(source: string, entry: unknown, env: Env): McpSettings {
+export function settingsOf(source: string, entry: unknown, env: Env): McpSettings {
   const where = `mcpServers.${source}`
   const isRemote = Object.hasOwn(dictionary(entry, where), 'url')
   const fill = (texts: Readonly<Record<string, string>> = {}): Record<string, string> =>
     Object.fromEntries(Object.entries(texts).map(([field, text]) => [field, fillVariables(text, env, where)]))
   if (isRemote) {
     const { url, headers, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Remote, entry, where)
-    if (!URL.canParse(url)) throw new Misunderstood(`${where}.url is no address`)
+    if (!URL.canParse(url)) throw new Misunderstood(`${where}.url is not an address`)
     return { name: source, projects, permissions, server: { url, headers: fill(headers) } }
   }
   const { command, args = [], env: own, cwd, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Child, entry, where)
@@ -136,15 +139,17 @@ function parseSetting<S extends TSchema>(schema: S, value: unknown, where: strin
   }
 }
 
-function nameIn(where: string, source: string): string {
+export function nameIn(where: string, source: string): string {
   try {
     return parse(SourceName, source)
   } catch {
-    throw new Misunderstood(`${where}: ${JSON.stringify(source)} is no name for a source: it has up to 63 small letters, digits, . _ or -`)
+    throw new Misunderstood(
+      `${where}: ${JSON.stringify(source)} is not a name for a source: it has up to 63 small letters, digits, . _ or -`,
+    )
   }
 }
 
-function dictionary(value: unknown, where: string): Record<string, unknown> {
+export function dictionary(value: unknown, where: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Misunderstood(`${where} must be an object`)
   return value as Record<string, unknown>
 }

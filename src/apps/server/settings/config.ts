@@ -71,7 +71,9 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
     diskFloorBytes: value('disk-floor') ?? 0,
     /** Where the JSON-RPC socket is; null: off. */
     socket: socketOf(named('socket'), value('data')),
+    policy: value('policy'),
     capabilities: value('capabilities'),
+    gates: value('gates'),
     agents: value('agents'),
     webhookPrivate: value('webhook-private'),
     webhookAttemptsMax: value('webhook-attempts'),

@@ -19,7 +19,7 @@ export function databaseOf(of: (flag: Flag) => Named, isReplicatedOnly: boolean)
   const [database, secret, file, blobs] = [of('database'), of('secret'), of('secret-file'), of('blobs')]
   if (database.value === '') {
     const stray = [secret, file, blobs].find(({ value }) => value !== '')
-    if (stray) throw new ConfigError(`${stray.name} needs --database: without one everything stands in the data folder`)
+    if (stray) throw new ConfigError(`${stray.name} needs --database: without one everything is in the data folder`)
     if (isReplicatedOnly) throw new ConfigError('--require-replicated needs --database: a data folder is on one disk')
     return null
   }

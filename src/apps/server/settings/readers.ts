@@ -16,7 +16,6 @@ export const logLevelOf = oneOf('silent', 'error', 'warn', 'info', 'debug')
 export type LogLevel = ReturnType<typeof logLevelOf>
 export const isOn = (named: Named): boolean => oneOf('on', 'off')(named) === 'on'
 
-/** null: not given. */
 export const pathOf = ({ value }: Named): string | null => (value === '' ? null : resolve(value))
 
 const integerIn = (text: string, digits: number): number => (new RegExp(`^\\d{1,${digits}}$`).test(text) ? Number(text) : Number.NaN)

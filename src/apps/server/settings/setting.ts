@@ -9,7 +9,7 @@ export type Setting<T> = {
   readonly usual: string
   readonly help: string
   read(named: Named): T
-  /** Its variable, if it is not named after the flag; null: none, because a variable would stay on unseen. */
+  /** Its variable, if it is not named after the flag. null: a flag only, because a forgotten variable would stay on unseen. */
   readonly env?: string | null
 }
 export type Table = Readonly<Record<string, Setting<unknown>>>
@@ -21,9 +21,9 @@ export const option = <T>(value: string, usual: string | number, read: (named: N
   help,
   read,
 })
-/** '' if it is not given. */
+/** A text; '' by default. */
 export const text = (value: string, help: string, usual = ''): Setting<string> => option(value, usual, (named) => named.value, help)
-/** On the command line alone: a variable would stay on unseen. */
+/** A switch without a variable, because a forgotten variable would stay on unseen. */
 export const onOff = (help: string): Setting<boolean> => ({ value: null, usual: '', help, env: null, read: ({ value }) => value === 'on' })
 
 export type Settings<T extends Table> = {

@@ -3,7 +3,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Credential } from '../../shared/credentials.ts'
-import { idempotencyKeyOf } from '../../shared/idempotency-key.ts'
+import { idempotencyKeyOf } from '../../shared/call-options.ts'
 
 export type BrowserGuard = {
   readonly cookieName: string

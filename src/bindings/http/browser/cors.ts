@@ -41,10 +41,10 @@ export function withCors({ prefixes, origins, anyOrigin, headers, exposed, isWel
     // Only pages have one. Nothing keeps an answer, so one without `vary` is mistaken for no other.
     if (origin === undefined || !isBelow(request.url ?? '') || !isWelcome(request.headers)) return next(request, response)
     const isAllowed = anyOrigin || known.has(origin)
-    const own: Record<string, string> = { vary: 'origin' }
-    if (isAllowed) Object.assign(own, allowed, { 'access-control-allow-origin': origin })
-    if (isPreflight(request)) return answer(response, { ...headers, ...own, ...(isAllowed ? preflight : {}) })
-    mark(response, own)
+    const corsHeaders: Record<string, string> = { vary: 'origin' }
+    if (isAllowed) Object.assign(corsHeaders, allowed, { 'access-control-allow-origin': origin })
+    if (isPreflight(request)) return answer(response, { ...headers, ...corsHeaders, ...(isAllowed ? preflight : {}) })
+    mark(response, corsHeaders)
     return next(request, response)
   }
 }

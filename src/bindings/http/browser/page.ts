@@ -108,10 +108,10 @@ export function createPage(files: PageFiles, headers: Readonly<Record<string, st
 }
 
 function bodyFor(file: PageFile, accepted: string | string[] | undefined): { coding: 'br' | 'gzip' | null; body: Buffer } {
-  const said = String(accepted ?? '').toLowerCase()
+  const encodings = String(accepted ?? '').toLowerCase()
   for (const coding of ['br', 'gzip'] as const) {
     const refused = new RegExp(`\\b${coding}\\s*;\\s*q=0(?:\\.0*)?(?:,|$)`)
-    const bytes = said.includes(coding) && !refused.test(said) ? file.compressed(coding) : null
+    const bytes = encodings.includes(coding) && !refused.test(encodings) ? file.compressed(coding) : null
     if (bytes !== null) return { coding, body: bytes }
   }
   return { coding: null, body: file.bytes() }

@@ -5,7 +5,7 @@ import { changedNothing, Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { handlerOf, type Ask } from '../../shared/handle.ts'
-import { optionsOf } from '../../shared/idempotency-key.ts'
+import { optionsOf } from '../../shared/call-options.ts'
 import { idempotencyKeyIn } from '../browser/browser-guard.ts'
 import { createByteSlots, queryIn, type ByteStore, type Query, type Slots } from './shared.ts'
 import { takesItsTime } from '../connections/body-deadline.ts'
@@ -52,7 +52,7 @@ export async function receiveBytes(
 ): Promise<unknown> {
   const announced = announcedBy(raw.headers, input as Query)
   if (announced.size !== undefined && announced.size > bytesMax)
-    throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are taken at once`, { max: bytesMax })
+    throw new Refusal('TOO_LARGE', `at most ${bytesMax} bytes are accepted`, { max: bytesMax })
   await kernel.check(operation, input, caller, options)
   const leave = slots.enter(actor.id)
   try {

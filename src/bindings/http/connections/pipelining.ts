@@ -18,11 +18,11 @@ export function inTurn(listener: RequestListener): RequestListener {
   function lineOf(socket: Socket): Line {
     let line = lines.get(socket)
     if (!line) {
-      const made: Line = { socket, underWay: 0, ahead: [] }
-      lines.set(socket, (line = made))
+      const created: Line = { socket, underWay: 0, ahead: [] }
+      lines.set(socket, (line = created))
       socket.once('close', () => {
-        waiting -= made.ahead.length
-        made.ahead.length = 0
+        waiting -= created.ahead.length
+        created.ahead.length = 0
       })
     }
     return line

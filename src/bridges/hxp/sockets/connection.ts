@@ -28,7 +28,7 @@ type Parts = {
   readonly actor: string
   readonly bounds: Bounds
   readonly unsent: UnsentAnswers
-  /** The receipt of a request that has ended: asked once for all who hear of it. */
+  /** The receipt of an ended request, fetched once for all subscribers. */
   receiptOf(id: string): Promise<SignedReceipt>
   onLeave(): void
 }
@@ -45,7 +45,7 @@ const closings = {
   request: 4403,
 } as const
 
-const LOST = 'you have no access to this request any more'
+const LOST = 'you no longer have access to this request'
 
 export function createConnection(
   ws: WebSocket,
@@ -55,7 +55,7 @@ export function createConnection(
   const meter = createRateLimit(bounds.framesPerMinute, () => performance.now())
   const { promise: begun, resolve: letOn } = Promise.withResolvers<void>()
   /** The last sent version of the request; null if none was sent yet. */
-  let told: number | null = null
+  let sentVersion: number | null = null
   let alive = true
   let isOver = false
   let linger: NodeJS.Timeout | undefined
@@ -78,7 +78,7 @@ export function createConnection(
     if (socket.writableLength > 0) unsent.hold(socket, actor, bytes.length)
   }
 
-  /** The last bytes; then it is over. */
+  /** Sends the last bytes and closes the socket. */
   async function finish(before: Request | null, after: Request): Promise<void> {
     const bytes = framesOf(before, after, await receiptOf(after.id), listening)
     socket.cork()
@@ -90,8 +90,8 @@ export function createConnection(
   async function deliver(portion: Portion, taken: () => void): Promise<void> {
     for (const entry of portion.entries) {
       const { version, before, after } = changeIn(entry.fact)!
-      if (version <= told!) continue
-      told = version
+      if (version <= sentVersion!) continue
+      sentVersion = version
       if (after.receipt) await finish(before, after)
       else write(bytesOfEntry(entry, listening))
     }
@@ -100,7 +100,7 @@ export function createConnection(
 
   /** Whether the portion is entirely new to this subscriber and does not end the request, as most are. */
   const isPlain = ({ entries }: Portion): boolean =>
-    told !== null && changeIn(entries[0]!.fact)!.version > told && changeIn(entries.at(-1)!.fact)!.after.receipt === undefined
+    sentVersion !== null && changeIn(entries[0]!.fact)!.version > sentVersion && changeIn(entries.at(-1)!.fact)!.after.receipt === undefined
 
   function fail(): void {
     close(closings.failed, 'an internal error occurred; it was logged')
@@ -124,12 +124,12 @@ export function createConnection(
     async begin(request, version) {
       if (request.receipt) await finish(null, request)
       else write(framesOf(null, request, null, listening))
-      told = version
+      sentVersion = version
       letOn()
     },
     send(portion, taken) {
       if (!isPlain(portion)) return void begun.then(() => deliver(portion, taken)).catch(fail)
-      told = changeIn(portion.entries.at(-1)!.fact)!.version
+      sentVersion = changeIn(portion.entries.at(-1)!.fact)!.version
       write(bytesOf(portion, listening), taken)
     },
     beat: () => undefined,

@@ -1,5 +1,5 @@
-// Tickets that every server of a shared store takes: who asked is sealed into the address itself, under a key that all servers have, so that
-// giving one out costs no commit. Its use is written down, by which it works once on all of them.
+// Tickets that work on every server of a shared store. The credential is encrypted into the ticket under a key that all servers have, so
+// issuing one costs no commit. The first use is recorded, so a ticket works once on all servers together.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { Credential } from '#bindings/shared/credentials.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
@@ -10,7 +10,7 @@ import type { Tickets } from './tickets.ts'
 
 type Sealed = { readonly request_id: string; readonly credential: Credential; readonly until: number }
 type Opened = Sealed & {
-  /** By which its use is known: the same for every text that is read as this ticket. */
+  /** The name under which its use is recorded. Every encoding of the same ticket has the same name. */
   readonly name: string
 }
 
@@ -34,7 +34,7 @@ export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets
     }
   }
 
-  /** Each use is a body of its own under the ticket's key: the second one is refused. */
+  /** Each use sends a different body under the same idempotency key, so the second use is refused. */
   async function isFirstUse({ name }: Opened): Promise<boolean> {
     const use = randomBytes(IV_BYTES).toString('base64url')
     try {
@@ -56,7 +56,7 @@ export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets
     },
     async redeem(ticket, request_id) {
       const sealed = openTicket(ticket)
-      // It may be one of the other kind.
+      // It may be a ticket of the other kind.
       if (!sealed) return null
       const isGood = sealed.until > kernel.now() && sealed.request_id === request_id && (await isFirstUse(sealed))
       if (!isGood) throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or is for another request')

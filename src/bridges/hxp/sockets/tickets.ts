@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Credential } from '#bindings/shared/credentials.ts'
 import { limits } from '#kernel/limits.ts'
-import { createCache } from '#kernel/log/document-cache.ts'
+import { createCache } from '#kernel/log/cache/document-cache.ts'
 
 type Ticket = { readonly request_id: string; readonly credential: Credential; readonly until: number }
 

@@ -1,6 +1,6 @@
 // The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
-import { DUE, entriesOf, idIn, idOf, kindOf, type AnyDoc } from '../../declare/schema.ts'
-import { soundOr, type Tag } from '../sealed-documents.ts'
+import { DUE, END, entriesOf, hasTallies, idIn, idOf, isTallyOf, kindOf, kindsKnown, talliesOf, type AnyDoc } from '../../declare/schema.ts'
+import { isSealedIn, soundOr, type Tag } from '../sealed-documents.ts'
 import type { SealCheck } from './seal-check.ts'
 import type { Backend, Inspection } from '../backend.ts'
 import type { AtRestStore, Found, Key, Value } from '../store.ts'
@@ -25,7 +25,7 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
       const fault = typeof value === 'string' ? value : await seals.faultOf(seen.row)
       if (fault !== null) return [{ what: key, how: fault }]
       const expected = entriesOf(kind, idOf(key), value as Value)
-      const counted = expected.flatMap((one) => one.counted ?? [])
+      const counted = [...expected.flatMap((one) => one.counted ?? []), ...talliesOf(kind, value as Value)]
       const now = await backend.inspect(
         key,
         expected.map(({ entry }) => entry),
@@ -56,18 +56,59 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
     return [
       {
         what: shownEntry(text),
-        how: value ? 'the index holds it, but its document does not' : 'the index names a document that is not there',
+        how: value ? 'the index holds it, but its document does not' : 'the index names a missing document',
       },
     ]
   }
 
   async function count(prefix: string): Promise<Found[]> {
+    const kind = kindIn(`${placeOf(prefix)}/`)
+    if (kind && isTallyOf(kind, prefix)) return []
     const { counted, there } = await backend.tally(prefix)
     return counted === there ? [] : [{ what: shownEntry(prefix), how: `${counted} entries are counted, but there are ${there}` }]
   }
 
-  return { keys: backend.allKeys, prefixes: backend.prefixes, document, entry, count }
+  async function* recount(): AsyncIterable<Found[]> {
+    for (const kind of kindsKnown()) if (hasTallies(kind)) yield* recountOf(backend, kind)
+  }
+
+  return { keys: backend.allKeys, prefixes: backend.prefixes, document, entry, count, recount }
 }
+
+const placeOf = (prefix: string): string => prefix.slice(0, prefix.indexOf('\0')).replace(/\.[^.]*$/, '')
+
+/**
+ * The tallies of a kind against its documents, both as of one position: images are only ever added, so what a document was then can be
+ * read while others go on writing.
+ */
+async function* recountOf(backend: Backend, kind: AnyDoc): AsyncIterable<Found[]> {
+  const first = `${kind.kind}.`
+  const { position, counts } = await backend.counts(first, first + END, COUNTS_MAX)
+  // A list that was cut off would report differences where there are none.
+  if (counts.length >= COUNTS_MAX) return
+  const missing = new Map(counts.filter(([prefix]) => isTallyOf(kind, prefix)))
+  const noted = new Map(missing)
+  const end = `${kind.kind}/${END}`
+  let isDamaged = false
+  for (let after = `${kind.kind}/`; ;) {
+    const images = await backend.imagesAt(after, end, position, RECOUNTED)
+    for (const { key, version, salt, text, line } of images) {
+      // A damaged document is reported by `document`, not by the counts that it is missing in.
+      if (text === null || line === null || !isSealedIn(line, key, version, salt, text)) isDamaged = true
+      else for (const prefix of talliesOf(kind, JSON.parse(text) as Value)) missing.set(prefix, (missing.get(prefix) ?? 0) - 1)
+    }
+    if (images.length < RECOUNTED) break
+    after = images.at(-1)!.key
+    yield []
+  }
+  if (isDamaged) return
+  yield [...missing].flatMap(([prefix, over]) => {
+    const counted = noted.get(prefix) ?? 0
+    return over === 0 ? [] : [{ what: shownEntry(prefix), how: `${counted} documents are counted, but there are ${counted - over}` }]
+  })
+}
+const RECOUNTED = 20
+const COUNTS_MAX = 10_000_000
 
 function kindIn(key: Key): AnyDoc | null {
   try {

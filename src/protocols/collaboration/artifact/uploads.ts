@@ -1,9 +1,9 @@
 // Bytes uploaded for a task. They are kept if an artifact names them, and expire after a while otherwise.
 import { checksumIn, isCasUri } from '#kernel/ports/blobs.ts'
+import { expiryOf, storedBy, uploadIndexes } from '#kernel/ports/uploads.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { doc, either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Checksum, Id, MediaType, FileName, Task, Timestamp } from '../schema.ts'
 
 export const Upload = doc(
@@ -26,25 +26,14 @@ export const Upload = doc(
     taskOf: (upload) => upload.task_id,
     rootOf: (upload) => upload.root_task_id,
     within: (upload) => ({ doc: Task, id: upload.task_id }),
-    indexes: {
-      /** The bytes of a checksum are kept while this index has an entry for it. */
-      held: index((upload) => (upload.state === 'expired' ? [] : [[upload.checksum]]), 1),
-      task: index((upload) => (upload.state === 'expired' ? [] : [[upload.task_id]]), 1),
-      open: index((upload) => (upload.state === 'open' ? [[upload.by]] : []), 1),
-    },
+    indexes: { ...uploadIndexes, task: storedBy((upload) => upload.task_id) },
     due: (upload) => [
-      {
-        at: upload.state === 'open' ? expiryOf(upload) : null,
-        call: 'collaboration/upload.expire',
-        input: { task_id: upload.task_id, checksum: upload.checksum },
-      },
+      { at: expiryOf(upload), call: 'collaboration/upload.expire', input: { task_id: upload.task_id, checksum: upload.checksum } },
     ],
   },
 )
 export type Upload = Static<typeof Upload.schema>
 export const uploadId = (task_id: string, checksum: string): string => `${task_id}/${checksum}`
-
-export const expiryOf = ({ at }: { readonly at: string }): string => new Date(Date.parse(at) + limits.uploadMs).toISOString()
 
 /** The upload that a cas: URI names, if its bytes were sent for this task and are here. */
 export async function uploadFor(read: Read, task_id: string, uri: string): Promise<Upload | null> {

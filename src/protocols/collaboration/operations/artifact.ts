@@ -22,6 +22,7 @@ import {
   isNotReadOnly,
   principal,
   reviewer,
+  isAtRevision,
 } from '../access.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { commitUpload, uploadFor, type Upload } from '../artifact/uploads.ts'
@@ -38,6 +39,7 @@ import {
   ReviewKind,
   Task,
   versionId,
+  ExpectedRevision,
 } from '../schema.ts'
 
 const Version = t.String({ minLength: 1, maxLength: 40 })
@@ -55,6 +57,7 @@ const commit = command({
   draft: 'HACP 0.1.0, Artifact; Operation Preconditions',
   input: t.Object({
     task_id: Id,
+    ...ExpectedRevision,
     artifact_id: t.Optional(Id),
     type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
     version: t.Optional(Version),
@@ -67,9 +70,9 @@ const commit = command({
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   // The system delivers for an executor that is another harness.
   callers: [executor, system],
-  requires: [isNewVersion, isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
+  requires: [isAtRevision, isNewVersion, isInTime, allows('artifact.commit'), isNotReadOnly, hasPlanFirst],
   audit: 'artifact.committed',
-  besides: ['attempt'],
+  besides: ['attempt', 'expected_task_revision'],
   load: (read, input) => loadCommit(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const by = actor.kind === 'system' ? (task.executor ?? actor.id) : actor.id
@@ -90,8 +93,10 @@ const commit = command({
 })
 
 /** The task with a version that its people are to review. */
-function withDelivery(task: Task, { artifact_id, version }: ArtifactVersion, event: string, now: string): Task {
-  return { ...moveTask(task, event, { via: 'handoff', reason: event, now }), delivered: { artifact_id, version } }
+function withDelivery({ votes: _, ...task }: Task, { artifact_id, version, kind }: ArtifactVersion, event: string, now: string): Task {
+  const isVotedOn = kind === 'deliverable' && task.spec.review_policy !== undefined
+  const moved = moveTask(task, event, { via: 'handoff', reason: event, now })
+  return { ...moved, delivered: { artifact_id, version }, ...(isVotedOn ? { votes: [] } : {}) }
 }
 
 type CommitInput = {
@@ -133,7 +138,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
     throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.artifactsPerTaskMax} artifacts`)
   const artifact_id = head?.id ?? newId('art')
   const { id: task_id, project_id, root_task_id } = task
-  const made: ArtifactVersion = {
+  const newVersion: ArtifactVersion = {
     id: versionId(artifact_id, version),
     artifact_id,
     project_id,
@@ -146,7 +151,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
     kind: input.kind ?? kindAfter(task, parent),
   }
   const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
-  return { made, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
+  return { made: newVersion, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
 }
 
 type Editing = Committing & { readonly pending: Checkpoint | null; readonly brought: readonly Resolving[] }
@@ -167,6 +172,7 @@ const edit = command({
   draft: 'continuous control: edited_artifact_ref; ours, because artifact.commit needs in_progress',
   input: t.Object({
     task_id: Id,
+    ...ExpectedRevision,
     artifact_id: t.Optional(Id),
     type: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
     parent_version: t.Optional(t.Union([Version, t.Null()])),
@@ -176,6 +182,7 @@ const edit = command({
   output: t.Object({ artifact: Artifact, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [
+    isAtRevision,
     rule<Editing, EditInput>(
       'UNAUTHORIZED',
       'with final, the principal calls it',
@@ -196,6 +203,7 @@ const edit = command({
     ),
   ],
   audit: 'artifact.edited',
+  besides: ['expected_task_revision'],
   async load(read, input) {
     const state = await loadCommit(read, input)
     const { pending_checkpoint } = state.task
@@ -216,11 +224,11 @@ const edit = command({
     }
     const task: Task = { ...withDelivery(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
     const done = endedBy(pending!, made, actor.id, now)
-    const own = [
+    const facts = [
       fact('artifact.edited', [...version, image(Task, task), ...kept]),
       fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),
     ]
-    return { facts: answeredAlong(brought, own, actor.id, now), output: { artifact, task } }
+    return { facts: answeredAlong(brought, facts, actor.id, now), output: { artifact, task } }
   },
   example: {
     given: 'blocked_with_artifact',

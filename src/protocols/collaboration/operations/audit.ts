@@ -39,14 +39,14 @@ type QueryInput = Static<typeof QueryInput>
 
 const auditQuery = query({
   name: 'audit.query',
-  summary: 'Query audit events of a task, of a task with all its descendants, or of a project, with filters.',
+  summary: 'Query audit events of a task, of a task with all its descendants, or of a project, oldest first, with filters.',
   draft: 'HACP 0.1.0, Audit; Operations',
   input: QueryInput,
   output: t.Object({ items: t.Array(AuditEvent), next_cursor: nextCursor }),
   callers: [system, administrator, recordKeeper, taskReader],
   async load(read, input, { actor }) {
-    const given = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
-    const tasks = await Promise.all(given.map((id) => read(Task, id)))
+    const taskIds = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
+    const tasks = await Promise.all(taskIds.map((id) => read(Task, id)))
     const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
     // A reader of a task may know its project without being a member.
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)

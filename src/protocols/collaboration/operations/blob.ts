@@ -1,6 +1,7 @@
 // The bytes of artifacts: sent before a commit names them, fetched by those who may read the artifact.
 import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
-import { casUri, mediaTypeIn, isDataUri, isPlainName } from '#kernel/ports/blobs.ts'
+import { AnnouncedSize, checkAnnounced, hasExpired, hasPlainName } from '#kernel/ports/uploads.ts'
+import { casUri, mediaTypeIn, isDataUri } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, system } from '#kernel/declare/access.ts'
@@ -10,7 +11,7 @@ import { nullable, t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { executor, isActive, isFreeToChange, isInTime, principal, reviewer } from '../access.ts'
 import { Checksum, FileName, Id, MediaType, Task } from '../schema.ts'
-import { expiryOf, Upload, uploadId } from '../artifact/uploads.ts'
+import { Upload, uploadId } from '../artifact/uploads.ts'
 import { versionFor } from '../artifact/versions.ts'
 
 type Uploading = {
@@ -33,7 +34,7 @@ const upload = command({
   input: t.Object({
     task_id: Id,
     checksum: t.Optional(Checksum),
-    size: t.Optional(t.Integer({ minimum: 0, description: 'bytes; as checksum, compared with what comes' })),
+    size: t.Optional(AnnouncedSize),
     media_type: t.Optional(MediaType),
     name: t.Optional(FileName),
   }),
@@ -43,12 +44,7 @@ const upload = command({
     isActive,
     isInTime,
     isFreeToChange,
-    rule<unknown, { readonly name?: string }>(
-      'INVALID_SPEC',
-      'a name has no slash, no control and no invisible character',
-      (_, { name = 'file' }) => isPlainName(name),
-      'name has a slash, a control character or an invisible one: leave these out',
-    ),
+    hasPlainName('INVALID_SPEC'),
     // The commit enforces the bound. Checking here avoids an upload that could not be stored.
     rule<Uploading>(
       'QUOTA_EXCEEDED',
@@ -69,16 +65,13 @@ const upload = command({
   },
   decide({ task, known, sums, stored, holder }, { media_type = null, name = null, ...announced }, { actor, now, received }) {
     const { checksum, size } = received!
-    if (announced.checksum !== undefined && announced.checksum !== checksum)
-      throw new Refusal('INVALID_SPEC', 'checksum does not match the bytes', { field: 'checksum' })
-    if (announced.size !== undefined && announced.size !== size)
-      throw new Refusal('INVALID_SPEC', `size does not match the bytes: there are ${size}`, { field: 'size' })
+    checkAnnounced('INVALID_SPEC', announced, { checksum, size })
     const { id: task_id, project_id, root_task_id } = task
     const id = uploadId(task_id, checksum)
     const state = known?.state === 'committed' ? 'committed' : 'open'
-    const made: Upload = { id, task_id, project_id, root_task_id, checksum, size, media_type, name, by: actor.id, at: now, state }
+    const upload: Upload = { id, task_id, project_id, root_task_id, checksum, size, media_type, name, by: actor.id, at: now, state }
     return {
-      facts: [fact('artifact.uploaded', [image(Upload, made)])],
+      facts: [fact('artifact.uploaded', [image(Upload, upload)])],
       puts: moveBytes(sums, stored, { ...holder, size }),
       atMost: [
         { doc: Upload, index: 'task', prefix: [task_id], max: limits.uploadsPerTaskMax, message: 'the task keeps too many uploads' },
@@ -136,8 +129,8 @@ const expire = command({
   requires: [
     rule<{ upload: Upload }>(
       'PRECONDITION_FAILED',
-      'no artifact names the upload, and its time is over',
-      ({ upload }, _, { now }) => upload.state === 'open' && expiryOf(upload) <= now,
+      'no artifact names the upload, and it has expired',
+      ({ upload }, _, { now }) => hasExpired(upload, now),
       'the upload is named by an artifact, or its time is not over yet',
     ),
   ],

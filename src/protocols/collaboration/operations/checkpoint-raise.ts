@@ -12,7 +12,7 @@ import { durationMs, futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { ByRun, byRun } from '#kernel/declare/run-fence.ts'
 import { fact } from '../events.ts'
 import { fittingDefault, raisedOn, type Asked } from '../task/checkpoints.ts'
-import { allows, executor, isInTime, refuseBlank } from '../access.ts'
+import { allows, executor, isInTime, refuseBlank, isAtRevision } from '../access.ts'
 import {
   CheckpointAnswer,
   Checkpoint,
@@ -24,10 +24,12 @@ import {
   ProposedAction,
   Task,
   Timestamp,
+  ExpectedRevision,
 } from '../schema.ts'
 import { readableVersion } from '../artifact/versions.ts'
 
 const RaiseInput = t.Object({
+  ...ExpectedRevision,
   task_id: Id,
   kind: CheckpointKind,
   prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }),
@@ -52,10 +54,10 @@ export const raise = command({
   input: RaiseInput,
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [executor],
-  requires: [isInTime, allows('checkpoint.raise')],
+  requires: [isAtRevision, isInTime, allows('checkpoint.raise')],
   audit: 'task.checkpoint.raised',
   asks: true,
-  besides: ['attempt'],
+  besides: ['attempt', 'expected_task_revision'],
   async load(read, { task_id, context = [] }, { actor }) {
     const task = await read(Task, task_id)
     for (const evidence of context) {

@@ -99,7 +99,7 @@ export const answer = command({
     isPending,
     rule<Answering>(
       'PRECONDITION_FAILED',
-      'a request stands behind the checkpoint',
+      'the checkpoint has a request',
       ({ checkpoint }) => checkpoint.request_id !== undefined,
       'the checkpoint has no request behind it: answer it with checkpoint.resolve',
     ),

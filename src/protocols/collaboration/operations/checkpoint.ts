@@ -12,8 +12,18 @@ import { applyAnswer, answeredAlong, broughtBy, type Resolving } from '../task/a
 import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellation.ts'
 import { fitAnswer, peopleAfter, peopleLeft, plainQuestion, successorOf, supersededBy } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
-import { agentFor, hasTimeToTryAgain, isNotExpired, isOfSystem, isPending, principal, refuseBlank, reviewer } from '../access.ts'
-import { CheckpointAnswer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId } from '../schema.ts'
+import {
+  agentFor,
+  hasTimeToTryAgain,
+  isNotExpired,
+  isOfSystem,
+  isPending,
+  principal,
+  refuseBlank,
+  reviewer,
+  isAtRevision,
+} from '../access.ts'
+import { CheckpointAnswer, ArtifactHead, ArtifactVersion, Checkpoint, Digest, Id, Task, versionId, ExpectedRevision } from '../schema.ts'
 import { raise } from './checkpoint-raise.ts'
 
 async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Resolving> {
@@ -25,11 +35,12 @@ const resolve = command({
   name: 'checkpoint.resolve',
   summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
   draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
-  input: t.Object({ checkpoint_id: Id, ...CheckpointAnswer.properties, digest: Digest }),
+  input: t.Object({ checkpoint_id: Id, ...ExpectedRevision, ...CheckpointAnswer.properties, digest: Digest }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
-  requires: [isNotExpired, isPending, hasTimeToTryAgain],
+  requires: [isAtRevision, isNotExpired, isPending, hasTimeToTryAgain],
   audit: 'task.checkpoint.resolved',
+  besides: ['expected_task_revision'],
   async load(read, { checkpoint_id, action, reassign_to, edited_artifact_ref }) {
     const loaded = await checkpointAndTask(read, checkpoint_id)
     if (action === 'reassign' && reassign_to !== undefined) await agentFor(read, reassign_to, loaded.task.project_id)
@@ -83,10 +94,11 @@ const expire = command({
   summary:
     'End a checkpoint whose time is up: the system by its policy (ask the next person, end the task, take the stated default), the administrator by asking the next person.',
   draft: 'HACP 0.1.0, Operations; Checkpoint ("expiration MUST emit an audit event")',
-  input: t.Object({ checkpoint_id: Id }),
+  input: t.Object({ checkpoint_id: Id, ...ExpectedRevision }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [system, administrator],
   requires: [
+    isAtRevision,
     rule<Resolving>(
       'CHECKPOINT_EXPIRED',
       'the checkpoint has not expired yet',
@@ -97,6 +109,7 @@ const expire = command({
     isDue,
   ],
   audit: 'task.checkpoint.expired',
+  besides: ['expected_task_revision'],
   async load(read, { checkpoint_id }) {
     const loaded = await checkpointAndTask(read, checkpoint_id)
     return { ...loaded, people: await peopleAfter(read, loaded.checkpoint, loaded.task) }
@@ -137,16 +150,18 @@ type Declining = Resolving & { readonly people: readonly string[]; readonly name
 const decline = command({
   name: 'checkpoint.decline',
   summary:
-    'Decline to answer a checkpoint, with a reason: the next person of the task is asked; where nobody is left, the principal is asked what becomes of the task.',
+    'Decline to answer a checkpoint, with a reason: the next person of the task is asked; if nobody is left, the principal decides about the task.',
   draft: 'ours: the draft has no word for a person who will not answer (H7: it escalates)',
   input: t.Object({
     checkpoint_id: Id,
+    ...ExpectedRevision,
     reason: t.String({ minLength: 1, maxLength: limits.reasonCharsMax, description: 'why you will not answer: the agent reads it' }),
     digest: Digest,
   }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [
+    isAtRevision,
     isNotExpired,
     isPending,
     rule<Declining>(
@@ -158,12 +173,13 @@ const decline = command({
     // Otherwise no person would be left to decide about the task.
     rule<Declining>(
       'PRECONDITION_FAILED',
-      'it is a question of the agent, or somebody else can answer it',
+      'the agent asked it, or another person can answer it',
       ({ checkpoint, people }) => people.length > 0 || !(isOfSystem(checkpoint) || checkpoint.kind === 'interrupt'),
-      'nobody else of the task can answer it: let the task go on, hand it to another agent, or end it',
+      'nobody else of the task can answer it: continue the task, hand it to another agent, or end it',
     ),
   ],
   audit: 'task.checkpoint.declined',
+  besides: ['expected_task_revision'],
   async load(read, { checkpoint_id, reason }, { actor }) {
     refuseBlank(reason, 'reason')
     const loaded = await checkpointAndTask(read, checkpoint_id)

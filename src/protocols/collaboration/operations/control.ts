@@ -9,8 +9,8 @@ import { fact } from '../events.ts'
 import { applyAnswer, answeredAlong, broughtBy } from '../task/answering.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { plainQuestion, raisedOn, type Asked } from '../task/checkpoints.ts'
-import { allows, principal } from '../access.ts'
-import { Amendment, Checkpoint, Id, Intent, Task } from '../schema.ts'
+import { allows, principal, isAtRevision } from '../access.ts'
+import { Amendment, Checkpoint, Id, Intent, Task, ExpectedRevision } from '../schema.ts'
 
 type OfTask = { readonly task: Task }
 const Reason = t.Optional(t.String({ minLength: 1, maxLength: limits.promptCharsMax }))
@@ -30,14 +30,14 @@ function interruptTree(family: Family, action: Stop, message: string, takeover: 
   const below = atWorkBelow(family).map((task) => raise(task, plainQuestion('interrupt', WITH_ANOTHER, actor.id), false))
   const brings = below.length > 0 ? { brings: below.map(({ checkpoint }) => checkpoint.id) } : {}
   const asked = raise(family.task, { ...plainQuestion('interrupt', message, actor.id), takeover, ...brings }, true)
-  const own = takeover ? { ...asked, task: { ...asked.task, taken_over: asked.checkpoint.id } } : asked
+  const raised = takeover ? { ...asked, task: { ...asked.task, taken_over: asked.checkpoint.id } } : asked
   const factsOf = ({ task, checkpoint }: Raised, name: Stop, at: number): Made[] => [
     fact(name, [image(Task, task)], at === 0 ? {} : { cause: 0 }),
     fact('task.checkpoint.raised', [image(Checkpoint, checkpoint)], { cause: at }),
   ]
   return {
-    facts: [...factsOf(own, action, 0), ...below.flatMap((one, i) => factsOf(one, 'task.interrupted', 2 * (i + 1)))],
-    output: { task: own.task, checkpoint: own.checkpoint },
+    facts: [...factsOf(raised, action, 0), ...below.flatMap((one, i) => factsOf(one, 'task.interrupted', 2 * (i + 1)))],
+    output: { task: raised.task, checkpoint: raised.checkpoint },
   }
 }
 type Stop = 'task.interrupted' | 'task.taken_over'
@@ -51,11 +51,12 @@ const interrupt = command({
   name: 'task.interrupt',
   summary: 'Stop the agent where it is, and all who work on parts of the task; they wait until the person answers the interrupt.',
   draft: 'continuous control: task.interrupt',
-  input: t.Object({ task_id: Id, reason: Reason }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
-  requires: [allows('task.interrupt')],
+  requires: [isAtRevision, allows('task.interrupt')],
   audit: 'task.interrupted',
+  besides: ['expected_task_revision'],
   load: familyToStop,
   decide: (family, { reason = 'Interrupted by the principal.' }, context) =>
     interruptTree(family, 'task.interrupted', reason, false, context),
@@ -66,11 +67,12 @@ const takeover = command({
   name: 'task.takeover',
   summary: 'Take the work into your own hands; the agent, and all who work on parts of the task, wait until task.return.',
   draft: 'continuous control: take-over',
-  input: t.Object({ task_id: Id, reason: Reason }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
-  requires: [allows('task.interrupt', 'task.takeover')],
+  requires: [isAtRevision, allows('task.interrupt', 'task.takeover')],
   audit: 'task.taken_over',
+  besides: ['expected_task_revision'],
   load: familyToStop,
   decide: (family, { reason = 'Taken over by the principal.' }, context) => interruptTree(family, 'task.taken_over', reason, true, context),
   example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
@@ -84,11 +86,13 @@ const giveBack = command({
   draft: 'continuous control: take-over',
   input: t.Object({
     task_id: Id,
+    ...ExpectedRevision,
     comment: t.Optional(t.String({ maxLength: limits.textCharsMax })),
   }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),
   callers: [principal],
   requires: [
+    isAtRevision,
     rule<Returning>(
       'PRECONDITION_FAILED',
       'the task was taken over',
@@ -97,6 +101,7 @@ const giveBack = command({
     ),
   ],
   audit: 'task.returned',
+  besides: ['expected_task_revision'],
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
     const checkpoint = task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint)
@@ -109,11 +114,11 @@ const giveBack = command({
       actor.id,
       now,
     )
-    const own = [
+    const facts = [
       fact('task.checkpoint.resolved', [image(Checkpoint, done.checkpoint), image(Task, done.task)]),
       fact('task.returned', [image(Task, done.task)], { cause: 0 }),
     ]
-    return { facts: answeredAlong(brought, own, actor.id, now), output: done }
+    return { facts: answeredAlong(brought, facts, actor.id, now), output: done }
   },
   example: { given: 'taken_over', as: 'alice', input: ({ task }) => ({ task_id: task.id, comment: 'The config is fixed; go on.' }) },
 })
@@ -122,10 +127,11 @@ const amend = command({
   name: 'task.amend',
   summary: 'Redirect the running agent without restarting it: append to the steering log. The spec never changes.',
   draft: 'continuous control: task.amend',
-  input: t.Object({ task_id: Id, text: t.String({ minLength: 1, maxLength: limits.textCharsMax }), intent: Intent }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, text: t.String({ minLength: 1, maxLength: limits.textCharsMax }), intent: Intent }),
   output: t.Object({ task: Task.schema, amendment: Amendment.schema }),
   callers: [principal],
   requires: [
+    isAtRevision,
     rule<OfTask>(
       'PRECONDITION_FAILED',
       'the task is in progress or blocked',
@@ -140,6 +146,7 @@ const amend = command({
     ),
   ],
   audit: 'task.amended',
+  besides: ['expected_task_revision'],
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, { text, intent }, { actor, now, newId }) {
     const { id: task_id, project_id, root_task_id } = task

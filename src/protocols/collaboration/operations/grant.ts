@@ -13,9 +13,10 @@ import type { KnownAnswer } from '#kernel/ports/requests.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { fact } from '../events.ts'
 import { isTerminal } from '../states.ts'
-import { isInForce, sessionOf, speakingFor } from '../task/grants.ts'
+import { isInForce, scopesOf, sessionOf, speakingFor } from '../task/grants.ts'
+import { beginningOf, covers } from '../task/scopes.ts'
 import { executor, isActive, isInTime, principal, reviewer } from '../access.ts'
-import { Grant, GrantHead, grantHeadId, GrantScope, GrantUntil, Id, Task } from '../schema.ts'
+import { Grant, GrantHead, grantHeadId, GrantScope, GrantScopes, GrantUntil, Id, Task } from '../schema.ts'
 
 const add = command({
   name: 'grant.add',
@@ -36,11 +37,11 @@ const add = command({
     const task = await read(Task, task_id)
     const head = await read.maybe(GrantHead, grantHeadId(task_id, scope))
     const last = head?.grant_id ? await read.raw(Grant, head.grant_id) : null
-    return { task, head, last, session: await sessionOf(read, task) }
+    return { task, head, last, scopes: await scopesOf(read, task), session: await sessionOf(read, task) }
   },
-  decide({ task, head: before, last, session }, { scope, decision, until, uses = null }, { actor, now, newId }) {
+  decide({ task, head: before, last, scopes, session }, { scope, decision, until, uses = null }, { actor, now, newId }) {
     if (decision === 'deny' && uses !== null)
-      throw new Refusal('INVALID_SPEC', 'a deny has no uses: it holds until it is revoked or its time is over', { field: 'uses' })
+      throw new Refusal('INVALID_SPEC', 'a deny has no uses: it applies until it is revoked or expires', { field: 'uses' })
     // A substitution ends, so an allow from a substitute must end too.
     const isOwn = actor.id === task.ownership.principal
     if (!isOwn && decision === 'allow' && until === 'task')
@@ -67,9 +68,12 @@ const add = command({
     const denies = decision === 'deny' ? [...earlier, grant.id] : earlier
     const grant_id = decision === 'allow' ? grant.id : (before?.grant_id ?? null)
     const head = { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id, ...(denies.length > 0 ? { denies } : {}) }
+    const known = { id: task_id, project_id, root_task_id, scopes: [...new Set([...scopes, scope])] }
     const max = limits.grantsPerTaskMax
     return {
-      facts: [fact('grant.added', [image(Grant, grant), image(GrantHead, head)], { detail: { scope, decision } })],
+      facts: [
+        fact('grant.added', [image(Grant, grant), image(GrantHead, head), image(GrantScopes, known)], { detail: { scope, decision } }),
+      ],
       atMost: [{ doc: Grant, index: 'task', prefix: [task_id], max, message: `a task has at most ${max} grants` }],
       output: { grant },
     }
@@ -183,7 +187,7 @@ async function givenBy(read: Read, people: readonly string[], { after, limit }: 
 
 const list = query({
   name: 'grant.list',
-  summary: 'List the grants of a task, oldest first; without a task those that you gave, the newest first, and what is over last.',
+  summary: 'List the grants of a task, oldest first; without a task the ones you gave, newest first and ended ones last.',
   draft: 'continuous control: constraints.grants',
   input: t.Object({ task_id: t.Optional(Id), ...pageInput }),
   output: t.Object({ items: t.Array(GrantView), next_cursor: nextCursor }),
@@ -215,8 +219,8 @@ const DAY_MS = 86_400_000
 
 /** The questions of the task's agent about a scope that people answered since, the oldest first within each scope. */
 async function answeredIn(read: Read, task: Task, scope: string, since: string): Promise<{ found: KnownAnswer[]; isCut: boolean }> {
-  const isFamily = scope.endsWith(':*')
-  const begin = `scope ${isFamily ? scope.slice(0, -1) : `${scope}\0${since}`}`
+  const isFamily = scope.endsWith('*')
+  const begin = `scope ${isFamily ? beginningOf(scope) : `${scope}\0${since}`}`
   const found: KnownAnswer[] = []
   if (task.executor === null) return { found, isCut: false }
   const { requests } = read.ports
@@ -224,7 +228,7 @@ async function answeredIn(read: Read, task: Task, scope: string, since: string):
   for (const { id, at } of listed) {
     if (!at.startsWith(isFamily ? begin : `scope ${scope}\0`)) return { found, isCut: false }
     const answer = await requests.answer(read, id)
-    if (answer !== null && answer.at >= since) found.push(answer)
+    if (answer !== null && answer.at >= since && covers(scope, answer.scope)) found.push(answer)
   }
   return { found, isCut: listed.length === LOOKS_MAX }
 }
@@ -232,7 +236,7 @@ async function answeredIn(read: Read, task: Task, scope: string, since: string):
 const preview = query({
   name: 'grant.preview',
   summary: 'Show what a grant would have answered in the last days, and what people answered.',
-  draft: 'ours: nobody should allow beforehand without seeing what that would have meant',
+  draft: 'ours: people see the consequences before they allow something in advance',
   input: t.Object({
     task_id: Id,
     scope: GrantScope,

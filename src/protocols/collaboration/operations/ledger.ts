@@ -1,7 +1,7 @@
 // The ledger: append-only state of a project or of the organisation. Last write wins; every write is kept and audited.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, heldBy, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, anyone, forAgentsToo, heldBy } from '#kernel/declare/access.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
@@ -14,9 +14,11 @@ import { Id, Ledger, LedgerEntry, LedgerHead, ledgerHeadId, LedgerKey, LedgerSco
 import { role } from '#kernel/declare/access.ts'
 
 type Writing = { readonly task: Task; readonly head: { readonly version: number } | null }
-const assignee = heldBy(
-  "the task's assignee",
-  role<Writing>('assignee', (actor, { task }) => actor.id === task.ownership.assignee),
+const assignee = forAgentsToo(
+  heldBy(
+    "the task's assignee",
+    role<Writing>('assignee', (actor, { task }) => actor.id === task.ownership.assignee),
+  ),
 )
 
 const write = command({
@@ -60,10 +62,10 @@ const write = command({
   },
   decide({ task, where, ledger, head }, { key, value, ...by }, { actor, now, newId }) {
     const version = (head?.version ?? 0) + 1
-    const made = ledger ?? { id: where, ledger_id: newId('led'), scope: where }
+    const current = ledger ?? { id: where, ledger_id: newId('led'), scope: where }
     const entry: LedgerEntry = {
-      id: `${made.ledger_id}/${String(version).padStart(12, '0')}/${key}`,
-      ledger_id: made.ledger_id,
+      id: `${current.ledger_id}/${String(version).padStart(12, '0')}/${key}`,
+      ledger_id: current.ledger_id,
       scope: where,
       key,
       value,
@@ -74,7 +76,7 @@ const write = command({
       actor: actor.id,
     }
     const newest = { id: ledgerHeadId(where, key), scope: where, entry_id: entry.id, version }
-    const images = [image(LedgerEntry, entry), image(LedgerHead, newest), ...(ledger ? [] : [image(Ledger, made)])] as const
+    const images = [image(LedgerEntry, entry), image(LedgerHead, newest), ...(ledger ? [] : [image(Ledger, current)])] as const
     // The fact goes into the chain of the task's project, even for the `org` ledger.
     return { scope: task.project_id, facts: [fact('ledger.written', [...images], byRun(by))], output: { entry } }
   },

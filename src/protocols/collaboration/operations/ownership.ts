@@ -7,8 +7,8 @@ import { command, rule } from '#kernel/declare/operation.ts'
 import { refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { moveTask, withExecutor } from '../task/ownership.ts'
-import { agentFor, executingAgent, isActive, isInTime, workerFor } from '../access.ts'
-import { Id, Task, TaskSpecInput, Timestamp, Via } from '../schema.ts'
+import { agentFor, executingAgent, isActive, isInTime, workerFor, isAtRevision, leavesReviewersFree } from '../access.ts'
+import { Id, Task, TaskSpecInput, Timestamp, Via, ExpectedRevision } from '../schema.ts'
 import { narrowSpec, refuseUnknownInputs } from '../task/spec.ts'
 import { addChild, newTask, treeBound } from './task.ts'
 
@@ -26,11 +26,12 @@ const transfer = command({
   summary:
     'Hand a task to another executor. While a person holds it, this says whom it goes back to; before task.assign it changes the assignee, and no work begins.',
   draft: 'HACP 0.1.0, Operations; Ownership',
-  input: t.Object({ task_id: Id, to: Id, via: t.Optional(refusedAs('INVALID_SPEC', Via)) }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, to: Id, via: t.Optional(refusedAs('INVALID_SPEC', Via)) }),
   output: t.Object({ task: Task.schema }),
   callers: [system, administrator],
-  requires: [isActive, isSomebodyElse],
+  requires: [isAtRevision, isActive, isSomebodyElse, leavesReviewersFree],
   audit: 'ownership.transferred',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, to }) {
     const task = await read(Task, task_id)
     await workerFor(read, to, task.project_id)
@@ -38,8 +39,8 @@ const transfer = command({
   },
   decide({ task }, { to, via = 'handoff' }, { actor, now }) {
     // The system calls this for an agent's handoff. When a person hands the task on, the delegation depth restarts at 0.
-    const given = actor.kind === 'system' ? task : { ...task, depth: 0 }
-    const next = withExecutor(given, to, { via, reason: 'ownership.transfer', now })
+    const updated = actor.kind === 'system' ? task : { ...task, depth: 0 }
+    const next = withExecutor(updated, to, { via, reason: 'ownership.transfer', now })
     return {
       facts: [fact('ownership.transferred', [image(Task, next)], { detail: { to } })],
       output: { task: next },
@@ -68,6 +69,7 @@ const isShallow = rule<OfTask>(
 )
 
 const DelegateInput = t.Object({
+  ...ExpectedRevision,
   task_id: Id,
   to: Id,
   spec: t.Optional(TaskSpecInput),
@@ -83,8 +85,9 @@ const delegate = command({
   input: DelegateInput,
   output: t.Object({ task: Task.schema, child: t.Union([Task.schema, t.Null()]) }),
   callers: [executingAgent],
-  requires: [isInTime, isDelegable, isHeld, isShallow, isSomebodyElse],
+  requires: [isAtRevision, isInTime, isDelegable, isHeld, isShallow, isSomebodyElse],
   audit: 'ownership.delegated',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, to, spec }, { actor }) {
     const task = await read(Task, task_id)
     await agentFor(read, to, task.project_id)
@@ -116,7 +119,7 @@ function childOf(
   now: string,
 ) {
   const { to, spec, type, delegable } = input
-  const made = newTask({
+  const draft = newTask({
     id,
     event,
     now,
@@ -129,11 +132,11 @@ function childOf(
     deadline: input.deadline,
     reviewers: parent.reviewers,
   })
-  if (parent.deadline !== null && made.deadline !== null && made.deadline > parent.deadline) {
+  if (parent.deadline !== null && draft.deadline !== null && draft.deadline > parent.deadline) {
     throw new Refusal('INVALID_SPEC', 'a child task cannot have a later deadline than its parent', { field: 'deadline' })
   }
   const delegators = [...new Set([...parent.delegators, parent.executor!])]
-  const created: Task = { ...made, deadline: made.deadline ?? parent.deadline, depth: parent.depth + 1, delegators }
+  const created: Task = { ...draft, deadline: draft.deadline ?? parent.deadline, depth: parent.depth + 1, delegators }
   const child = moveTask({ ...created, executor: to, executors: [to] }, 'task.assign', { via: 'assign', reason: 'ownership.delegate', now })
   const task = addChild(parent, id)
   return {

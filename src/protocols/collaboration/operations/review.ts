@@ -1,7 +1,7 @@
 // Reviews: a person's verdict on one version. Reviews are immutable; comments are separate documents.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone } from '#kernel/declare/access.ts'
+import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
@@ -9,7 +9,8 @@ import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
 import { moveTask } from '../task/ownership.ts'
-import { principal, refuseBlank, reviewer } from '../access.ts'
+import { outcomeOf, voiceOf, withVote, type Policy } from '../task/votes.ts'
+import { principal, refuseBlank, reviewer, isAtRevision } from '../access.ts'
 import {
   ArtifactHead,
   ArtifactVersion,
@@ -22,9 +23,10 @@ import {
   Task,
   Verdict,
   versionId,
+  ExpectedRevision,
 } from '../schema.ts'
 
-type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean }
+type Reviewing = { readonly task: Task; readonly artifact_version: string; readonly taken: boolean; readonly kind: Review['kind'] }
 
 const isReviewable = rule<{ task: Task }>(
   'PRECONDITION_FAILED',
@@ -32,6 +34,20 @@ const isReviewable = rule<{ task: Task }>(
   ({ task }) => task.state === 'review_ready' || task.state === 'under_review',
   'the task has nothing to review now: it is neither review_ready nor under_review',
 )
+
+/** With a review policy, the verdicts of its members count, and no other. */
+const isOneOfThose = rule<Reviewing>(
+  'UNAUTHORIZED',
+  'the review policy, if there is one, requires the verdict of this person',
+  ({ task, kind }, _, { actor }) => policyFor(task, kind) === null || voiceFor(task, kind, actor) !== null,
+  'the review policy of this task names the people whose verdicts count, and you are none of them, nor a substitute of one whose verdict is missing',
+)
+const policyFor = ({ spec }: Task, kind: Review['kind']): Policy | null => (kind === 'deliverable' && spec.review_policy) || null
+/** The reviewer for whom an actor votes; null: no policy asks for votes, or not for theirs. */
+function voiceFor(task: Task, kind: Review['kind'], actor: Actor): string | null {
+  const policy = policyFor(task, kind)
+  return policy && voiceOf(policy, task.votes ?? [], actor, task.project_id)
+}
 
 /** A verdict on another version would complete the task or send it back without a review of the delivery. */
 const isAboutDelivery = rule<Reviewing, { artifact_id: string }>(
@@ -48,6 +64,7 @@ const submit = command({
   draft: 'HACP 0.1.0, Review; Operation Preconditions',
   input: t.Object({
     task_id: Id,
+    ...ExpectedRevision,
     artifact_id: Id,
     artifact_version: t.Optional(t.String({ minLength: 1, maxLength: 40 })),
     review_id: t.Optional(Id),
@@ -60,6 +77,8 @@ const submit = command({
   output: t.Object({ review: Review.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [
+    isOneOfThose,
+    isAtRevision,
     rule<Reviewing>(
       'IMMUTABLE_VIOLATION',
       'a review never changes: submit a new one',
@@ -77,6 +96,7 @@ const submit = command({
     isAboutDelivery,
   ],
   audit: 'review.submitted',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, artifact_id, artifact_version, review_id, verdict }) {
     const task = await read(Task, task_id)
     const version = await reviewedVersion(read, task, artifact_id, artifact_version)
@@ -99,6 +119,7 @@ const submit = command({
     if (artifact_version !== head)
       throw new Refusal('CONFLICT', `${artifact_version} is not the newest version of ${artifact_id}: that is ${head}`, { head })
     const { id: task_id, project_id, root_task_id } = task
+    const voice = voiceFor(task, kind, actor)
     const review: Review = {
       id: newId('rev'),
       task_id,
@@ -106,24 +127,24 @@ const submit = command({
       root_task_id,
       artifact_id,
       artifact_version,
-      reviewer: actor.id,
+      reviewer: voice ?? actor.id,
       kind,
       verdict,
       comments,
       requested_changes,
       at: now,
     }
-    // The same call begins and ends the review, so one batch takes both transitions.
-    const hand = { via: verdict === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
-    const begun = task.state === 'review_ready' ? moveTask(task, 'review.submit', hand) : task
-    const moving = moveTask(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : verdict}`, hand)
-    const ended: Task = { ...moving, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
-    const next: Task =
-      verdict === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
-    const path = [...new Set([task.state, begun.state, next.state])]
+    const { next, path, outcome } = afterVerdict(task, review, actor.id, now)
     const facts = [
       fact('review.submitted', [image(Review, review), image(Task, next)], {
-        detail: { path, verdict, kind, ...(input.digest === undefined ? {} : { digest: input.digest }) },
+        ...(review.reviewer === actor.id ? {} : { behalf: review.reviewer }),
+        detail: {
+          path,
+          verdict,
+          kind,
+          ...(outcome === null ? {} : { outcome }),
+          ...(input.digest === undefined ? {} : { digest: input.digest }),
+        },
       }),
     ]
     return { facts: family ? withoutChildren(family, facts, now) : facts, output: { review, task: next } }
@@ -134,6 +155,26 @@ const submit = command({
     input: ({ task, artifact }) => ({ task_id: task.id, artifact_id: artifact.id, verdict: 'approved' }),
   },
 })
+
+/**
+ * The task after a verdict. Without a review policy one call begins and ends the review, so one batch takes both transitions; with one, the
+ * task rests under review until the votes come to an outcome.
+ */
+function afterVerdict(task: Task, { id, kind, verdict, comments, reviewer: who }: Review, by: string, now: string) {
+  const policy = policyFor(task, kind)
+  const votes = policy && withVote(task.votes ?? [], { reviewer: who, by, verdict, review_id: id })
+  const outcome = policy && votes && outcomeOf(policy, votes)
+  const decided = outcome ?? verdict
+  const hand = { via: decided === 'approved' ? 'approve' : 'reject', reason: 'review.submit', now } as const
+  const begun = task.state === 'review_ready' ? moveTask(task, 'review.submit', hand) : task
+  if (decided === 'pending') return { next: { ...begun, votes: votes! }, path: [...new Set([task.state, begun.state])], outcome }
+  const { votes: _, ...moved } = moveTask(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : decided}`, hand)
+  // A round that ended with a wish for changes leaves no votes: the next version begins from nothing.
+  const counted = votes === null || decided === 'changes_requested' ? moved : { ...moved, votes }
+  const ended: Task = { ...counted, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
+  const next: Task = decided === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended
+  return { next, path: [...new Set([task.state, begun.state, next.state])], outcome }
+}
 
 /** The version under review: the newest unless named; it must be an artifact of this task. */
 async function reviewedVersion(read: Read, task: Task, artifact_id: string, wanted: string | undefined) {
@@ -177,7 +218,7 @@ const comment = command({
   decide({ task, artifact_version }, { artifact_id, review_id = null, anchor, severity, body }, { actor, now, newId }) {
     const { id: task_id, project_id, root_task_id } = task
     const where = anchor === undefined ? {} : { anchor }
-    const made = {
+    const comment = {
       id: newId('rcm'),
       task_id,
       project_id,
@@ -191,7 +232,7 @@ const comment = command({
       body,
       at: now,
     }
-    return { facts: [fact('review.commented', [image(Comment, made)])], output: { comment: made } }
+    return { facts: [fact('review.commented', [image(Comment, comment)])], output: { comment } }
   },
   example: {
     given: 'review_ready',

@@ -11,8 +11,8 @@ import { durationMs, futureTimestamp, hasTime } from '#kernel/codec/timestamps.t
 import { fact } from '../events.ts'
 import { familyOf, type Family } from '../task/cancellation.ts'
 import { askAbout } from '../task/ask-people.ts'
-import { isActive, principal, reviewerFor } from '../access.ts'
-import { Checkpoint, Duration, Id, isTerminal, Task, Timestamp } from '../schema.ts'
+import { isActive, principal, reviewerFor, isAtRevision } from '../access.ts'
+import { Checkpoint, Duration, Id, isTerminal, Task, Timestamp, ExpectedRevision } from '../schema.ts'
 import { taskStates } from '../states.ts'
 
 const State = either(...taskStates)
@@ -87,12 +87,14 @@ const extend = command({
   draft: 'ours: the draft gives deadlines no way on',
   input: t.Object({
     task_id: Id,
+    ...ExpectedRevision,
     deadline: t.Optional(t.Union([Timestamp, t.Null()])),
     max_duration: t.Optional(t.Union([Duration, t.Null()])),
   }),
   output: t.Object({ task: Task.schema }),
   callers: [principal],
   requires: [
+    isAtRevision,
     isActive,
     rule<unknown, { deadline?: unknown; max_duration?: unknown }>(
       'INVALID_SPEC',
@@ -102,6 +104,7 @@ const extend = command({
     ),
   ],
   audit: 'task.extended',
+  besides: ['expected_task_revision'],
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
     return { task, family: await familyOf(read, task) }
@@ -186,7 +189,7 @@ const overdue = command({
   example: { given: 'late', as: 'system', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-const reviewerInput = t.Object({ task_id: Id, user: Id })
+const reviewerInput = t.Object({ ...ExpectedRevision, task_id: Id, user: Id })
 
 const addReviewer = command({
   name: 'reviewer.add',
@@ -196,6 +199,7 @@ const addReviewer = command({
   output: t.Object({ task: Task.schema }),
   callers: [principal],
   requires: [
+    isAtRevision,
     isActive,
     rule<{ task: Task }, { user: string }>(
       'PRECONDITION_FAILED',
@@ -211,6 +215,7 @@ const addReviewer = command({
     ),
   ],
   audit: 'task.reviewer_added',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, user }) {
     const task = await read(Task, task_id)
     await reviewerFor(read, user, task.project_id)
@@ -231,6 +236,7 @@ const removeReviewer = command({
   output: t.Object({ task: Task.schema }),
   callers: [principal],
   requires: [
+    isAtRevision,
     isActive,
     rule<{ task: Task }, { user: string }>(
       'PRECONDITION_FAILED',
@@ -238,8 +244,15 @@ const removeReviewer = command({
       ({ task }, { user }) => task.reviewers.includes(user),
       'this person is not a reviewer of the task',
     ),
+    rule<{ task: Task }, { user: string }>(
+      'PRECONDITION_FAILED',
+      'the review policy does not require the verdict of the person',
+      ({ task }, { user }) => !task.spec.review_policy?.required_reviewers.includes(user),
+      'the review policy of the task requires the verdict of this person, and a spec never changes',
+    ),
   ],
   audit: 'task.reviewer_removed',
+  besides: ['expected_task_revision'],
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
     return { task, pending: task.pending_checkpoint === null ? null : await read(Checkpoint, task.pending_checkpoint) }

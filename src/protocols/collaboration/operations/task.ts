@@ -11,9 +11,20 @@ import { cancelFamily, familyOf, hasEndedAbove, withoutChildren } from '../task/
 import { answeredAlong, applyAnswer, broughtBy, type Resolving } from '../task/answering.ts'
 import { fitAnswer } from '../task/checkpoints.ts'
 import { moveTask, withExecutor, workedOnBy } from '../task/ownership.ts'
-import { agentFor, allows, executor, isInTime, leavesSpecAlone, principal, reviewerFor, workerFor } from '../access.ts'
-import { Checkpoint, Id, isTerminal, Task, TaskSpecInput, Timestamp } from '../schema.ts'
-import { refuseUnknownInputs, specOf } from '../task/spec.ts'
+import {
+  agentFor,
+  allows,
+  executor,
+  isInTime,
+  leavesSpecAlone,
+  principal,
+  reviewerFor,
+  workerFor,
+  isAtRevision,
+  leavesReviewersFree,
+} from '../access.ts'
+import { Checkpoint, ExpectedRevision, Id, isTerminal, Origin, Task, TaskSpecInput, Timestamp } from '../schema.ts'
+import { refuseUnfitReviewers, refuseUnknownInputs, specOf } from '../task/spec.ts'
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
@@ -61,6 +72,7 @@ const create = command({
     deadline: t.Optional(t.Union([Timestamp, t.Null()])),
     delegable: t.Optional(t.Boolean()),
     reviewers: t.Optional(t.Array(Id, { maxItems: limits.reviewersMax })),
+    origin: t.Optional(Origin),
   }),
   output: t.Object({ task: Task.schema }),
   callers: [personOfProject, parentsPrincipal],
@@ -69,7 +81,7 @@ const create = command({
       'PRECONDITION_FAILED',
       'the parent task has not ended, or it was rejected and this is a new attempt; nor has a task above it',
       ({ isUnderEnded }) => !isUnderEnded,
-      'the parent task has ended, or a task above it: nothing begins below it any more',
+      'the parent task has ended, or a task above it: nothing can begin below it',
     ),
   ],
   audit: 'task.created',
@@ -77,6 +89,7 @@ const create = command({
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false }
     await refuseUnknownInputs(read, spec, project_id, actor)
+    await refuseUnfitReviewers(read, spec, project_id)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
     const parent = parent_task === null ? null : await read(Task, parent_task)
     if (parent && parent.project_id !== project_id)
@@ -126,6 +139,7 @@ type NewTask = {
   readonly deadline?: string | null | undefined
   readonly delegable?: boolean | undefined
   readonly reviewers?: readonly string[] | undefined
+  readonly origin?: Task['origin'] | undefined
 }
 
 export function newTask({
@@ -140,6 +154,7 @@ export function newTask({
   deadline,
   delegable,
   reviewers,
+  origin,
 }: NewTask): Task {
   return {
     id,
@@ -158,7 +173,7 @@ export function newTask({
     executor: null,
     executors: [],
     delegators: [],
-    reviewers: [...new Set(reviewers ?? [])],
+    reviewers: reviewersOf(reviewers, spec),
     children: [],
     depth: 0,
     pending_checkpoint: null,
@@ -170,14 +185,24 @@ export function newTask({
     active_since: null,
     plan_approved: false,
     amendments: 0,
+    ...(origin === undefined ? {} : { origin }),
+    revision: 0,
   }
+}
+
+/** Required reviewers may also answer the task's questions. */
+function reviewersOf(named: readonly string[] = [], { review_policy }: Static<typeof TaskSpecInput>): string[] {
+  const all = [...new Set([...named, ...(review_policy?.required_reviewers ?? [])])]
+  if (all.length > limits.reviewersMax)
+    throw new Refusal('INVALID_SPEC', `a task has at most ${limits.reviewersMax} reviewers`, { field: 'reviewers' })
+  return all
 }
 
 const assign = command({
   name: 'task.assign',
   summary: 'Hand a created task to an agent (or a person) and transfer ownership.',
   draft: 'HACP 0.1.0, Operations; Operation Preconditions',
-  input: t.Object({ task_id: Id, assignee: Id, delegable: t.Optional(t.Boolean()), ...untouchedSpec }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, assignee: Id, delegable: t.Optional(t.Boolean()), ...untouchedSpec }),
   output: t.Object({
     task: Task.schema,
     connected: nullable(
@@ -187,16 +212,17 @@ const assign = command({
     ),
   }),
   callers: [principal],
-  requires: [leavesSpecAlone, allows('task.assign')],
+  requires: [isAtRevision, leavesSpecAlone, allows('task.assign'), leavesReviewersFree],
   audit: 'task.assigned',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, assignee }) {
     const task = await read(Task, task_id)
     return { task, connected: await isConnected(read, await workerFor(read, assignee, task.project_id)) }
   },
   decide({ task, connected }, { assignee, delegable = task.ownership.delegable }, { now }) {
     const hand = { via: 'assign', reason: 'task.assign', now } as const
-    const given = { ...task, ownership: { ...task.ownership, delegable } }
-    const next = moveTask(workedOnBy(given, assignee), 'task.assign', hand)
+    const updated = { ...task, ownership: { ...task.ownership, delegable } }
+    const next = moveTask(workedOnBy(updated, assignee), 'task.assign', hand)
     return { facts: [fact('task.assigned', [image(Task, next)])], output: { task: next, connected } }
   },
   example: { given: 'created', as: 'alice', input: ({ task }) => ({ task_id: task.id, assignee: 'agent_devin' }) },
@@ -210,10 +236,11 @@ const reassign = command({
   summary:
     'Hand a task to another agent, whether or not it is worked on: the run of the present one ends, and so does the question that it waits for.',
   draft: 'ours: the draft assigns created tasks only, and hands others on at a checkpoint',
-  input: t.Object({ task_id: Id, assignee: { ...Id, description: 'the agent that goes on with it' } }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, assignee: { ...Id, description: 'the agent that goes on with it' } }),
   output: t.Object({ task: Task.schema, connected: assign.output.properties.connected }),
   callers: [principal],
   requires: [
+    isAtRevision,
     rule<Reassigning>(
       'PRECONDITION_FAILED',
       'the task is created, assigned, in progress or blocked',
@@ -228,6 +255,7 @@ const reassign = command({
     ),
   ],
   audit: 'ownership.transferred',
+  besides: ['expected_task_revision'],
   async load(read, { task_id, assignee }) {
     const task = await read(Task, task_id)
     const agent = await agentFor(read, assignee, task.project_id)
@@ -237,8 +265,8 @@ const reassign = command({
   decide({ task, checkpoint, brought, connected }, { assignee }, { actor, now }) {
     const more = { detail: { to: assignee } }
     if (task.state === 'created') {
-      const given = moveTask(workedOnBy(task, assignee), 'task.assign', { via: 'assign', reason: 'task.reassign', now })
-      return { facts: [fact('task.assigned', [image(Task, given)], more)], output: { task: given, connected } }
+      const assigned = moveTask(workedOnBy(task, assignee), 'task.assign', { via: 'assign', reason: 'task.reassign', now })
+      return { facts: [fact('task.assigned', [image(Task, assigned)], more)], output: { task: assigned, connected } }
     }
     // Reassigning a blocked task answers its pending checkpoint.
     if (checkpoint !== null) {
@@ -265,11 +293,12 @@ const start = command({
   name: 'task.start',
   summary: 'Begin work on an assigned task.',
   draft: 'HACP 0.1.0, Task State Machine ("Agent starts work"); the 21st operation',
-  input: t.Object({ task_id: Id, ...untouchedSpec }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, ...untouchedSpec }),
   output: t.Object({ task: Task.schema }),
   callers: [executor, system],
-  requires: [leavesSpecAlone, isInTime, allows('task.start')],
+  requires: [isAtRevision, leavesSpecAlone, isInTime, allows('task.start')],
   audit: 'task.started',
+  besides: ['expected_task_revision'],
   load: async (read, { task_id }) => ({ task: await read(Task, task_id) }),
   decide({ task }, _, { now }) {
     const next = moveTask(task, 'task.start', { via: 'handoff', reason: 'task.start', now })
@@ -282,11 +311,12 @@ const cancel = command({
   name: 'task.cancel',
   summary: 'End an active task; its pending checkpoint expires and its children end with it.',
   draft: 'HACP 0.1.0, Operations; Operation Preconditions',
-  input: t.Object({ task_id: Id, reason: t.Optional(t.String({ maxLength: limits.textCharsMax })), ...untouchedSpec }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, reason: t.Optional(t.String({ maxLength: limits.textCharsMax })), ...untouchedSpec }),
   output: t.Object({ task: Task.schema }),
   callers: [principal, system],
-  requires: [leavesSpecAlone, allows('task.cancel')],
+  requires: [isAtRevision, leavesSpecAlone, allows('task.cancel')],
   audit: 'task.cancelled',
+  besides: ['expected_task_revision'],
   async load(read, { task_id }) {
     const task = await read(Task, task_id)
     return { task, family: await familyOf(read, task) }
@@ -295,7 +325,7 @@ const cancel = command({
     const { facts, ended } = cancelFamily(family, reason, now)
     return { facts, output: { task: ended } }
   },
-  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'not needed any more' }) },
+  example: { given: 'in_progress', as: 'alice', input: ({ task }) => ({ task_id: task.id, reason: 'no longer needed' }) },
 })
 
 const complete = command({

@@ -30,6 +30,7 @@ export const AuditEvent = t.Object({
   cause: nullable(t.Integer()),
   detail: Shown,
   changes: t.Array(t.Object({ ...Subject.properties, version: t.Integer(), before: Shown, after: Shown })),
+  prev_hash: t.String({ description: 'hash of the event before it in the project, "" for the first' }),
   hash: t.String(),
 })
 export type AuditEvent = Static<typeof AuditEvent>
@@ -82,6 +83,7 @@ export function eventOf(stored: StoredFact, audience: Audience): AuditEvent {
     basis: line.basis,
     cause: line.cause,
     changes,
+    prev_hash: line.prev,
     hash: stored.hash,
   }
 }

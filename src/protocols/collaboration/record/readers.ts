@@ -1,7 +1,7 @@
 // Readers of the record: those who may read all of it, and the size of a portion.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { heldBy, ownsProject, role, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, heldBy, ownsProject, role, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 
 type OfProject = { readonly project_id: string | null }
 /** The whole record of a project is for its owners; identity facts are for owners of the installation. */
@@ -13,9 +13,11 @@ export const recordKeeper = heldBy(
   }),
 )
 /** The record of one task is for its readers. Loading the task has already refused all others. */
-export const taskReader = heldBy(
-  'a reader of the named task',
-  role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
+export const taskReader = forAgentsToo(
+  heldBy(
+    'a reader of the named task',
+    role<OfProject>('reader of the named task', (_, { project_id }) => project_id === null),
+  ),
 )
 
 /** A foreign project is reported as not found. Identity facts are in a scope that all actors share; a role guards them. */

@@ -43,12 +43,12 @@ function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent
   function end({ task, pending, children }: Family, reason: string | null, cause: number | null): Task {
     const moving = moveTask(task, 'task.cancel', { via: 'handoff', reason: 'task.cancel', now })
     const next: Task = { ...moving, outcome: 'cancelled', outcome_reason: reason, pending_checkpoint: null }
-    const own = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
+    const cancelled = facts.push(fact('task.cancelled', [image(Task, next)], cause === null ? {} : { cause })) - 1
     if (pending?.state === 'pending') {
       const over = expireCheckpoint(pending)
-      facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: own }))
+      facts.push(fact('task.checkpoint.expired', [image(Checkpoint, over)], { cause: cancelled }))
     }
-    endChildren(children, own)
+    endChildren(children, cancelled)
     return next
   }
 

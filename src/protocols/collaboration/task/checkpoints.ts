@@ -1,4 +1,5 @@
 // Raising and ending checkpoints, as the operations and the system share it.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
@@ -36,26 +37,24 @@ export function fitAnswer(question: Question, answer: CheckpointAnswer): Checkpo
     wrong(`a checkpoint of kind ${question.escalates ?? question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
   if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined))
     wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
-  const said = {
-    ...(comment === undefined ? {} : { comment }),
-    ...(state_patch === undefined ? {} : { state_patch }),
-    ...(edited_artifact_ref === undefined ? {} : { edited_artifact_ref }),
+  const fields = {
+    ...definedFields({ comment, state_patch, edited_artifact_ref }),
     ...decidedActions(question, answer),
   }
   if (action === 'choose') {
     const ids = question.options.map((option) => option.id)
     return choice === undefined || !ids.includes(choice)
       ? wrong(`choice must be one of: ${ids.join(', ')}`, 'choice')
-      : { action, choice, ...said }
+      : { action, choice, ...fields }
   }
   if (action === 'provide')
-    return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...said }
+    return input === undefined ? wrong('input is required with the action provide', 'input') : { action, input, ...fields }
   if (action === 'reassign') {
     return reassign_to === undefined
       ? wrong('reassign_to is required with the action reassign', 'reassign_to')
-      : { action, reassign_to, ...said }
+      : { action, reassign_to, ...fields }
   }
-  return { action, ...said }
+  return { action, ...fields }
 }
 
 /** A checkpoint can ask about many actions. If the answer lists actions, unlisted ones are denied; a plain approve approves all. */
@@ -71,7 +70,7 @@ function decidedActions(
   }
   if (action === 'reject' && approved_actions?.length) wrong('a reject approves nothing', 'approved_actions')
   const both = approved_actions?.find((id) => denied_actions?.includes(id))
-  if (both !== undefined) wrong(`${both} is approved and denied at once`, 'approved_actions')
+  if (both !== undefined) wrong(`${both} is both approved and denied`, 'approved_actions')
   if (proposed.length === 0) return {}
   const isPlain = approved_actions === undefined && denied_actions === undefined
   const approved = isPlain ? (action === 'approve' ? proposed : []) : [...new Set(approved_actions ?? [])]

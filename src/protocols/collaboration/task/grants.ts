@@ -1,11 +1,13 @@
 // The grant of a task that speaks for a scope now.
 import type { Granted, Read } from '#kernel/declare/operation.ts'
-import { Grant, GrantHead, grantHeadId, isSpent, Task } from '../schema.ts'
+import { limits } from '#kernel/limits.ts'
+import { Grant, GrantHead, grantHeadId, GrantScopes, isSpent, Task } from '../schema.ts'
+import { covers, overlaps } from './scopes.ts'
 
 /** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds only for its own task. */
 export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
-  const own = await speakingIn(read, task, scope, now)
-  return own?.decision === 'deny' ? own : ((await deniedAbove(read, task, scope, now)) ?? own)
+  const taskGrant = await speakingIn(read, task, scope, now)
+  return taskGrant?.decision === 'deny' ? taskGrant : ((await deniedAbove(read, task, scope, now)) ?? taskGrant)
 }
 
 /** A deny on a task also binds the tasks below it. A new attempt follows the rejected task that it names; it is not below it. */
@@ -22,28 +24,36 @@ async function deniedAbove(read: Read, task: Task, scope: string, now: string): 
 }
 
 /**
- * Among the grants of one task: a deny of the scope or of a family of it before every allow; then the scope itself before its
- * families, `deploy:staging` before `deploy:*`.
+ * Among the grants of one task: a deny that covers any of the scope before every allow; then the narrowest allow that covers it,
+ * `deploy:staging` before `deploy:*`.
  */
 async function speakingIn(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
   const session = await sessionOf(read, task)
+  const candidates = (await scopesOf(read, task)).filter((granted) => overlaps(granted, scope)).toSorted((a, b) => b.length - a.length)
   let allowed: Grant | null = null
-  for (const candidate of familiesOf(scope)) {
+  for (const candidate of candidates) {
     const head = await read.raw(GrantHead, grantHeadId(task.id, candidate))
     if (head === null) continue
     for (const id of [...(head.denies ?? []), head.grant_id]) {
       const grant = id === null ? null : await read.raw(Grant, id)
       if (grant === null || !isInForce(grant, session, now)) continue
       if (grant.decision === 'deny') return grant
-      allowed ??= grant
+      if (covers(candidate, scope)) allowed ??= grant
     }
   }
   return allowed
 }
 
-function familiesOf(scope: string): string[] {
-  const words = scope.split(':')
-  return [scope, ...words.slice(1).map((_, i) => [...words.slice(0, words.length - 1 - i), '*'].join(':'))]
+/**
+ * The scopes of a task's grants. Earlier versions kept no such document; a grant that is added meanwhile creates it, so a read without one
+ * is outdated then.
+ */
+export async function scopesOf(read: Read, { id }: Task): Promise<readonly string[]> {
+  const known = await read.raw(GrantScopes, id)
+  if (known !== null) return known.scopes
+  const listed = await read.list(Grant, 'task', [[id]], { limit: limits.grantsPerTaskMax })
+  const grants = await Promise.all(listed.map((one) => read.raw(Grant, one.id)))
+  return [...new Set(grants.flatMap((grant) => (grant === null ? [] : [grant.scope])))]
 }
 
 /** The one who works on the task now, in which run, and which run was before it. */

@@ -9,7 +9,7 @@ import { Invocation, type Approval, type Capability } from './manifest.ts'
 import { type Run } from '../schema.ts'
 
 type Permitted = { readonly scope: string; readonly grant: Granted | null; readonly isNeeded: boolean }
-/** `approval`: the approved action that it is, where no grant speaks for the capability itself. */
+/** `approval`: the approved action that allows it, if no grant covers the capability. */
 export type PermissionSource = { readonly scopes: readonly Permitted[]; readonly approval: Approval | null }
 
 type Asked = { readonly run: Run; readonly capability: Capability; readonly input: unknown; readonly autonomy: string | null }
@@ -20,14 +20,14 @@ export async function permissionFor(read: Read, { run, capability, input, autono
   const isConfirmed = autonomy === 'confirm_each_action'
   // A run without a task has no grants.
   const grantOf = async (scope: string): Promise<Granted | null> => (task_id === null ? null : read.grant(task_id, scope, now))
-  const own = { scope: capability_id, grant: await grantOf(capability_id) }
+  const capabilityScope = { scope: capability_id, grant: await grantOf(capability_id) }
   const needed = await Promise.all(required_permissions.map(async (scope) => ({ scope, grant: await grantOf(scope), isNeeded: true })))
-  const isApproved = isConfirmed && task_id !== null && own.grant === null
+  const isApproved = isConfirmed && task_id !== null && capabilityScope.grant === null
   const approval = isApproved ? await approvalOf(read, task_id, run.agent_id, capability, input) : null
-  return { scopes: [{ ...own, isNeeded: isConfirmed && approval === null }, ...needed], approval }
+  return { scopes: [{ ...capabilityScope, isNeeded: isConfirmed && approval === null }, ...needed], approval }
 }
 
-/** Why it must not run: the scope, and whether a grant denies it; null: it may. */
+/** Why it must not run: the missing scope, and whether a grant denies it; null if it is allowed. */
 export function objectionTo({ scopes }: PermissionSource): { readonly scope: string; readonly isDenied: boolean } | null {
   const denied = scopes.find(({ grant }) => grant?.decision === 'deny')
   if (denied) return { scope: denied.scope, isDenied: true }
@@ -86,7 +86,7 @@ export const approvalKey = ({ checkpoint_id, action_id }: Approval): string => `
 function shownIn(detail: string | undefined): string | null {
   if (detail === undefined) return canonical({})
   try {
-    // Strictly, as a call is read: of a repeated key the person saw both values, and a long number is not the one that would be sent.
+    // Decode strictly, as calls are decoded: a lenient parser would drop a repeated key and round a long number that the person saw.
     return canonical(decodeText(detail))
   } catch {
     return null

@@ -21,16 +21,16 @@ const admit = command({
   requires: [],
   audit: null,
   async load(read, { agent_id }) {
-    const own = await read.raw(Errand, admissionId(agent_id))
+    const storedErrand = await read.raw(Errand, admissionId(agent_id))
     const room = await roomOf(read, agent_id)
     const limit = Math.min(room.left, PORTION)
     const listed = limit === 0 ? [] : await read.list(Mailbox, 'waits', [[agent_id]], { limit })
     const found = await Promise.all(listed.map(({ id }) => read.raw(Mailbox, id)))
-    return { own, room, waiting: found.filter((mailbox) => mailbox !== null && mailbox.waits !== undefined) }
+    return { storedErrand, room, waiting: found.filter((mailbox) => mailbox !== null && mailbox.waits !== undefined) }
   },
-  decide({ own, room, waiting }, { agent_id }, { now }) {
+  decide({ storedErrand, room, waiting }, { agent_id }, { now }) {
     const puts = waiting.flatMap((mailbox) => admitRun(mailbox!, room, now))
-    const rest = waiting.length === PORTION ? [admission(agent_id, now)] : own ? [errandDone(own.id)] : []
+    const rest = waiting.length === PORTION ? [admission(agent_id, now)] : storedErrand ? [errandDone(storedErrand.id)] : []
     return { facts: [], puts: [...puts, ...rest], atMost: waiting.length === 0 ? [] : inPlace(room), output: { admitted: waiting.length } }
   },
   example: { given: 'delegated', as: 'system', input: { agent_id: 'agent_robin' } },

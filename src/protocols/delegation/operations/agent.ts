@@ -1,6 +1,6 @@
 // Delegating and handing off: for the runtime, and for an agent that has a run of its own to pass on.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { role, system } from '#kernel/declare/access.ts'
+import { forAgentsToo, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -40,13 +40,14 @@ type Delegating = {
   readonly owners: readonly string[]
 }
 
-const parentAgent = role<Delegating>(
-  'the agent of the parent run',
-  (actor, { parent }) => actor.kind === 'agent' && parent?.run.agent_id === actor.id,
+const parentAgent = forAgentsToo(
+  role<Delegating>('the agent of the parent run', (actor, { parent }) => actor.kind === 'agent' && parent?.run.agent_id === actor.id),
 )
-const agentOfProject = role<Delegating>(
-  'an agent of the project, without a task',
-  (actor, { parent, correlation_id }) => actor.kind === 'agent' && parent === null && correlation_id === null,
+const agentOfProject = forAgentsToo(
+  role<Delegating>(
+    'an agent of the project, without a task',
+    (actor, { parent, correlation_id }) => actor.kind === 'agent' && parent === null && correlation_id === null,
+  ),
 )
 
 /** Loads the state for a delegation. Only the runtime may name a task without a parent run under that task. */
@@ -75,7 +76,7 @@ async function loadDelegation(read: Read, input: DelegateInput, { actor, now }: 
 
 const delegate = command({
   name: 'agent.delegate',
-  summary: 'Start a run on another agent and answer at once. Under a task it also passes the task down, by the rules of ownership.',
+  summary: 'Start a run on another agent and return immediately. Under a task it also passes the task down, by the rules of ownership.',
   draft: 'AAP 0.1.0, Delegation',
   input: DelegateInput,
   output: t.Object({ run: Run.schema }),
@@ -123,7 +124,7 @@ const delegate = command({
     const begun = parent === null ? null : begunBy(parent.run, { actor, now })
     const above = begun?.run ?? null
     const isRuntime = actor.kind === 'system'
-    const own = newRun(
+    const created = newRun(
       {
         id: newId('run'),
         agent_id: input.to_agent,
@@ -150,7 +151,7 @@ const delegate = command({
       room,
       !isRuntime || !input.continues,
     )
-    return { facts: begun?.facts(own.facts) ?? own.facts, puts: own.puts, atMost: own.atMost, output: { run: own.run } }
+    return { facts: begun?.facts(created.facts) ?? created.facts, puts: created.puts, atMost: created.atMost, output: { run: created.run } }
   },
   example: {
     given: 'offered',
@@ -207,23 +208,23 @@ const handoff = command({
   ],
   audit: 'run.delegated',
   async load(read, { run_id, to_agent }, { actor, now }): Promise<HandingOff> {
-    const own = await runOf(read, run_id, actor)
-    const { project_id, capability, parent_run } = own.run
+    const loaded = await runOf(read, run_id, actor)
+    const { project_id, capability, parent_run } = loaded.run
     const target =
       actor.kind === 'system'
         ? await availableFor(read, to_agent, project_id)
         : await targetOf(read, to_agent, { project_id, capability }, capability !== null)
     return {
-      ...own,
-      ...(await restraintOf(read, own.run.task_id, { now })),
+      ...loaded,
+      ...(await restraintOf(read, loaded.run.task_id, { now })),
       card: target.card,
       room: await roomOf(read, to_agent),
       request: await read.raw(Request, run_id),
       parent: parent_run === null ? null : await read.raw(Run, parent_run),
-      amendments: await amendmentsOf(read, own.run.task_id),
-      ended_parts: await endedPartsOf(read, own.run.task_id),
-      owners: [...(own.run.owners ?? []), ...(await ownersOf(read, [to_agent]))],
-      line: own.run.task_id === null ? await familyOf(read, own) : [own],
+      amendments: await amendmentsOf(read, loaded.run.task_id),
+      ended_parts: await endedPartsOf(read, loaded.run.task_id),
+      owners: [...(loaded.run.owners ?? []), ...(await ownersOf(read, [to_agent]))],
+      line: loaded.run.task_id === null ? await familyOf(read, loaded) : [loaded],
     }
   },
   decide(state, { to_agent, context }, { actor, now, newId }) {
@@ -232,7 +233,7 @@ const handoff = command({
     const { run } = begun
     const word = { reason: 'handed_off', to_agent }
     const end = endingsOf([{ ...line[0]!, run }, ...line.slice(1)], work, { event: 'agent.handoff', reason: 'handed_off', word, now })
-    const own = newRun(
+    const created = newRun(
       {
         id: newId('run'),
         agent_id: to_agent,
@@ -260,10 +261,10 @@ const handoff = command({
       false,
     )
     return {
-      facts: begun.facts([...end.facts, ...own.facts.map((one) => ({ ...one, cause: 0 }))]),
-      puts: [...end.puts, ...own.puts],
-      atMost: [...own.atMost, ...(run.task_id === null ? boundsAgainstNewRuns(line) : [])],
-      output: { run: own.run, from: end.runs[0]! },
+      facts: begun.facts([...end.facts, ...created.facts.map((one) => ({ ...one, cause: 0 }))]),
+      puts: [...end.puts, ...created.puts],
+      atMost: [...created.atMost, ...(run.task_id === null ? boundsAgainstNewRuns(line) : [])],
+      output: { run: created.run, from: end.runs[0]! },
     }
   },
   example: {

@@ -31,9 +31,9 @@ const list = query({
         { after: place, limit },
       )
       for (const { id, at } of page) {
-        const one = await read.raw(Capability, id)
-        if (one && (kind === undefined || one.kind === kind)) items.push(manifestView.of(one))
-        bytes += one ? JSON.stringify(one).length : 0
+        const manifest = await read.raw(Capability, id)
+        if (manifest && (kind === undefined || manifest.kind === kind)) items.push(manifestView.of(manifest))
+        bytes += manifest ? JSON.stringify(manifest).length : 0
         place = at
         if (items.length === limit || bytes > limits.pageBytesMax) return { items, place, more }
       }

@@ -2,7 +2,7 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, anyone, installationOwner, isWhole, role, system, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, administrator, anyone, forAgentsToo, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
@@ -15,7 +15,9 @@ import { queueOf } from '../runs/places.ts'
 import { AgentCard, CapabilityRef, Card, Endpoint, Id, Open, Reach, Signing, Tag } from '../schema.ts'
 
 export type OfAgent = { readonly agent: { readonly id: string; readonly owner: string | null } }
-export const agentItself = role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id)
+export const agentItself = forAgentsToo(
+  role<OfAgent>('the agent itself', (actor, { agent }) => actor.kind === 'agent' && actor.id === agent.id),
+)
 export const agentOwner = role<OfAgent>(
   'the owner of the agent',
   (actor, { agent }) => actor.kind === 'human' && isWhole(actor) && actor.id === agent.owner,
@@ -57,6 +59,9 @@ const publish = command({
     concurrency: t.Optional(nullable(t.Integer({ minimum: 1, maximum: limits.concurrencyMax }))),
     reach: t.Optional(Reach),
     available: t.Optional(t.Boolean()),
+    a2a: t.Optional(
+      t.Boolean({ description: 'show its card at /a2a/<agent_id> to the public, and take messages there from those who may give it work' }),
+    ),
   }),
   output: t.Object({
     card: Card.schema,
@@ -99,6 +104,7 @@ const publish = command({
       concurrency: input.concurrency ?? null,
       reach: input.reach ?? 'pull',
       available: input.available ?? true,
+      ...(input.a2a === true ? { a2a: true } : {}),
       ...(before?.declared === undefined ? {} : { declared: before.declared }),
       owner,
       projects: [...projects.keys()],
@@ -106,12 +112,16 @@ const publish = command({
       updated_at: now,
     }
     const endpoint = input.endpoint === undefined ? null : { id, endpoint: input.endpoint }
-    const made = card.reach === 'webhook' && signing === null ? signingFor(id, secret()) : null
+    const newSigning = card.reach === 'webhook' && signing === null ? signingFor(id, secret()) : null
     return {
       facts: [fact('agent.registered', [image(Card, card)])],
-      puts: [...(endpoint || reached ? [put(Endpoint, id, endpoint)] : []), ...(made ? [put(Signing, id, made)] : []), ...queue.puts(now)],
+      puts: [
+        ...(endpoint || reached ? [put(Endpoint, id, endpoint)] : []),
+        ...(newSigning ? [put(Signing, id, newSigning)] : []),
+        ...queue.puts(now),
+      ],
       atMost: queue.atMost,
-      output: { card, ...(made ? { secret: made.secret } : {}) },
+      output: { card, ...(newSigning ? { secret: newSigning.secret } : {}) },
     }
   },
   example: {
@@ -272,8 +282,8 @@ const declare = command({
     }
     const others = (known.declared ?? []).filter((one) => (one as DeclaredRef).name !== name)
     const declared = declaration === null ? others : [...others, declaration]
-    const own = known.capabilities.filter(({ capability_id }) => capability_id !== name)
-    const next: Card = { ...known, declared, capabilities: withDeclared(own, declared), updated_at: now }
+    const undeclared = known.capabilities.filter(({ capability_id }) => capability_id !== name)
+    const next: Card = { ...known, declared, capabilities: withDeclared(undeclared, declared), updated_at: now }
     return { facts: [fact('agent.card_synced', [image(Card, next)])], output: { card: next } }
   },
   example: {

@@ -81,8 +81,8 @@ const resume = command({
   ],
   audit: 'run.resumed',
   async load(read, { run_id }, { actor }) {
-    const own = await runOf(read, run_id, actor)
-    return { ...own, room: await roomOf(read, own.run.agent_id) }
+    const loaded = await runOf(read, run_id, actor)
+    return { ...loaded, room: await roomOf(read, loaded.run.agent_id) }
   },
   decide({ run, mailbox, room }, { resolution, superseded }, { now }) {
     const { checkpoint_id } = run
@@ -127,10 +127,13 @@ const steer = command({
   audit: 'run.steered',
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
   decide({ run, mailbox }, { run_id: _, ...message }, { now }) {
+    const { asked, ...rest } = run
+    // A note about a task below answers nothing.
+    const next: Run = message.ended === undefined ? rest : run
     return {
-      facts: [fact('run.steered', [image(Run, run)], { detail: { amendment_id: message.amendment_id ?? null } })],
+      facts: [fact('run.steered', [image(Run, next)], { detail: { amendment_id: message.amendment_id ?? null } })],
       puts: postMessage(mailbox, 'steer', message, now),
-      output: { run },
+      output: { run: next },
     }
   },
   example: {
@@ -155,15 +158,15 @@ const cancel = command({
   requires: [allows('agent.cancel')],
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
-    const own = await runOf(read, run_id, actor)
-    return { ...own, line: await (own.run.task_id === null ? familyOf : runsAbove)(read, own) }
+    const loaded = await runOf(read, run_id, actor)
+    return { ...loaded, line: await (loaded.run.task_id === null ? familyOf : runsAbove)(read, loaded) }
   },
   decide({ run, line, work }, { why = null, to_person = false }, { now }) {
     const reason = to_person ? 'handed_off' : 'cancelled'
     const { runs, facts, puts } = endings(line, work, { event: 'agent.cancel', reason, error: why, word: { reason, why }, now })
     return { facts, puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
-  example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, why: 'not needed any more' }) },
+  example: { given: 'running', as: 'system', input: ({ run }) => ({ run_id: run.id, why: 'no longer needed' }) },
 })
 
 export const controlOperations = [block, resume, steer, cancel]

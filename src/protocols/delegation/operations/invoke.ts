@@ -122,9 +122,9 @@ const boundsOf = (run: Run, approval?: Approval): Bound[] => [
     'agent',
     run.agent_id,
     limits.invocationsPerAgentMax,
-    `an agent invokes at most ${limits.invocationsPerAgentMax} capabilities at once`,
+    `an agent invokes at most ${limits.invocationsPerAgentMax} capabilities concurrently`,
   ),
-  boundOf('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked at once`),
+  boundOf('open', 'all', limits.invocationsMax, `at most ${limits.invocationsMax} capabilities are invoked concurrently`),
   ...(approval ? [boundOf('approval', approvalKey(approval), 1, 'an approved action is carried out once')] : []),
 ]
 
@@ -147,13 +147,13 @@ const invoke = command({
   besides: ['attempt'],
   effect: { port: 'capability', conclude: 'delegation/capability.conclude' },
   async load(read, { run_id, ref, input = {} }, { actor, now }): Promise<Invoking> {
-    const own = await runOf(read, run_id, actor)
-    const { project_id, task_id } = own.run
+    const loaded = await runOf(read, run_id, actor)
+    const { project_id, task_id } = loaded.run
     const capability = await capabilityFor(read, ref, ({ projects }) => projects.includes(project_id))
     const restraint = await restraintOf(read, task_id, { now })
     const { autonomy } = restraint
-    const permission = capability && (await permissionFor(read, { run: own.run, capability, input, autonomy }, now))
-    return { ...own, ...restraint, capability, permission }
+    const permission = capability && (await permissionFor(read, { run: loaded.run, capability, input, autonomy }, now))
+    return { ...loaded, ...restraint, capability, permission }
   },
   decide({ run, capability, permission }, { ref, input = {}, timeout }, { actor, now, newId }) {
     const timeout_ms = timeoutIn(timeout)

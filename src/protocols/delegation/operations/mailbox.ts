@@ -1,7 +1,7 @@
 // The mailbox of an agent that pulls: it takes waiting messages for the time of a lease, and settles them when it is done.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { isIn, role, system, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, isIn, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -26,7 +26,9 @@ import { Id, Mailbox, Message, Request, Run, Timestamp } from '../schema.ts'
 import { isActive } from '../states.ts'
 
 type OfMailbox = { readonly agent_id: string }
-const agentItself = role<OfMailbox>('the agent itself', (actor, { agent_id }) => actor.kind === 'agent' && actor.id === agent_id)
+const agentItself = forAgentsToo(
+  role<OfMailbox>('the agent itself', (actor, { agent_id }) => actor.kind === 'agent' && actor.id === agent_id),
+)
 
 const Worker = t.Optional(
   t.String({
@@ -59,9 +61,9 @@ const dueIn = (at: string, now: string): string => at.slice(0, now.length)
 type Taking = { readonly worker?: string; readonly held?: boolean }
 /** When a mailbox can be taken by this worker: now, later, or (null) never as it is. */
 function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: string): string | null {
-  const own = worker ?? null
-  if (mailbox.messages.length === 0 || mailbox.waits !== undefined || (held && mailbox.worker !== own)) return null
-  const free = isFree(mailbox, now) || isHeldBy(mailbox, own, now) ? now : mailbox.until!
+  const workerId = worker ?? null
+  if (mailbox.messages.length === 0 || mailbox.waits !== undefined || (held && mailbox.worker !== workerId)) return null
+  const free = isFree(mailbox, now) || isHeldBy(mailbox, workerId, now) ? now : mailbox.until!
   const due = isPast(mailbox.due, now) ? now : mailbox.due
   return free > due ? free : due
 }
@@ -88,7 +90,7 @@ const take = command({
   audit: null,
   waits({ agent_id, wait }, actor) {
     if (wait === undefined) return null
-    return { wakeId: agent_id ?? actor.id, maxMs: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
+    return { wakeIds: [agent_id ?? actor.id], maxMs: Math.min(limits.waitMsMax, durationMs(wait, 'INVALID_REQUEST', 'wait')) }
   },
   async load(read, { agent_id: whose, run_id, limit = limits.takenMax, ...taking }, { actor, now, notary }) {
     const agent_id = whose ?? actor.id
@@ -162,7 +164,7 @@ const ack = command({
 })
 
 const Held = t.Array(t.Object({ run_id: Id, attempt: t.Integer() }), { maxItems: limits.takenMax })
-const anAgent = role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAgent)
+const anAgent = forAgentsToo(role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAgent))
 
 /** The mailboxes of runs of the caller; null where another process has taken the run since. */
 async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
@@ -205,7 +207,7 @@ const extend = command({
 
 const release = command({
   name: 'mailbox.release',
-  summary: 'Give runs back before their lease ends: the next process takes them at once, from the beginning.',
+  summary: 'Give runs back before their lease ends: the next process takes them immediately, from the beginning.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ runs: Held }),
   output: t.Object({ released: t.Integer() }),
@@ -214,8 +216,8 @@ const release = command({
   audit: null,
   load: (read, { runs }, { actor }) => heldBy(read, runs, actor),
   decide({ held }, _, { now }) {
-    const given = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, releaseMailbox(mailbox, now))] : []))
-    return { facts: [], puts: given, output: { released: given.length } }
+    const releases = held.flatMap(({ mailbox }) => (mailbox ? [put(Mailbox, mailbox.id, releaseMailbox(mailbox, now))] : []))
+    return { facts: [], puts: releases, output: { released: releases.length } }
   },
   example: { given: 'taken', as: 'robin', input: ({ run }) => ({ runs: [{ run_id: run.id, attempt: 1 }] }) },
 })

@@ -17,7 +17,7 @@ const Key = t.String({ minLength: 1, maxLength: 200 })
 const save = command({
   name: 'memo.put',
   summary: 'Keep a small value for a run under a key. The first value stays: later calls are answered with it.',
-  draft: 'ours: a handler that is started anew goes on where it was',
+  draft: 'ours: a restarted handler continues where it was',
   input: t.Object({ run_id: Id, attempt: Attempt, key: Key, value: t.Unknown() }),
   output: t.Object({ value: t.Unknown(), first: t.Boolean() }),
   callers: [runAgent],
@@ -45,7 +45,7 @@ const save = command({
 const get = query({
   name: 'memo.get',
   summary: 'Fetch the value that is kept for a run under a key; found is false where there is none.',
-  draft: 'ours: a handler that is started anew goes on where it was',
+  draft: 'ours: a restarted handler continues where it was',
   input: t.Object({ run_id: Id, key: Key }),
   output: t.Object({ value: t.Unknown(), found: t.Boolean(), at: nullable(t.String()) }),
   callers: [runAgent],
@@ -79,12 +79,12 @@ const forget = command({
     const run = await read.maybe(Run, run_id)
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
-    const own = await read.raw(Errand, forgetErrandId(run_id))
-    return { run, own, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
+    const storedErrand = await read.raw(Errand, forgetErrandId(run_id))
+    return { run, storedErrand, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
   },
-  decide({ run, own, mailbox, ids }, _, { now }) {
+  decide({ run, storedErrand, mailbox, ids }, _, { now }) {
     const more = ids.length === PORTION
-    const next = more ? [forgetErrand(run.id, now)] : own ? [errandDone(own.id)] : []
+    const next = more ? [forgetErrand(run.id, now)] : storedErrand ? [errandDone(storedErrand.id)] : []
     const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...next]
     return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
   },

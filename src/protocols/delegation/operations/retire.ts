@@ -28,16 +28,16 @@ const retire = command({
   audit: null,
   async load(read, { agent_id, after }) {
     // List the runs in a later batch: before the agent's removal is committed, new runs can begin and a list would miss them.
-    if (after === undefined) return { own: null, listed: null }
-    const own = await read.raw(Errand, `retire/${agent_id}`)
+    if (after === undefined) return { storedErrand: null, listed: null }
+    const storedErrand = await read.raw(Errand, `retire/${agent_id}`)
     const states = ['running', 'blocked'].map((state) => [agent_id, state])
-    return { own, listed: await read.list(Run, 'agent', states, { after, limit: PORTION }) }
+    return { storedErrand, listed: await read.list(Run, 'agent', states, { after, limit: PORTION }) }
   },
-  decide({ own, listed }, { agent_id }, { now }) {
+  decide({ storedErrand, listed }, { agent_id }, { now }) {
     const goingOn = (from: string) => errand(`retire/${agent_id}`, now, RETIRE, { agent_id, after: from })
     if (listed === null) return { facts: [], puts: [goingOn('')], output: { found: 0 } }
     const each = listed.map(({ id }) => errand(`abandon/${id}`, now, 'delegation/run.abandon', { run_id: id }))
-    const rest = listed.length === PORTION ? [goingOn(listed.at(-1)!.at)] : own ? [errandDone(own.id)] : []
+    const rest = listed.length === PORTION ? [goingOn(listed.at(-1)!.at)] : storedErrand ? [errandDone(storedErrand.id)] : []
     return { facts: [], puts: [...each, ...rest], output: { found: listed.length } }
   },
   example: { given: 'switched_off', as: 'system', input: { agent_id: 'agent_robin' } },
@@ -45,7 +45,7 @@ const retire = command({
 
 const whyGone = (agent: Subject | null, { agent_id, project_id }: Run): string | null => {
   if (agent === null || agent.disabled) return `${agent_id} was switched off`
-  return agent.projects.has(project_id) ? null : `${agent_id} is not in the project any more`
+  return agent.projects.has(project_id) ? null : `${agent_id} is no longer in the project`
 }
 
 const abandon = command({
@@ -60,9 +60,9 @@ const abandon = command({
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
     const waiting = await read.raw(Errand, `abandon/${run_id}`)
-    const own = await runOf(read, run_id, actor)
-    const agent = await read.subject(own.run.agent_id)
-    return { ...own, agent, line: own.run.task_id === null ? await familyOf(read, own) : [own], waiting }
+    const loaded = await runOf(read, run_id, actor)
+    const agent = await read.subject(loaded.run.agent_id)
+    return { ...loaded, agent, line: loaded.run.task_id === null ? await familyOf(read, loaded) : [loaded], waiting }
   },
   decide({ run, work, line, agent, waiting }, _, { now }) {
     const why = isActive(run.state) ? whyGone(agent, run) : null

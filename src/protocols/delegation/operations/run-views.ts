@@ -56,6 +56,9 @@ async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<Rang
     return { index: 'root', prefixes: work ? [[work.root_task_id, task_id]] : [] }
   }
   if (root_task_id !== undefined) return { index: 'root', prefixes: (await read.maybe(Work, root_task_id)) ? [[root_task_id]] : [] }
+  // Runs without a task that it delegated to another agent.
+  if (actor.kind === 'agent' && input.agent_id !== undefined && input.agent_id !== actor.id)
+    return { index: 'delegated', prefixes: [[actor.id, input.agent_id]] }
   if (actor.kind === 'agent') return { index: 'agent', prefixes: states.map((state) => [actor.id, state]) }
   const { ids, more } = await projectsFor(read, input, actor)
   const agent = input.agent_id === undefined ? null : await read.subject(input.agent_id)

@@ -31,8 +31,8 @@ const output = t.Object({ run: Run.schema })
 
 /** The run with the limits on its agent. */
 async function atWork(read: Read, { run_id }: { run_id: string }, { actor, now }: Context) {
-  const own = await runOf(read, run_id, actor)
-  return { ...own, ...(await restraintOf(read, own.run.task_id, { now })) }
+  const loaded = await runOf(read, run_id, actor)
+  return { ...loaded, ...(await restraintOf(read, loaded.run.task_id, { now })) }
 }
 
 const start = command({
@@ -102,6 +102,29 @@ const progress = command({
   },
 })
 
+const ask = command({
+  name: 'run.ask',
+  summary: 'Ask the one who delegated the run, by message, without a checkpoint. The run goes on, and the next steering message answers.',
+  draft: 'ours: AAP has no question below a checkpoint',
+  input: t.Object({ run_id: Id, attempt: Attempt, message: t.String({ minLength: 1, maxLength: limits.textCharsMax }) }),
+  output,
+  callers: [runAgent],
+  requires: [isNotEnded, isInTime, isRunning, isPresentAttempt, hasNoDelegate],
+  audit: 'run.asked',
+  load: atWork,
+  decide({ run, mailbox }, { message }, { actor, now }) {
+    const begun = begunBy(run, { actor, now })
+    const next: Run = { ...begun.run, asked: { message, at: now } }
+    const isHeld = mailbox !== null && mailbox.attempt > 0
+    return {
+      facts: begun.facts([fact('run.asked', [image(Run, next)])]),
+      puts: isHeld ? [putMailbox(extendLease(mailbox, leaseAgain(mailbox, now)))] : [],
+      output: { run: next },
+    }
+  },
+  example: { given: 'delegated', as: 'robin', input: ({ run }) => ({ run_id: run.id, message: 'Which branch?' }) },
+})
+
 /** An agent completes only a running run; a delivery also completes a blocked one. */
 const completionEvent = ({ kind }: Actor): string => (kind === 'system' ? 'run.complete/delivered' : 'run.complete')
 
@@ -124,11 +147,11 @@ const complete = command({
   ],
   audit: 'run.completed',
   async load(read, { run_id }, { actor }) {
-    const own = await runOf(read, run_id, actor)
+    const loaded = await runOf(read, run_id, actor)
     // Under a task, a delivery completes all runs above that waited for it; an agent's report completes only its own run.
-    const isFamily = own.run.task_id === null
-    const line = isFamily ? await familyOf(read, own) : actor.kind === 'system' ? await runsAbove(read, own) : [own]
-    return { ...own, line, isFamily }
+    const isFamily = loaded.run.task_id === null
+    const line = isFamily ? await familyOf(read, loaded) : actor.kind === 'system' ? await runsAbove(read, loaded) : [loaded]
+    return { ...loaded, line, isFamily }
   },
   decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
@@ -160,8 +183,8 @@ const fail = command({
   requires: [allows('run.fail'), isPresentAttempt, hasNoDelegate],
   audit: 'run.failed',
   async load(read, { run_id }, { actor }) {
-    const own = await runOf(read, run_id, actor)
-    return { ...own, line: own.run.task_id === null ? await familyOf(read, own) : [own] }
+    const loaded = await runOf(read, run_id, actor)
+    return { ...loaded, line: loaded.run.task_id === null ? await familyOf(read, loaded) : [loaded] }
   },
   decide({ run, line: [own, ...rest], work }, { error, reason = 'failed' }, { actor, now }) {
     const begun = begunBy(run, { actor, now })
@@ -180,7 +203,7 @@ const report = command({
   output: t.Object({ run: Run.schema, report: Report.schema }),
   callers: [runAgent],
   requires: [
-    rule<OfRun>('PRECONDITION_FAILED', 'a task stands behind the run', ({ run }) => run.task_id !== null, 'the run has no task'),
+    rule<OfRun>('PRECONDITION_FAILED', 'the run has a task', ({ run }) => run.task_id !== null, 'the run has no task'),
     isNotEnded,
     isInTime,
     isRunning,
@@ -194,9 +217,9 @@ const report = command({
     const begun = begunBy(state.run, { actor, now })
     const { run } = begun
     const { id: run_id, project_id, root_task_id } = run
-    const made = { id: newId('rep'), run_id, task_id: run.task_id!, project_id, root_task_id, type, payload, at: now }
-    const reported = fact('run.reported', [image(Report, made), image(Run, run)], { detail: { type } })
-    return { facts: begun.facts([reported]), output: { run, report: made } }
+    const newReport = { id: newId('rep'), run_id, task_id: run.task_id!, project_id, root_task_id, type, payload, at: now }
+    const reported = fact('run.reported', [image(Report, newReport), image(Run, run)], { detail: { type } })
+    return { facts: begun.facts([reported]), output: { run, report: newReport } }
   },
   example: {
     given: 'working',
@@ -210,7 +233,7 @@ const fence = command({
   summary: 'Refuse acts of a process on a task after another process has taken its run. The system calls it in the same batch.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ task_id: Id, agent_id: Id, run_id: t.Optional(Id), attempt: Attempt }),
-  output: t.Object({ fenced: t.Boolean({ description: 'false: no run of the agent stands behind the task' }) }),
+  output: t.Object({ fenced: t.Boolean({ description: 'false: the task has no run of the agent' }) }),
   callers: [system],
   requires: [isItsRun, isPresentFor],
   audit: null,
@@ -223,4 +246,4 @@ const fence = command({
   },
 })
 
-export const runOperations = [start, progress, complete, fail, report, fence]
+export const runOperations = [start, progress, ask, complete, fail, report, fence]

@@ -1,8 +1,9 @@
 // Webhooks of agents: the signing secret, the delivery of one message, and the delivery log.
+import { attemptFields, attemptsWith, forgetEntry } from '#kernel/ports/delivery-log.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, installationOwner, isIn, role, system, type Actor } from '#kernel/declare/access.ts'
+import { type Actor, administrator, forAgentsToo, installationOwner, isIn, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Change, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
@@ -47,11 +48,11 @@ const rotate = command({
     return { agent, card, signing: await read.raw(Signing, agent.id) }
   },
   decide({ card, signing }, _, { now, secret }) {
-    const made = signingFor(card.id, secret(), signing!.secret, later(now, limits.webhookSecretMs))
+    const rotated = signingFor(card.id, secret(), signing!.secret, later(now, limits.webhookSecretMs))
     return {
       facts: [fact('agent.secret_rotated', [image(Card, card)])],
-      puts: [put(Signing, card.id, made)],
-      output: { card, secret: made.secret },
+      puts: [put(Signing, card.id, rotated)],
+      output: { card, secret: rotated.secret },
     }
   },
   example: { given: 'hooked', as: 'robin', input: { agent_id: 'agent_robin' } },
@@ -60,8 +61,8 @@ const rotate = command({
 /** Its run ended between two attempts, so the log must not announce another attempt. */
 function withdrawn(logged: Posting | null, now: string): Change[] {
   if (logged?.state !== 'waiting') return []
-  const last = { at: now, status: null, duration_ms: 0, error: 'the message was withdrawn before it was delivered' }
-  const recent = [...logged.recent, last].slice(-limits.deliveryAttemptsKept)
+  const error = 'the message was withdrawn before it was delivered'
+  const recent = attemptsWith(logged.recent, { status: null, duration_ms: 0, error }, now)
   return [put(Posting, logged.id, { ...logged, state: 'given_up', last_at: now, recent })]
 }
 
@@ -100,19 +101,17 @@ const Outcome = t.Object({
   number: Number_,
   attempt: t.Integer(),
   state: Posting.schema.properties.state,
-  status: nullable(t.Integer()),
-  duration_ms: t.Integer(),
-  error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
+  ...attemptFields,
 })
 
 /** The log of one message with one more attempt. */
 function noteAttempt(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
-  const { number, state, status, duration_ms, error } = outcome
+  const { number, state } = outcome
   const id = postingId(run.id, number)
   const kind = found?.kind ?? mailbox?.messages.find((one) => one.number === number)?.kind ?? 'cancel'
   const { agent_id, project_id } = run
   const first_at = found?.first_at ?? now
-  const recent = [...(found?.recent ?? []), { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
+  const recent = attemptsWith(found?.recent ?? [], outcome, now)
   const attempts = (found?.attempts ?? 0) + 1
   const next: Posting = { id, run_id: run.id, agent_id, project_id, number, kind, state, attempts, first_at, last_at: now, recent }
   return [put(Posting, id, next)]
@@ -154,10 +153,10 @@ const record = command({
 })
 
 type Listing = { readonly agent: OfAgent['agent'] | null; readonly isOfRun: boolean }
-const reader = role<Listing>('a reader of the run', (_, { isOfRun }) => isOfRun)
+const reader = forAgentsToo(role<Listing>('a reader of the run', (_, { isOfRun }) => isOfRun))
 const ofAgent = (is: (actor: Actor, state: OfAgent) => boolean) => (actor: Actor, state: Listing) =>
   state.agent !== null && is(actor, { agent: state.agent })
-const itself = role<Listing>(agentItself.name, ofAgent(agentItself.is))
+const itself = forAgentsToo(role<Listing>(agentItself.name, ofAgent(agentItself.is)))
 const itsOwner = role<Listing>(agentOwner.name, ofAgent(agentOwner.is))
 
 const ListInput = t.Object({ run_id: t.Optional(Id), agent_id: t.Optional(Id), ...pageInput })
@@ -191,17 +190,9 @@ const list = query({
   example: { given: 'posted', as: 'robin', input: ({ run }) => ({ run_id: run.id }) },
 })
 
-const forget = command({
+const forget = forgetEntry(Posting, {
   name: 'delivery.forget',
   summary: 'Forget the log entry of one message. The system calls it by timer.',
-  draft: 'ours: kept data takes a bounded space',
-  input: t.Object({ id: t.String({ maxLength: 120 }) }),
-  output: t.Object({ forgotten: t.Boolean() }),
-  callers: [system],
-  requires: [],
-  audit: null,
-  load: async (read, { id }) => ({ found: await read.raw(Posting, id) }),
-  decide: ({ found }) => ({ facts: [], puts: found ? [put(Posting, found.id, null)] : [], output: { forgotten: found !== null } }),
   example: { given: 'posted', as: 'system', input: ({ run }) => ({ id: postingId(run.id, 1) }) },
 })
 

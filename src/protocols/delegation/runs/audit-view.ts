@@ -7,7 +7,7 @@ import { Id, Open, Run, Timestamp } from '../schema.ts'
 /** AAP 0.1.0, AgentEventType. */
 export const eventTypes = ['run.started', 'run.progress', 'run.blocked', 'run.completed', 'run.failed'] as const
 /** Ours, included on request. */
-export const moreTypes = ['run.delegated', 'run.resumed', 'run.steered', 'run.reported'] as const
+export const moreTypes = ['run.delegated', 'run.resumed', 'run.asked', 'run.steered', 'run.reported'] as const
 
 export const AgentEvent = t.Object({
   run_id: Id,

@@ -228,14 +228,14 @@ export function endings(line: readonly Kept[], work: Work | null, ending: Ending
 
 /** Ends a run without a task and all runs that work for it, and notifies their agents. */
 export function endingsOf(family: readonly Kept[], work: Work | null, ending: Ending): ReturnType<typeof endings> {
-  const own = endings(family.slice(0, 1), work, ending)
-  if (family.length === 1) return own
+  const first = endings(family.slice(0, 1), work, ending)
+  if (family.length === 1) return first
   const word = { reason: 'cancelled', why: 'parent_ended' }
   const rest = endings(family.slice(1), null, { event: 'agent.cancel', reason: 'cancelled', error: 'parent_ended', word, now: ending.now })
   return {
-    runs: [...own.runs, ...rest.runs],
-    facts: [...own.facts, ...rest.facts.map((one) => ({ ...one, cause: 0 }))],
-    puts: [...own.puts, ...rest.puts],
+    runs: [...first.runs, ...rest.runs],
+    facts: [...first.facts, ...rest.facts.map((one) => ({ ...one, cause: 0 }))],
+    puts: [...first.puts, ...rest.puts],
   }
 }
 

@@ -1,8 +1,7 @@
 // Files that people give as answers. One that the answer names stays; any other is forgotten after a while, and its bytes with it.
 import { Checksum, FileName, MediaType } from '#kernel/ports/blobs.ts'
-import { timestampOf } from '#kernel/ports/clock.ts'
-import { limits } from '#kernel/limits.ts'
-import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { expiryOf, storedBy, uploadIndexes } from '#kernel/ports/uploads.ts'
+import { doc, either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { Id, Request, Timestamp } from '../schema.ts'
 
 /** The bytes of a file are immutable, so the first version is the only one. */
@@ -28,15 +27,8 @@ export const File = doc(
     // A file that a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
     visibleTo: (file, { kind }) => kind === 'human' || file.state === 'kept',
     within: (file) => ({ doc: Request, id: file.request_id }),
-    indexes: {
-      /** As long as there is one for a checksum, its bytes stay. */
-      held: index((file) => (file.state === 'expired' ? [] : [[file.checksum]]), 1),
-      request: index((file) => (file.state === 'expired' ? [] : [[file.request_id]]), 1),
-      open: index((file) => (file.state === 'open' ? [[file.by]] : []), 1),
-    },
-    due: (file) => [
-      { at: file.state === 'open' ? fileExpiry(file) : null, call: 'execution/file.expire', input: { artifact_id: file.id } },
-    ],
+    indexes: { ...uploadIndexes, request: storedBy((file) => file.request_id) },
+    due: (file) => [{ at: expiryOf(file), call: 'execution/file.expire', input: { artifact_id: file.id } }],
   },
 )
 export type File = Static<typeof File.schema>
@@ -58,5 +50,3 @@ export const referenceTo = ({ id, version, name, media_type, size, checksum }: F
   size,
   sha256: checksum.slice('sha256:'.length),
 })
-
-export const fileExpiry = ({ at }: { readonly at: string }): string => timestampOf(Date.parse(at) + limits.uploadMs)

@@ -122,11 +122,11 @@ export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action
 
 /** How many may still vote: each person once, and each vote by one person. */
 function votesLeft(votes: readonly Vote[], reach: Reach): number {
-  const given = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
+  const votedFor = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
   const voters = new Set(votes.map(({ by }) => by))
-  const open = [...reach].filter(([who]) => !given.has(who))
+  const open = [...reach].filter(([who]) => !votedFor.has(who))
   // A person who is named votes as themself.
-  const own = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
+  const inPerson = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
   const absent = open.filter(([who, by]) => !by.includes(who))
   const takenBy = new Map<string, string>()
   const isServed = (who: string, seen: Set<string>): boolean =>
@@ -138,7 +138,7 @@ function votesLeft(votes: readonly Vote[], reach: Reach): number {
       takenBy.set(by, who)
       return true
     })
-  return own + absent.filter(([who]) => isServed(who, new Set())).length
+  return inPerson + absent.filter(([who]) => isServed(who, new Set())).length
 }
 
 /** All reasons against it, as far as there is room. */

@@ -73,7 +73,6 @@ const isText = (value: unknown): value is string => typeof value === 'string'
 export const RECEIPT_TYPE = 'receipt+jwt'
 export const RECEIPT_ALGORITHM = 'EdDSA'
 const SIGNATURE_BYTES = 64
-/** Three short fields. */
 const HEADER_CHARS_MAX = 1_024
 
 /** Taken apart, and not yet believed: `signed` is what the signature must be over. */
@@ -85,7 +84,7 @@ export function jwsOf(text: unknown): Jws | (Verdict & { ok: false }) {
   const parts = text.split('.', 4)
   const signature = bytesOf(parts[2] ?? '')
   if (parts.length !== 3 || signature === null || parts[0]!.length > HEADER_CHARS_MAX)
-    return doubt('not_a_receipt', 'the signature is no compact JWS')
+    return doubt('not_a_receipt', 'the signature is not a compact JWS')
   const header = jsonOf(parts[0]!)
   if (!isFields(header)) return doubt('not_a_receipt', 'the signature has no header that can be read')
   // Nothing else is ever tried: a signature must not choose how it is checked.

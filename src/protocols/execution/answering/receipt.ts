@@ -110,7 +110,6 @@ export async function withReceipt<O extends { readonly request: { readonly id: s
   return { ...output, receipt: await signReceipt(await read(Request, output.request.id), read, context) }
 }
 
-/** The key that its header names. */
 const keyIn = (jws: string): string =>
   (JSON.parse(Buffer.from(jws.slice(0, jws.indexOf('.')), 'base64url').toString()) as { kid: string }).kid
 
@@ -144,7 +143,6 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
   }
 }
 
-/** The votes under pseudonyms. */
 const votesOf = (request: Request, notary: Context['notary']) =>
   request.quorum === undefined
     ? {}

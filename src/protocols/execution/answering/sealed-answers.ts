@@ -24,10 +24,12 @@ const refuseSeal = (message: string): never => {
 /** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
 export function refuseOddSeal({ payload }: Request, { result, sealed }: AnswerInput, given: OpenedAnswer | null): void {
   if (sealed === undefined) return
-  if (result !== undefined) refuseSeal('stands in place of result: send one of them')
+  if (result !== undefined) refuseSeal('replaces result: send one of them')
   if (!isSecret(payload)) refuseSeal('is for secrets: the request asks for none')
   if (given === null)
-    refuseSeal('is no compact JWE with ECDH-ES or ECDH-ES+A256KW, and A256GCM, for the present seal_key of the agent: fetch the item again')
+    refuseSeal(
+      'is not a compact JWE with ECDH-ES or ECDH-ES+A256KW, and A256GCM, for the present seal_key of the agent: fetch the item again',
+    )
 }
 /** The answer before it is held by reference: its value is known to the person and the agent alone. */
 export function sealedAnswer(reason: string | null): Resolution {
@@ -57,9 +59,9 @@ export async function givenFor(read: Read, request: Request, answer: AnswerInput
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
   if (input_type !== 'file' && sensitive !== true) return null
   if (answer.sealed !== undefined) return sensitive === true ? sealedByPerson(read, request, answer.sealed, context) : null
-  const said = validOf(request, answer)
-  if (said === null) return null
-  return input_type === 'file' ? fileFor(read, request, said.result as FileResult) : secretFor(read, request, said.result, context)
+  const valid = validOf(request, answer)
+  if (valid === null) return null
+  return input_type === 'file' ? fileFor(read, request, valid.result as FileResult) : secretFor(read, request, valid.result, context)
 }
 
 function validOf({ action, payload }: Request, { result, reason = null }: AnswerInput): Resolution | null {
@@ -75,8 +77,8 @@ async function fileFor(read: Read, request: Request, { artifact_id, version }: F
   const file = await read.maybe(File, artifact_id)
   if (file === null || file.request_id !== request.id || file.state !== 'open' || (version ?? FILE_VERSION) !== FILE_VERSION) return null
   if ((await read.blob(file.checksum))?.size !== file.size) return null
-  const kept: File = { ...file, state: 'kept' }
-  return { result: referenceTo(kept), images: [image(File, kept)], puts: [] }
+  const used: File = { ...file, state: 'kept' }
+  return { result: referenceTo(used), images: [image(File, used)], puts: [] }
 }
 
 async function secretFor(read: Read, { id, requester, project_id }: Request, value: Result, context: Context): Promise<OpenedAnswer> {

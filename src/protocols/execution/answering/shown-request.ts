@@ -11,8 +11,11 @@ import { coveredBy } from './request-digest.ts'
 import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
-/** Where a person saw it: on a page of another origin everything is given in a form that such a page cannot take for markup. */
-export type Surface = 'page'
+/**
+ * Where a person saw it. On a page of another origin everything is given in a form that such a page cannot take for markup; an editor shows
+ * the agent's own description of a call.
+ */
+export type Surface = 'page' | 'editor'
 const onPage = (text: string): string => harmless(shownText(text))
 const writerFor = (surface: Surface | undefined): Write => (surface === 'page' ? onPage : shownText)
 type Write = (text: string) => string

@@ -29,8 +29,8 @@ function floorFor(policies: readonly (Policy | null)[], asked: Floored): { reado
   return found
 }
 function ruleText({ risk, ...conditions }: Floor, whose: string): string {
-  const said = Object.entries(conditions).map(([name, value]) => `${name === 'agent_id' ? 'agent' : name} ${value}`)
-  return `at least ${risk} for ${said.length === 0 ? 'everything' : said.join(', ')}, set by ${whose}`
+  const parts = Object.entries(conditions).map(([name, value]) => `${name === 'agent_id' ? 'agent' : name} ${value}`)
+  return `at least ${risk} for ${parts.length === 0 ? 'everything' : parts.join(', ')}, set by ${whose}`
 }
 
 type Said = Floored & { readonly project_id: string; readonly said: Risk | undefined }

@@ -1,6 +1,6 @@
 // Hostile text: characters of an agent's text that can make people read something else than is written. They are refused where it must be
 // short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
-import { createCache } from '#kernel/log/document-cache.ts'
+import { createCache } from '#kernel/log/cache/document-cache.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 

@@ -2,6 +2,7 @@
 import { isIn, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { GatePolicy, INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import { Action } from '../actions/index.ts'
 import { Id, Risk, Timestamp, type Request } from '../schema.ts'
 
@@ -62,14 +63,14 @@ export const PolicyFields = {
   forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),
   floors: t.Array(Floor, { maxItems: limits.floorsMax }),
 }
-/** Of a person for their own agents, under their id; of a project, under the id of the project, with floors alone. */
+/** Of a person for their own agents, under their id; of a project, under the id of the project; of the installation. */
 const { floors } = PolicyFields
 export const Policy = doc(
   'execution.policy',
-  t.Object({ id: Id, ...PolicyFields, floors: t.Optional(floors), updated_at: nullable(Timestamp) }), // old ones have no floors
+  t.Object({ id: Id, ...PolicyFields, floors: t.Optional(floors), gate: t.Optional(GatePolicy), updated_at: nullable(Timestamp) }), // old ones have no floors
   {
     scopeOf: () => SYSTEM_SCOPE,
-    visibleTo: ({ id }, actor) => id === actor.id || (actor.kind !== 'agent' && isIn(actor, id)),
+    visibleTo: ({ id }, actor) => id === actor.id || (actor.kind !== 'agent' && (id === INSTALLATION || isIn(actor, id))),
   },
 )
 export type Policy = Static<typeof Policy.schema>

@@ -54,8 +54,8 @@ export const reachOfTask = (read: Read, task: KnownTask, now: string): Promise<R
 type Asked = Pick<Request, 'owner' | 'project_id'>
 /** The people who answer for one who cannot: the substitute, the agent's owner, the project's owners, the installation's owners. */
 export async function insteadOf(read: Read, who: string, { owner, project_id }: Asked, now: string): Promise<string[]> {
-  for (const one of new Set([who, owner])) {
-    const found = peopleIn(await reachOf(read, [one], project_id, now))
+  for (const id of new Set([who, owner])) {
+    const found = peopleIn(await reachOf(read, [id], project_id, now))
     if (found.length > 0) return found
   }
   const owners = (await read.people({ ownersOf: project_id })).filter(({ projects }) => projects.get(project_id) === 'owner')

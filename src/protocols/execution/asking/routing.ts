@@ -39,7 +39,7 @@ export async function routedTo(read: Read, asking: Asking, task: KnownTask | nul
   if (!isPool && (await isPersonOf(read, who, asking.project_id))) return { owner, people: [who], assigned_to: who }
   const people = await insteadOf(read, who, { owner, project_id: asking.project_id }, now)
   if (people.length === 0)
-    throw new Refusal('NO_RECIPIENT', `${who} cannot answer, and nobody else is there: an administrator switches somebody on or adds one`)
+    throw new Refusal('NO_RECIPIENT', `${who} cannot answer, and nobody else is there: an administrator must enable or add a person`)
   return { owner, people, assigned_to: people[0]!, instead_of: who }
 }
 
@@ -87,7 +87,8 @@ async function routedToQuorum(
   if (role === 'pool') throw wrong('role', 'a quorum names its people: it does not go with a pool')
   const reach = await reachOf(read, quorum.of, project_id, now)
   for (const [who, by] of reach)
-    if (by.length === 0 && !(await isKnownIn(read, who, project_id))) throw wrong('quorum', `quorum.of: ${who} is no person of the project`)
+    if (by.length === 0 && !(await isKnownIn(read, who, project_id)))
+      throw wrong('quorum', `quorum.of: ${who} is not a person of the project`)
   const gone = goneIn(reach)
   if (gone.length > 0 && outOfReach({ action, quorum }, reach) !== null)
     throw new Refusal(
@@ -149,8 +150,8 @@ function handedTo(request: Request, who: string, now: string): Request {
   // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
   const isFree = request.task_id === undefined && request.approvers === undefined
   const people = isFree ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
-  const kept = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
-  return { ...rest, people, assigned_to: who, assigned_at: now, ...(kept.length > 0 ? { snoozed: kept } : {}) }
+  const snoozes = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
+  return { ...rest, people, assigned_to: who, assigned_at: now, ...(snoozes.length > 0 ? { snoozed: snoozes } : {}) }
 }
 
 export const assignedTo = (request: Request, who: string, now: string): Request => ({

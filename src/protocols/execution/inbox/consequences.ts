@@ -83,9 +83,7 @@ function declineOf(request: Request, { actor, task }: Reading): string {
   if (kind === 'review') return 'not possible: a review is approved, sent back or rejected'
   if (kind === 'request') return `the agent gets your reason and no answer${task === null ? '' : `, and task ${task.id} goes on`}`
   if (people.some((who) => !speaksFor(actor, who, project_id))) return 'the next person of the task is asked'
-  return isDeclinable(request)
-    ? 'nobody else can answer it: you are asked what becomes of the task'
-    : 'not possible: nobody else can answer it'
+  return isDeclinable(request) ? 'nobody else can answer it: you decide about the task' : 'not possible: nobody else can answer it'
 }
 
 // --- Quorum --------------------------------------------------------------------------------------------------------------------
@@ -104,7 +102,7 @@ function votedOf(request: Request, once: Judged, voters: readonly string[]): Ans
   const enough = `${numeralOf(n)} of ${listNames(voters)}`
   if (isVerdict !== true) {
     const approve = `counts as one vote. The agent gets an ${votesFor} when ${enough} have chosen it`
-    const decline = `counts as a vote for no ${votesFor}${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen any more' : ''}`
+    const decline = `counts as a vote for no ${votesFor}${left + Math.max(0, ...countsIn(request)) < n ? ', and none can be chosen now' : ''}`
     return { approve, reject: once.reject, decline }
   }
   const yes = votes.filter(({ result }) => result === 'approved').length
@@ -147,8 +145,8 @@ export const effectsOf = (request: Request, reading: Reading): AnswerEffects => 
 })
 
 function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
-  if (expires_at === null) return 'it waits until somebody answers'
-  if (overdue) return 'its deadline has passed: it is marked as overdue and waits until somebody answers'
+  if (expires_at === null) return 'it waits for an answer'
+  if (overdue) return 'its deadline has passed: it is marked as overdue and keeps waiting'
   if (kind === 'request' ? fallback === 'pause' : on_expiry === 'hold')
     return `at ${expires_at} it is marked as overdue and goes on waiting`
   if (kind !== 'request') {

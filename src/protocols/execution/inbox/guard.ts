@@ -46,8 +46,8 @@ const isShort = (value: unknown): boolean =>
 /** The arguments of an action that have room in a list, escaped. */
 export function argumentsOf(request: Request): Argument[] {
   if (!isVerdict(request)) return []
-  const shown = Object.entries(detailsIn(request)).filter(([name, value]) => isShort(name) && isShort(value))
-  return shown.slice(0, ARGUMENTS_MAX).map(([name, value]) => ({ name: shownText(name), value: shownText(String(value)) }))
+  const shortDetails = Object.entries(detailsIn(request)).filter(([name, value]) => isShort(name) && isShort(value))
+  return shortDetails.slice(0, ARGUMENTS_MAX).map(([name, value]) => ({ name: shownText(name), value: shownText(String(value)) }))
 }
 
 /** Why a request must be decided alone: people decide only what they were shown. `isCut`: its title is only the start of the question. */

@@ -9,6 +9,7 @@ import { Card, cardOf, shownDigest, visible } from '../answering/shown-request.t
 import { AnswerEffects, effectsOf, isDeclinable, rejectionEndsTask } from './consequences.ts'
 import { Argument, argumentsOf, Guard, guardOf } from './guard.ts'
 import { Action, actionOf, actions, actionVerbs } from '../actions/index.ts'
+import type { KnownCall } from '#kernel/ports/gate.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { taskBehind } from '../access.ts'
 import { throughOf } from './readers.ts'
@@ -40,6 +41,18 @@ const Facts = t.Object({
       principal: Id,
       principal_name: nullable(t.String()),
     }),
+  ),
+  call: nullable(
+    t.Object(
+      {
+        server: t.String(),
+        tool: t.String(),
+        rule: nullable(t.String()),
+        changed: t.Boolean({ description: 'the definition of the tool is not the trusted one' }),
+        unattended: t.Boolean({ description: 'no client waits for the answer: the agent has to call again' }),
+      },
+      { description: 'the call of a tool at the gate' },
+    ),
   ),
   chain: t.Array(Link),
   risk: t.Object({
@@ -151,7 +164,9 @@ function flaggedIn(request: Request): string[] {
   const { payload, agent_id } = request
   const labels = 'options' in payload ? payload.options : []
   const more = actionOf(request).texts?.(payload) ?? []
-  const texts = [agent_id, questionIn(request), ...labels, ...more, ...(payload.context === undefined ? [] : [payload.context])]
+  // A gate puts the words of the agent into the arguments alone.
+  const args = request.call_id === undefined ? [] : [JSON.stringify(payload)]
+  const texts = [agent_id, questionIn(request), ...labels, ...more, ...args, ...(payload.context === undefined ? [] : [payload.context])]
   return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
 }
 
@@ -160,6 +175,7 @@ export type Knowing = {
   named(id: string): Promise<Registered | null>
   openOf(requester: string): Promise<number>
   task(id: string | undefined): Promise<KnownTask | null>
+  call(id: string | undefined): Promise<KnownCall | null>
   /** The latest answers in the same case, of those that the reader may see. */
   precedents(request: Request): Promise<readonly Request[]>
 }
@@ -183,6 +199,7 @@ export function knowingBy(read: Read): Knowing {
       return found
     },
     task: (id) => taskBehind(read, id),
+    call: (id) => (id === undefined ? Promise.resolve(null) : read.ports.calls.call(read, id)),
     async precedents(request) {
       const prefix = [request.project_id, request.requester, caseOf(request)]
       const name = prefix.join('\0')
@@ -231,8 +248,24 @@ async function precedentsOf(request: Request, knowing: Knowing): Promise<Item['f
   )
 }
 
+function riskFactsOf({ floor, risk, session_id, call_id }: Request, call: KnownCall | null): Item['facts']['risk'] {
+  const rated = risk ?? null
+  // A gate of this server has rated the task of another harness.
+  if (session_id !== undefined) return { said: null, floor: rated, rule: 'the rules of this server for tasks of other harnesses' }
+  if (floor !== undefined) return { said: floor.said, floor: floor.risk, rule: shownText(floor.rule) }
+  if (call_id !== undefined) return { said: null, floor: rated, rule: call?.rule ?? null }
+  return { said: rated, floor: null, rule: null }
+}
+
+function callFactsOf(call: KnownCall | null): Item['facts']['call'] {
+  if (call === null) return null
+  const { server, tool, rule, changed, unattended } = call
+  return { server, tool: lineOf(tool), rule, changed, unattended }
+}
+
 async function factsOf(request: Request, task: KnownTask | null, knowing: Knowing): Promise<Item['facts']> {
-  const { requester, project_id, floor, risk, session_id } = request
+  const { requester, project_id } = request
+  const call = await knowing.call(request.call_id)
   const agent = await knowing.named(requester)
   const project = await knowing.named(project_id)
   const owner = agent?.owner ?? null
@@ -252,14 +285,9 @@ async function factsOf(request: Request, task: KnownTask | null, knowing: Knowin
       principal: task.ownership.principal,
       principal_name: (await personNamed(task.ownership.principal, knowing)).name,
     },
+    call: callFactsOf(call),
     chain: await chainOf(request, task, knowing),
-    risk:
-      // A gate of this server has rated the task of another harness.
-      session_id !== undefined
-        ? { said: null, floor: risk ?? null, rule: 'the rules of this server for tasks of other harnesses' }
-        : floor === undefined
-          ? { said: risk ?? null, floor: null, rule: null }
-          : { said: floor.said, floor: floor.risk, rule: shownText(floor.rule) },
+    risk: riskFactsOf(request, call),
     precedents: await precedentsOf(request, knowing),
     flagged: flaggedIn(request),
   }

@@ -1,7 +1,8 @@
 // Readers of inboxes: the inboxes that an actor reads, and the requests there that are before that actor: one rule for every list, number
 // and stream.
 import { isIn, speaksFor, idsActedFor, type Actor } from '#kernel/declare/access.ts'
-import { isInPool, namesOf, poolOf, UNDECIDED, undecidedFor, type Request } from '../schema.ts'
+import type { Read } from '#kernel/declare/operation.ts'
+import { isInPool, namesOf, poolOf, Request, turns, UNDECIDED, undecidedFor } from '../schema.ts'
 
 export type Inboxes = {
   /** The actor and all people for whom they decide in some project. */
@@ -48,3 +49,16 @@ const YOU = 'you'
 export const inboxOf = (person: string): Inboxes => ({ people: [person], pools: [], undecided: [], isPartly: false, holds: () => true })
 
 export const allOf = ({ people, pools, undecided }: Inboxes): string[] => [...people, ...pools, ...undecided]
+
+/** The prefixes of open requests of these tiers in these inboxes, without snoozed ones. */
+export const openUnder = (inboxes: readonly string[], tiers: readonly string[]): string[][] =>
+  inboxes.flatMap((who) => turns.flatMap((turn) => tiers.map((tier) => [who, turn, tier])))
+
+/** How many open requests one inbox has of one turn and tier. */
+export type OpenCount = { readonly turn: string; readonly tier: string; readonly count: number }
+/** More than there are turns and tiers, with one for snoozed requests. */
+export const OPEN_COUNTS_MAX = 100
+export async function openIn(read: Read, who: string): Promise<OpenCount[]> {
+  const counts = await read.counts(Request, 'open', [who], { limit: OPEN_COUNTS_MAX })
+  return counts.map(({ parts: [turn, tier], count }) => ({ turn: turn!, tier: tier!, count }))
+}

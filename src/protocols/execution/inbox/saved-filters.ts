@@ -24,7 +24,7 @@ const fields = {
   status: t.Optional(State),
   snoozed: t.Optional(t.Boolean({ description: 'only those that you have snoozed' })),
   risk: t.Optional({ ...Risk, description: 'only what has this risk' }),
-  unassigned: t.Optional(t.Boolean({ description: 'true: only what is nobody’s turn yet; false: only what is somebody’s' })),
+  unassigned: t.Optional(t.Boolean({ description: 'true: only unassigned items; false: only assigned ones' })),
   group: t.Optional(
     t.String({
       pattern: `^(${GROUP})?[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`,
@@ -41,7 +41,6 @@ const fields = {
     }),
   ),
 }
-/** The filters of an inbox. */
 export const Query = t.Object(fields)
 export type Query = Static<typeof Query>
 export const queryFields = fields

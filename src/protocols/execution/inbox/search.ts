@@ -29,8 +29,8 @@ export function textOf(request: Request): string {
   let text = texts.get(request)
   if (text === undefined) {
     const { id, requester, agent_id, payload, thread = [], tags, task_id = '', owner } = request
-    const said = thread.map((remark) => remark.text)
-    text = plain([id, requester, agent_id, owner, task_id, ...tags, ...textsIn(payload), ...said].join('\n'))
+    const remarks = thread.map((remark) => remark.text)
+    text = plain([id, requester, agent_id, owner, task_id, ...tags, ...textsIn(payload), ...remarks].join('\n'))
     texts.set(request, text)
   }
   return text
@@ -45,8 +45,8 @@ export type Search = {
 }
 
 export function searchFor(text: string, knowing: Knowing): Search {
-  const words = wordsIn(text)
-  if (words.length === 0)
+  const terms = wordsIn(text)
+  if (terms.length === 0)
     throw new Refusal('INVALID_REQUEST', 'text has no character that people see: give at least one word', { field: 'text' })
   const names = new Map<string, string>()
   let searched = 0
@@ -56,7 +56,7 @@ export function searchFor(text: string, knowing: Knowing): Search {
     return name
   }
   return {
-    words,
+    words: terms,
     nameOf,
     get searched() {
       return searched
@@ -65,7 +65,7 @@ export function searchFor(text: string, knowing: Knowing): Search {
       const found = textOf(request)
       searched += found.length
       const name = await nameOf(request.requester)
-      return words.every((word) => found.includes(word) || name.includes(word))
+      return terms.every((word) => found.includes(word) || name.includes(word))
     },
   }
 }

@@ -41,7 +41,6 @@ function namesOf({ requester, receipt, assigned_to, floor }: Request): [Dimensio
 }
 
 /** The parts of a row: project, dimension, name, the day of the request, and its outcome with the time it took. */
-export const TREND_PARTS = 5
 export function trendRows(request: Request): Part[][] {
   const fate = fateOf(request)
   const span = isAnswer(fate) ? spanOf(secondsOf(request)) : 0

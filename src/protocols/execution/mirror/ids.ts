@@ -6,6 +6,8 @@ import { harmless, shownText } from '../asking/hostile-text.ts'
 const [ITEM, CHECKPOINT] = ['hxp_', 'ckpt_'] as const
 /** A checkpoint and its item have the same id but for its first part, so that each is found from the other by key. */
 export const mirroredItemId = (checkpoint_id: string): string => ITEM + checkpoint_id.slice(CHECKPOINT.length)
+/** The question of a call at the gate. */
+export const requestOfCall = (call_id: string): string => ITEM + call_id.slice('call_'.length)
 export const checkpointOf = (request_id: string): string => CHECKPOINT + request_id.slice(ITEM.length)
 
 /** The options of a question: as people read them, and the ids of those that have some, in the same order. */

@@ -3,7 +3,7 @@ import { deliveryId, Delivery } from '#kernel/log/outbox-document.ts'
 import { QuietHours } from './quiet-hours.ts'
 import { hookSecretOf } from '#kernel/declare/webhook-address.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
-import { timestampOf } from '#kernel/ports/clock.ts'
+import { Attempt, forgetAt } from '#kernel/ports/delivery-log.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
@@ -120,14 +120,6 @@ export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 
 export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in')
 export type Event = Static<typeof Event>
 
-const Tried = t.Object({
-  at: Timestamp,
-  status: nullable(t.Integer()), // null: no answer came
-  duration_ms: t.Integer(),
-  error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })), // never says where it went
-})
-
-/** One notice, and its last attempts. */
 export const Notice = doc(
   'execution.notice',
   t.Object({
@@ -143,7 +135,7 @@ export const Notice = doc(
     why: t.Optional(t.String()), // it was dropped
     held: t.Optional(either('cap')), // it waits because there were many in the hour
     along: t.Optional(t.String()), // it was told together with this one
-    recent: t.Array(Tried),
+    recent: t.Array(Attempt),
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,
@@ -154,9 +146,7 @@ export const Notice = doc(
       // Each message once, however much it tells.
       sent: index((notice) => (notice.state === 'accepted' && notice.along === undefined ? [[notice.whose, notice.last_at]] : [])),
     },
-    due: ({ id, first_at }) => [
-      { at: timestampOf(Date.parse(first_at) + limits.deliveryLogMs), call: 'execution/notice.forget', input: { id } },
-    ],
+    due: (notice) => [forgetAt('execution/notice.forget', notice)],
   },
 )
 export type Notice = Static<typeof Notice.schema>

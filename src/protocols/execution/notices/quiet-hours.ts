@@ -28,7 +28,6 @@ const DAY_MINUTES = 24 * 60
 const minutesIn = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3))
 
 const clocks = new Map<string, Intl.DateTimeFormat>()
-/** null: there is no such zone. */
 function clockIn(zone: string): Intl.DateTimeFormat | null {
   let clock = clocks.get(zone)
   if (clock === undefined) {
@@ -78,8 +77,8 @@ function wallAt({ zone, offset_minutes = 0 }: QuietHours, ms: number): Wall {
 function daysIn(text: string | undefined): ReadonlySet<number> {
   if (text === undefined) return new Set(days.keys())
   const found = new Set<number>()
-  for (const one of text.split(',')) {
-    const [first, last = first] = one.split('-').map((name) => days.indexOf(name)) as [number, number?]
+  for (const range of text.split(',')) {
+    const [first, last = first] = range.split('-').map((name) => days.indexOf(name)) as [number, number?]
     for (let at = first; ; at = (at + 1) % 7) {
       found.add(at)
       if (at === last) break

@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, anyone, heldBy, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
+import { administrator, anyone, forAgentsToo, heldBy, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Bound, type Change, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
@@ -52,16 +52,20 @@ const channelFact = (action: ChannelEvent, channel: Either): Made =>
   fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
 
 type OfChannel = { readonly channel: Either }
-const itsOwner = role<OfChannel>('the person or agent whose channel it is', (actor, { channel }) => actor.id === ownerOf(channel))
+const itsOwner = forAgentsToo(
+  role<OfChannel>('the person or agent whose channel it is', (actor, { channel }) => actor.id === ownerOf(channel)),
+)
 async function channelOf(read: Read, channel_id: string): Promise<OfChannel> {
   const channel = isOfAgent(channel_id) ? await read(AgentChannel, channel_id) : await read(Channel, channel_id)
   if (channel.removed_at !== null) throw new Refusal('NOT_FOUND', `there is no channel ${channel_id}`)
   return { channel }
 }
 
-const agent = heldBy(
-  'an agent',
-  role<unknown>('agent', (actor) => actor.kind === 'agent'),
+const agent = forAgentsToo(
+  heldBy(
+    'an agent',
+    role<unknown>('agent', (actor) => actor.kind === 'agent'),
+  ),
 )
 
 type Added = {
@@ -119,13 +123,13 @@ const add = command({
       'INVALID_REQUEST',
       'address is an e-mail address',
       (_, { address }) => address === undefined || isEmailAddress(address),
-      'address is no e-mail address such as name@example.com',
+      'address is not an e-mail address such as name@example.com',
     ),
     rule<unknown, Added>(
       'INVALID_REQUEST',
       'keys are those of a subscription',
       (_, { keys }) => keys === undefined || isOnCurve(keys.p256dh),
-      'keys.p256dh is no key of a subscription: give those that the browser gave with it',
+      'keys.p256dh is not a key of a subscription: give those that the browser gave with it',
     ),
     rule<unknown, { readonly quiet_hours?: QuietHours }>(
       'INVALID_REQUEST',
@@ -185,8 +189,8 @@ const add = command({
 })
 
 function confirmation(channel: Either, { now, newId }: Pick<Context, 'now' | 'newId'>): Change[] {
-  const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'confirm', request_id: null } as const
-  return planNotice(said, now)[1]
+  const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'confirm', request_id: null } as const
+  return planNotice(draft, now)[1]
 }
 function ownerBound(owner: string): Bound {
   const max = limits.hooksPerOwnerMax
@@ -210,7 +214,7 @@ async function linkedChannel(read: Read, token: string, purpose: 'confirm' | 'st
   const id = token.slice(0, token.indexOf('.'))
   const [channel, hook] = [await read.raw(Channel, id), await read.raw(Hook, id)]
   if (channel === null || hook === null || channel.removed_at !== null || linkToken(hook, purpose) !== token)
-    throw new Refusal('NOT_FOUND', 'this link does not work any more: its channel was removed, or it is not whole')
+    throw new Refusal('NOT_FOUND', 'this link no longer works: its channel was removed, or the link is incomplete')
   return { channel }
 }
 const Token = t.String({ minLength: 1, maxLength: 200, description: 'the end of a link in a mail' })
@@ -270,9 +274,11 @@ const list = query({
   input: t.Object({ person: t.Optional(Id), agent_id: t.Optional(Id) }),
   output: t.Object({ items: t.Array(Shown) }),
   callers: [
-    role<{ whose: string }>(
-      'the person or agent themself',
-      ({ kind, id }, { whose }) => (kind === 'human' || kind === 'agent') && id === whose,
+    forAgentsToo(
+      role<{ whose: string }>(
+        'the person or agent themself',
+        ({ kind, id }, { whose }) => (kind === 'human' || kind === 'agent') && id === whose,
+      ),
     ),
     administrator,
     installationOwner,
@@ -325,7 +331,7 @@ const rotate = command({
       'PRECONDITION_FAILED',
       'the channel is a webhook',
       ({ channel }) => shownAs(channel).kind === 'webhook',
-      'only a webhook has a secret to rotate: remove the channel and add it anew',
+      'only a webhook has a secret to rotate: remove the channel and add it again',
     ),
   ],
   audit: 'channel.secret_rotated',
@@ -367,8 +373,8 @@ const test = command({
   decide({ channel }, _, { now, newId }) {
     // An address that was given up as gone may have come back.
     const next: Either = { ...channel, disabled: false }
-    const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'test', request_id: null } as const
-    const [notice, puts] = planNotice(said, now)
+    const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'test', request_id: null } as const
+    const [notice, puts] = planNotice(draft, now)
     return { facts: [channelFact('channel.tested', next)], puts, output: { notice } }
   },
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
@@ -376,7 +382,7 @@ const test = command({
 
 const signIn = command({
   name: 'channel.sign_in',
-  summary: 'Mail a link that signs its person in to a confirmed address. The system calls it when somebody asks for one.',
+  summary: 'Mail a sign-in link to a confirmed address. The system calls it when a person requests one.',
   draft: 'ours: identity',
   input: t.Object({ channel_id: Id, request_id: t.Optional(nullable(Id)) }),
   output: t.Object({ notice: Notice.schema }),
@@ -392,8 +398,8 @@ const signIn = command({
   audit: 'channel.sign_in_asked',
   load: (read, { channel_id }) => channelOf(read, channel_id),
   decide({ channel }, { request_id = null }, { now, newId }) {
-    const said = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'sign_in', request_id } as const
-    const [notice, puts] = planNotice(said, now)
+    const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'sign_in', request_id } as const
+    const [notice, puts] = planNotice(draft, now)
     return { facts: [channelFact('channel.sign_in_asked', channel)], puts, output: { notice } }
   },
   example: { given: 'told', as: 'system', input: ({ channel }) => ({ channel_id: channel.id }), refused: 'PRECONDITION_FAILED' },

@@ -20,7 +20,7 @@ const extend = command({
   draft: 'ours: HXP 0.1, 3.3 ends what people would still answer',
   input: t.Object({
     request_id: Id,
-    timeout_seconds: t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: 'from now; 0: no deadline any more' }),
+    timeout_seconds: t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: 'from now; 0: removes the deadline' }),
   }),
   output: t.Object({ request: RequestView }),
   callers: [answerer, poolMember, chief, itsAsker],

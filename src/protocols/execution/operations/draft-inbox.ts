@@ -5,7 +5,7 @@ import { query, type Listed, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { either, END, t, type Part, type Static } from '#kernel/declare/schema.ts'
 import { asShown, type Surface } from '../answering/shown-request.ts'
-import { allOf, inboxesReadBy, type Inboxes } from '../inbox/readers.ts'
+import { allOf, inboxesReadBy, openIn, openUnder, type Inboxes } from '../inbox/readers.ts'
 import { Action, knownForm } from '../actions/index.ts'
 import { allTiers, isTimedOut, outcomeOf, Priority, Request, tiersOf, type Outcome, type Status } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
@@ -76,7 +76,8 @@ function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const found: Stretch[] = []
   const tiers = priority === undefined ? allTiers : tiersOf[priority]
   const index = status === 'assigned' ? 'claimed' : 'open'
-  if (mayBeOpen(status)) for (const tier of tiers) found.push({ index, prefixes: inboxes.map((who) => [who, tier]), wants })
+  const under = (tier: string): Prefix[] => (index === 'open' ? openUnder(inboxes, [tier]) : inboxes.map((who) => [who, tier]))
+  if (mayBeOpen(status)) for (const tier of tiers) found.push({ index, prefixes: under(tier), wants })
   const endings = endingsFor(status)
   if (endings.length > 0)
     found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
@@ -125,7 +126,7 @@ async function walk(read: Read, index: string, prefix: Prefix, see: (row: Listed
 /** Counts the visible requests under the prefixes one by one, each once. */
 async function seenUnder(
   read: Read,
-  index: 'open' | 'closed' | 'asker' | 'settled',
+  index: 'open' | 'closed' | 'asker' | 'bound',
   prefixes: readonly Prefix[],
   wants: (request: Request) => boolean = matchAll,
 ): Promise<number> {
@@ -148,9 +149,9 @@ async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Pr
   if (actor.owner !== true) return placesOf(actor)
   const places: string[] = []
   for (let after: string | undefined; ;) {
-    const [row] = await read.list(Request, 'settled', [[actor.id, kind]], { after, limit: 1 })
+    const [row] = await read.counts(Request, 'settled', [actor.id, kind], { after, limit: 1 })
     if (row === undefined) return places
-    const [place] = row.at.split('\0') as [string]
+    const [place] = row.parts as [string]
     places.push(place)
     after = `${place}\0${END}`
   }
@@ -172,7 +173,7 @@ async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]
       if (found > 0 && isIn(actor, place) && !ownsProject(actor, place)) looked.push([actor.id, 'bound', place, outcome])
       else sum += found
     }
-  return sum + (await seenUnder(read, 'settled', looked))
+  return sum + (await seenUnder(read, 'bound', looked))
 }
 
 /** How many requests of an agent stand so, of those that the actor sees. */
@@ -187,10 +188,14 @@ export function counterOf(read: Read, actor: Actor) {
   // One request can be in the inboxes of several people.
   const isAlone = inboxes.people.length === 1
   const seenOf = (index: 'open' | 'closed', parts: readonly string[], wants: (request: Request) => boolean): Promise<number> =>
-    seenUnder(read, index, under(parts), (request) => wants(request) && inboxes.holds(request))
+    seenUnder(read, index, index === 'open' ? openUnder(names, parts) : under(parts), (request) => wants(request) && inboxes.holds(request))
 
-  const countIn = (index: 'open' | 'claimed' | 'twice', parts: readonly string[]): Promise<number> =>
+  const countIn = (index: 'claimed' | 'twice', parts: readonly string[]): Promise<number> =>
     sumOf(under(parts).map((prefix) => read.count(Request, index, prefix)))
+  const countOpen = async (parts: readonly string[]): Promise<number> => {
+    const counts = await Promise.all(names.map((who) => openIn(read, who)))
+    return counts.flat().reduce((sum, { tier, count }) => sum + (parts.includes(tier) ? count : 0), 0)
+  }
 
   async function open(asked: Asked): Promise<number> {
     const { status, priority, action } = asked
@@ -200,7 +205,7 @@ export function counterOf(read: Read, actor: Actor) {
     if (!isCounted) return seenOf('open', parts, isMeantBy(asked))
     const claimed = status === undefined ? 0 : await countIn('claimed', parts)
     if (status === 'assigned') return claimed
-    return (await countIn('open', parts)) - (await countIn('twice', parts)) - claimed
+    return (await countOpen(parts)) - (await countIn('twice', parts)) - claimed
   }
 
   async function countClosed(asked: Asked): Promise<number> {

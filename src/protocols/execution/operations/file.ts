@@ -1,6 +1,7 @@
 // Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by those who may read the request.
 import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
-import { casUri, Checksum, FileName, isPlainName, MediaType } from '#kernel/ports/blobs.ts'
+import { AnnouncedSize, checkAnnounced, hasExpired, hasPlainName } from '#kernel/ports/uploads.ts'
+import { casUri, Checksum, FileName, MediaType } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, system } from '#kernel/declare/access.ts'
@@ -8,7 +9,7 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
-import { fileExpiry, File, FILE_VERSION, FileReference, referenceTo } from '../answering/file.ts'
+import { File, FILE_VERSION, FileReference, referenceTo } from '../answering/file.ts'
 import type { ProvidePayload } from '../actions/provide.ts'
 import { answerer, chief, isNotLate, isUnresolved, poolMember, requestOf, type OfRequest } from '../access.ts'
 import { Id } from '../schema.ts'
@@ -46,7 +47,7 @@ const add = command({
     name: FileName,
     media_type: t.Optional(MediaType),
     checksum: t.Optional(Checksum),
-    size: t.Optional(t.Integer({ minimum: 0, description: 'bytes; as checksum, compared with what comes' })),
+    size: t.Optional(AnnouncedSize),
   }),
   output: FileReference,
   callers: [answerer, poolMember, chief],
@@ -59,12 +60,7 @@ const add = command({
       (state) => filePayload(state) !== null,
       'the request does not ask for a file',
     ),
-    rule<Adding, AddInput>(
-      'INVALID_REQUEST',
-      'a name has no slash, no control and no invisible character',
-      (_, { name }) => isPlainName(name),
-      'name has a slash, a control character or an invisible one: leave these out',
-    ),
+    hasPlainName('INVALID_REQUEST'),
     rule<Adding, AddInput>(
       'INVALID_RESULT',
       'media_type is one of those that the request asks for',
@@ -95,10 +91,7 @@ const add = command({
   },
   decide(state, { name, media_type = null, ...announced }, { actor, now, newId, received }) {
     const { checksum, size } = received!
-    if (announced.checksum !== undefined && announced.checksum !== checksum)
-      throw new Refusal('INVALID_REQUEST', 'checksum does not match the bytes', { field: 'checksum' })
-    if (announced.size !== undefined && announced.size !== size)
-      throw new Refusal('INVALID_REQUEST', `size does not match the bytes: there are ${size}`, { field: 'size' })
+    checkAnnounced('INVALID_REQUEST', announced, { checksum, size })
     const max = boundOf(state)
     if (size > max) throw new Refusal('TOO_LARGE', `the request takes at most ${max} bytes`, { max })
     const { id: request_id, project_id } = state.request
@@ -174,8 +167,8 @@ const expire = command({
   requires: [
     rule<{ file: File }>(
       'PRECONDITION_FAILED',
-      'no answer names the file, and its time is over',
-      ({ file }, _, { now }) => file.state === 'open' && fileExpiry(file) <= now,
+      'no answer names the file, and it has expired',
+      ({ file }, _, { now }) => hasExpired(file, now),
       'the file is named by an answer, or its time is not over yet',
     ),
   ],

@@ -94,7 +94,7 @@ const followRequest = stream({
     events: t.Array(
       t.Object({
         event: t.String({ description: 'assigned, released, question, reply, extended, expired, completed, failed, cancelled, declined' }),
-        assigned_to: t.Optional(nullable(t.String({ description: 'null: somebody of the pool' }))),
+        assigned_to: t.Optional(nullable(t.String({ description: 'null: a member of the pool' }))),
         text: t.Optional(t.String()),
         at: t.Optional(Timestamp),
         expires_at: t.Optional(Request.schema.properties.expires_at),

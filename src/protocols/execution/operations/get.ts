@@ -1,5 +1,6 @@
 // A request and its outcome: fetched, waited for, listed.
 import { anyone } from '#kernel/declare/access.ts'
+import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageInput } from '#kernel/declare/paging.ts'
@@ -55,7 +56,7 @@ const wait = command({
   callers: [anyone],
   requires: [],
   audit: null,
-  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { wakeId: request_id, maxMs: wait * 1_000 }),
+  waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { wakeIds: [request_id], maxMs: wait * 1_000 }),
   load: async (read, { request_id }) => requestOf(read, request_id),
   decide: ({ request }, { seen = Infinity }, { actor }) => ({
     facts: [],
@@ -90,4 +91,26 @@ const list = query({
   example: { given: 'asked', as: 'devin', input: {} },
 })
 
-export const getOperations = [get, wait, list]
+const longArguments = query({
+  name: 'request.arguments',
+  summary: 'Fetch the arguments of a tool call that are too long for its question. Their SHA-256 is in the details of the question.',
+  draft: 'ours: a person decides about the whole call',
+  looksAt: { doc: Request, field: 'request_id' },
+  input: t.Object({ request_id: Id }),
+  output: t.Object({
+    text: t.String({ description: 'the arguments as canonical JSON, without what is redacted' }),
+    sha256: t.String(),
+    size: t.Integer(),
+  }),
+  callers: [anyone],
+  async load(read, { request_id }, { notary }) {
+    const { call_id } = await read(Request, request_id)
+    const found = call_id === undefined ? null : await read.ports.calls.longArguments(read, call_id)
+    if (found === null) throw new Refusal('NOT_FOUND', 'the question holds all arguments itself')
+    return { text: await notary.open(found.sealed), sha256: found.sha256, size: found.size }
+  },
+  view: (found) => found,
+  example: { given: 'asked_to_run', as: 'alice', input: ({ request_id }) => ({ request_id }) },
+})
+
+export const getOperations = [get, wait, list, longArguments]

@@ -84,7 +84,7 @@ const list = query({
 
 const remove = command({
   name: 'group.remove',
-  summary: 'Remove a group of a project. Escalations to it that are still to come find nobody.',
+  summary: 'Remove a group of a project. Later escalations to it reach nobody.',
   draft: 'ours: whom to escalate to',
   input: t.Object({ project_id: t.Optional(Id), name: GroupName }),
   output: t.Object({ group: Group.schema }),

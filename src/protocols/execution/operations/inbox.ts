@@ -8,8 +8,8 @@ import { either, END, nullable, prefixOf, t, type Part, type Static } from '#ker
 import { isSecret } from '../actions/provide.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
 import { asksOf, Item, itemOf, knowingBy, nameFor, Row, rowOf, type Knowing } from '../inbox/item.ts'
-import { allOf, inboxesReadBy, inboxOf, type Inboxes } from '../inbox/readers.ts'
-import { Id, isInPool, isOpen, poolOf, Remark, Request, SNOOZED, snoozedUntil, tiersOf, turns, Vote } from '../schema.ts'
+import { inboxesReadBy, inboxOf, OPEN_COUNTS_MAX, openIn, type Inboxes, type OpenCount } from '../inbox/readers.ts'
+import { Id, isInPool, isOpen, poolOf, Remark, Request, SNOOZED_PARTS, snoozedUntil, tiersOf, turns, Vote, type Turn } from '../schema.ts'
 import { endedStatuses } from './draft-inbox.ts'
 import { GROUP } from '../asking/preferences.ts'
 import { searchFor, type Search } from '../inbox/search.ts'
@@ -82,8 +82,6 @@ async function* findItems(read: Read, asked: ListInput, inbox: Inboxes, knowing:
       isLast = listed.length < limit
       for (const { id, at: rest } of listed) {
         const at = lead + rest
-        // Snoozed items come last.
-        if (prefixes[0]?.length === 1 && at.startsWith(`${SNOOZED}\0`)) return
         after = at
         const request = await read.maybe(Request, id)
         const isMeant = request !== null && inbox.holds(request) && fits(request, asked)
@@ -117,11 +115,9 @@ async function* foundAmong(
     if (search.searched > limits.searchedCharsMax) return yield { request: null, at }
   }
 }
-/** The place of the request in the list; null: it is not listed, or only among the snoozed items. */
+/** The place of the request in the list; null: it is not listed. */
 function placeIn(request: Request, { index, prefixes }: Rows): string | null {
-  const isAskedPutOff = prefixes[0]?.[1] === SNOOZED
   for (const row of Request.indexes[index]!.rows(request)) {
-    if (index === 'open' && (row[1] === SNOOZED) !== isAskedPutOff) continue
     const prefix = prefixes.find((parts) => parts.every((part, i) => part === row[i]))
     if (prefix !== undefined) return prefixOf(Request, '', row.slice(prefix.length)).slice(prefixOf(Request, '', []).length) + request.id
   }
@@ -129,7 +125,7 @@ function placeIn(request: Request, { index, prefixes }: Rows): string | null {
 }
 
 type Rows = {
-  readonly index: 'open' | 'urgent' | 'closed'
+  readonly index: 'open' | 'closed'
   readonly prefixes: readonly (readonly Part[])[]
   readonly reverse: boolean
   /** The first parts of the rows that are meant, where only some are, with what ends them. */
@@ -141,13 +137,12 @@ function rowsOf(asked: Query, { people, pools, undecided }: Inboxes): Rows {
     const states = status === 'closed' ? endedStatuses : [status]
     return { index: 'closed', prefixes: people.flatMap((who) => states.map((state) => [who, state])), reverse: true, tiers: null }
   }
-  if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, SNOOZED]), reverse: false, tiers: null }
+  if (snoozed === true) return { index: 'open', prefixes: people.map((who) => [who, ...SNOOZED_PARTS]), reverse: false, tiers: null }
   const meant = project_id === undefined ? pools : pools.filter((pool) => pool === poolOf(project_id))
   const names = [...people, ...meant, ...undecided]
   const tiers = priority === undefined ? null : tiersOf[priority].map((tier) => `${tier}\0`)
-  if (unassigned === undefined) return { index: 'open', prefixes: names.map((who) => [who]), reverse: false, tiers }
-  const wanted = turns.filter((turn) => unassigned === (turn === 'none'))
-  return { index: 'urgent', prefixes: names.flatMap((who) => wanted.map((turn) => [who, turn])), reverse: false, tiers }
+  const chosenTurns = turns.filter((turn) => unassigned === undefined || unassigned === (turn === 'none'))
+  return { index: 'open', prefixes: names.flatMap((who) => chosenTurns.map((turn) => [who, turn])), reverse: false, tiers }
 }
 
 function fits(request: Request, query: Query): boolean {
@@ -262,11 +257,16 @@ const count = query({
 /** From counters, whatever there is. */
 async function countedBy(read: Read, actor: Actor): Promise<Count> {
   const inboxes = inboxesReadBy(actor)
-  const own = await countsIn(read, 'open', [actor.id])
-  const pool = await countsIn(read, 'open', inboxes.pools)
-  const undecided = await countsIn(read, 'open', inboxes.undecided)
+  const under = async (names: readonly string[]): Promise<OpenCount[]> => (await Promise.all(names.map((who) => openIn(read, who)))).flat()
+  const [inOwn, inPools, inUndecided] = [await under([actor.id]), await under(inboxes.pools), await under(inboxes.undecided)]
+  const [own, pool, undecided] = [byPriority(inOwn), byPriority(inPools), byPriority(inUndecided)]
   // Items that they were called to out of a pool stand in both.
-  const twice = await countsIn(read, 'twice', [actor.id])
+  const twice = byPriority(
+    (await read.counts(Request, 'twice', [actor.id], { limit: OPEN_COUNTS_MAX })).map(({ parts: [tier], count }) => ({
+      tier: tier!,
+      count,
+    })),
+  )
   const by_priority = {
     critical: own.critical + pool.critical + undecided.critical - twice.critical,
     high: own.high + pool.high + undecided.high - twice.high,
@@ -274,16 +274,16 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
     low: own.low + pool.low + undecided.low - twice.low,
   }
   const others = inboxes.people.filter((who) => who !== actor.id)
-  const free = await Promise.all(allOf({ ...inboxes, people: [actor.id] }).map((who) => read.count(Request, 'urgent', [who, 'none'])))
+  const withTurn = (turn: Turn, counts: readonly OpenCount[]): number => totalOf(counts.filter((one) => one.turn === turn))
   return {
     open: sumOf(by_priority),
     by_priority,
-    mine: await read.count(Request, 'urgent', [actor.id, 'mine']),
-    unassigned: free.reduce((sum, one) => sum + one, 0) - sumOf(twice),
+    mine: withTurn('mine', inOwn),
+    unassigned: withTurn('none', [...inOwn, ...inPools, ...inUndecided]) - sumOf(twice),
     groups: await groupsOf(read, actor.id),
     pool: sumOf(pool),
     no_decider: sumOf(undecided),
-    snoozed: await read.count(Request, 'open', [actor.id, SNOOZED]),
+    snoozed: await read.count(Request, 'open', [actor.id, ...SNOOZED_PARTS]),
     acting_for: await Promise.all(others.map(async (person) => ({ person, open: await waitingFor(read, actor, person) }))),
     next_cursor: null,
   }
@@ -305,7 +305,7 @@ async function groupsOf(read: Read, who: string): Promise<Count['groups']> {
 async function waitingFor(read: Read, actor: Actor, person: string): Promise<number> {
   const asked = await read.subject(person)
   const isWhole = actor.actsFor?.has(person) === true && asked !== null && !asked.isChief
-  if (isWhole && [...asked.projects.keys()].every((id) => isIn(actor, id))) return sumOf(await countsIn(read, 'open', [person]))
+  if (isWhole && [...asked.projects.keys()].every((id) => isIn(actor, id))) return sumOf(byPriority(await openIn(read, person)))
   const inboxes: Inboxes = { ...inboxOf(person), holds: ({ project_id }) => speaksFor(actor, person, project_id) }
   let count = 0
   for await (const { request } of findItems(read, {}, inboxes, knowingBy(read))) if (request !== null) count++
@@ -337,13 +337,11 @@ async function countedIn(read: Read, asked: ListInput, actor: Actor, person: str
 }
 
 const sumOf = ({ critical, high, normal, low }: ByPriority): number => critical + high + normal + low
-async function countsIn(read: Read, index: 'open' | 'twice', inboxes: readonly string[]): Promise<ByPriority> {
-  const of = async (tiers: readonly string[]): Promise<number> => {
-    const counts = await Promise.all(inboxes.flatMap((who) => tiers.map((tier) => read.count(Request, index, [who, tier]))))
-    return counts.reduce((sum, one) => sum + one, 0)
-  }
+const totalOf = (counts: readonly { readonly count: number }[]): number => counts.reduce((sum, { count }) => sum + count, 0)
+function byPriority(counts: readonly Pick<OpenCount, 'tier' | 'count'>[]): ByPriority {
+  const of = (tiers: readonly string[]): number => totalOf(counts.filter(({ tier }) => tiers.includes(tier)))
   const { critical, high, normal, low } = tiersOf
-  return { critical: await of(critical), high: await of(high), normal: await of(normal), low: await of(low) }
+  return { critical: of(critical), high: of(high), normal: of(normal), low: of(low) }
 }
 
 export const inboxOperations = [list, get, count]

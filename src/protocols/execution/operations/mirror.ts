@@ -37,6 +37,7 @@ const mirror = command({
     task_id: t.Optional(Id),
     root_task_id: t.Optional(Id),
     session_id: t.Optional(Id),
+    call_id: t.Optional({ ...Id, description: 'the call whose rejection it is about' }),
     approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'the people who may answer, where there is no task' })),
     quorum: t.Optional(Quorum),
     agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
@@ -61,11 +62,12 @@ const mirror = command({
       (_, { kind }) => kind !== 'request',
       'kind request is what agents ask here: use request.create',
     ),
-    rule<unknown, { task_id?: string; session_id?: string; approvers?: readonly string[] }>(
+    rule<unknown, { task_id?: string; session_id?: string; call_id?: string; approvers?: readonly string[] }>(
       'INVALID_REQUEST',
-      'it is bound to a task, or to a session with its approvers',
-      (_, { task_id, session_id, approvers }) => (task_id === undefined) === (session_id !== undefined && approvers !== undefined),
-      'give task_id, or session_id and approvers',
+      'it is bound to a task, or to a session or a call with its approvers',
+      (_, { task_id, session_id, call_id = session_id, approvers }) =>
+        (task_id === undefined) === (call_id !== undefined && approvers !== undefined),
+      'give task_id, or session_id or call_id and approvers',
     ),
   ],
   audit: 'request.created',
@@ -145,9 +147,9 @@ function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['fl
 
 const isMirrored = rule<OfRequest>(
   'PRECONDITION_FAILED',
-  'a task or a session stands behind it',
-  ({ request }) => request.task_id !== undefined || request.session_id !== undefined,
-  'the request has no task and no session behind it',
+  'a task, a session or a call is behind it',
+  ({ request }) => (request.task_id ?? request.session_id ?? request.call_id) !== undefined,
+  'the request has no task, no session and no call behind it',
 )
 
 const reroute = command({
@@ -248,10 +250,10 @@ const close = command({
   },
   decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', ...ending }, context) {
     refuseChanged(digest, request, undefined, changed)
-    const told = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
+    const answered = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
     const { status } = ending
     const how = status === 'declined' ? ({ status: 'failed', declined: true } as const) : { status }
-    const done = endedWith(request, { ...ending, ...how, result: told, by, as, basis: basis as Basis }, context)
+    const done = endedWith(request, { ...ending, ...how, result: answered, by, as, basis: basis as Basis }, context)
     return {
       facts: [endFact(done)],
       output: { request: viewOf(done, context.actor) },

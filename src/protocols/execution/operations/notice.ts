@@ -1,8 +1,9 @@
 // Notices: their plan, their content and their log. The worker that posts notices calls these; people and agents read the log.
 import { timestampOf } from '#kernel/ports/clock.ts'
+import { attemptFields, attemptsWith, forgetEntry } from '#kernel/ports/delivery-log.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, installationOwner, role, system, type Subject } from '#kernel/declare/access.ts'
+import { administrator, forAgentsToo, installationOwner, role, type Subject, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
@@ -102,9 +103,9 @@ const plan = command({
   requires: [],
   audit: null,
   async load(read, { items }, { now }) {
-    const told = (await Promise.all(items.map((item) => targetsOf(read, item, now)))).flat()
-    const known = await Promise.all(told.map(({ target, planned }) => read.raw(Notice, noticeId(target, orderOf(planned.position)))))
-    return { fresh: told.filter((_, i) => known[i] === null), cursor: await read.raw(NoticeCursor, CURSOR) }
+    const targets = (await Promise.all(items.map((item) => targetsOf(read, item, now)))).flat()
+    const known = await Promise.all(targets.map(({ target, planned }) => read.raw(Notice, noticeId(target, orderOf(planned.position)))))
+    return { fresh: targets.filter((_, i) => known[i] === null), cursor: await read.raw(NoticeCursor, CURSOR) }
   },
   decide({ fresh, cursor }, input, { now }) {
     const puts = fresh.flatMap(({ target, whose, due, planned: { position, event, request_id } }) => {
@@ -152,8 +153,8 @@ async function itemOn(read: Read, channel: Channel, request: Request, event: str
   const answers =
     channel.kind === 'push' && isAnsweredByTitle(request) ? { actions: ['approve', 'reject'], digest: shownDigest(request) } : {}
   const { requester, risk = null, expires_at, overdue } = request
-  const told = channel.kind === 'email' ? { name: await nameFor(requester, knowingBy(read)), expires_at, overdue } : {}
-  return { ...item, title, risk, ...told, ...answers }
+  const mailFields = channel.kind === 'email' ? { name: await nameFor(requester, knowingBy(read)), expires_at, overdue } : {}
+  return { ...item, title, risk, ...mailFields, ...answers }
 }
 
 /** A push asks for an answer only where there is nothing to read but the title, and little at stake. */
@@ -186,7 +187,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (!isReady(channel)) return dropNotice('the address was never confirmed')
   if (event === 'test' || event === 'sign_in') return noticeWith({ event })
   if (request === null || !isOpen(request)) return dropNotice('the item is decided')
-  if (!(await isBefore(read, request, channel.person, now))) return dropNotice('the item is not in their inbox any more')
+  if (!(await isBefore(read, request, channel.person, now))) return dropNotice('the item is no longer in their inbox')
   if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now)))
     return dropNotice('the item was given to another person')
   const { priority, snoozed } = request
@@ -292,19 +293,18 @@ const Outcome = t.Object({
   target: Id,
   order: Order,
   state: Notice.schema.properties.state,
-  status: nullable(t.Integer()),
-  duration_ms: t.Integer(),
-  error: nullable(t.String({ maxLength: limits.deliveryErrorCharsMax })),
+  ...attemptFields,
   along: t.Optional(Order), // told together with this one
 })
 /** Standard Webhooks: an address that answers this is not to be called again. */
 const [GONE, MISSING] = [410, 404] as const
 
-function noteAttempt(notice: Notice, { state, status, duration_ms, error, along }: Static<typeof Outcome>, now: string): Change {
+function noteAttempt(notice: Notice, outcome: Static<typeof Outcome>, now: string): Change {
+  const { state, error, along } = outcome
   if (state === 'dropped') return put(Notice, notice.id, { ...notice, state, last_at: now, ...(error === null ? {} : { why: error }) })
-  const recent = [...notice.recent, { at: now, status, duration_ms, error }].slice(-limits.deliveryAttemptsKept)
-  const told = along === undefined ? {} : { along }
-  return put(Notice, notice.id, { ...notice, state, attempts: notice.attempts + 1, last_at: now, recent, ...told })
+  const recent = attemptsWith(notice.recent, outcome, now)
+  const link = along === undefined ? {} : { along }
+  return put(Notice, notice.id, { ...notice, state, attempts: notice.attempts + 1, last_at: now, recent, ...link })
 }
 
 const record = command({
@@ -382,17 +382,9 @@ const defer = command({
   },
 })
 
-const forget = command({
+const forget = forgetEntry(Notice, {
   name: 'notice.forget',
   summary: 'Forget the log entry of one notice. The system calls it by timer.',
-  draft: 'ours: kept data takes a bounded space',
-  input: t.Object({ id: t.String({ maxLength: 120 }) }),
-  output: t.Object({ forgotten: t.Boolean() }),
-  callers: [system],
-  requires: [],
-  audit: null,
-  load: async (read, { id }) => ({ notice: await read.raw(Notice, id) }),
-  decide: ({ notice }) => ({ facts: [], puts: notice ? [put(Notice, notice.id, null)] : [], output: { forgotten: notice !== null } }),
   example: { given: 'tried', as: 'system', input: ({ notice }) => ({ id: notice.id }) },
 })
 
@@ -423,7 +415,9 @@ const list = query({
   input: t.Object({ whose: t.Optional(Id), ...pageInput }),
   output: t.Object({ items: t.Array(Listed), next_cursor: nextCursor }),
   callers: [
-    role<{ whose: string }>('the person or agent themself', (actor, { whose }) => actor.kind !== 'service' && actor.id === whose),
+    forAgentsToo(
+      role<{ whose: string }>('the person or agent themself', (actor, { whose }) => actor.kind !== 'service' && actor.id === whose),
+    ),
     administrator,
     installationOwner,
   ],

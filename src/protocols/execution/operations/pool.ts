@@ -20,9 +20,9 @@ const isPools = rule<OfRequest>(
 )
 const isClaimed = rule<OfRequest>(
   'PRECONDITION_FAILED',
-  'somebody has claimed the request',
+  'the request is claimed',
   ({ request }) => request.status === 'assigned',
-  'nobody has claimed the request',
+  'the request is unclaimed',
 )
 
 const claim = command({
@@ -43,7 +43,7 @@ const claim = command({
     isPools,
     rule<OfRequest>(
       'ALREADY_CLAIMED',
-      'nobody else has claimed the request',
+      'no other person has claimed the request',
       ({ request }, _, { actor }) => request.assigned_to === null || request.assigned_to === actor.id,
       'another person has claimed the request',
     ),
@@ -82,8 +82,8 @@ const release = command({
 
 const unclaim = command({
   name: 'request.unclaim',
-  summary: 'Put a request back into the pool when the time of its claim is over. The system calls it.',
-  draft: 'ours: nobody keeps what they forgot',
+  summary: 'Put a request back into the pool when its claim expires. The system calls it.',
+  draft: 'ours: a forgotten claim ends',
   input: t.Object({ request_id: Id }),
   output: t.Object({ request: RequestView }),
   callers: [system],
@@ -92,7 +92,7 @@ const unclaim = command({
     isClaimed,
     rule<OfRequest>(
       'PRECONDITION_FAILED',
-      'the time of the claim is over',
+      'the claim has expired',
       ({ request: { claimed_until } }, _, { now }) => claimed_until !== undefined && claimed_until <= now,
       'the claim is not over yet, or the request is not claimed',
     ),

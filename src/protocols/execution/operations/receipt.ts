@@ -4,7 +4,7 @@ import { claimsOf, doubt, judge, jwsOf, receiptIn, type Verdict } from '../answe
 import { query, type Context } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
 
-const NO_RECEIPT = doubt('not_a_receipt', 'it is no object, or has too many fields')
+const NO_RECEIPT = doubt('not_a_receipt', 'it is not an object, or has too many fields')
 
 async function verdictOn(given: unknown, { notary }: Context): Promise<Verdict> {
   const receipt = receiptIn(given)

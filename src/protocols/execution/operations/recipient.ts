@@ -16,13 +16,13 @@ import { isOpen, Request, Timestamp } from '../schema.ts'
 const CHECK = 'execution/recipient.check'
 const Whose = t.String({
   maxLength: limits.idCharsMax + 5,
-  description: 'a person; or pool/<project_id>, for what nobody has claimed there',
+  description: 'a person; or pool/<project_id>, for unclaimed items there',
 })
 
 const note = command({
   name: 'recipient.note',
   summary: 'Look again at the open items of a person who has changed, now and at the times named. The system calls it.',
-  draft: 'ours: X27, a question has somebody who can answer it',
+  draft: 'ours: X27, every question has a person who can answer it',
   input: t.Object({ person: Whose, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
   output: t.Object({}),
   callers: [system],
@@ -65,11 +65,11 @@ async function rerouteFrom(read: Read, person: string, from: { index: number; at
   let [project, at] = [null as string | null, from.at]
   for (const row of listed) {
     const request = await read.raw(Request, row.id)
-    const made = request === null || !isOpen(request) ? null : await factOf(read, request, making)
-    if (made !== null && project !== null && project !== request!.project_id)
+    const change = request === null || !isOpen(request) ? null : await factOf(read, request, making)
+    if (change !== null && project !== null && project !== request!.project_id)
       return { facts, next: { index: from.index, ...(at === undefined ? {} : { at }) } }
-    if (made !== null) {
-      facts.push(made)
+    if (change !== null) {
+      facts.push(change)
       project = request!.project_id
     }
     at = row.at
@@ -96,7 +96,7 @@ const errandOf = ({ person, at, from }: Checking): string => `recipient/${person
 
 const check = command({
   name: 'recipient.check',
-  summary: 'Find for each open request of a person somebody who can answer it, where they cannot. The system calls it.',
+  summary: 'Find another person for each open request that its person cannot answer. The system calls it.',
   draft: 'ours: X27, X28',
   input: t.Object({ person: Whose, at: t.Optional(Timestamp), from: t.Optional(Place) }),
   output: t.Object({ changed: t.Integer() }),
@@ -105,12 +105,12 @@ const check = command({
   audit: null,
   async load(read, input, context) {
     // Read the errand first, so that any later change is checked again.
-    const own = await read.raw(Errand, errandOf(input))
-    return { own, ...(await rerouteFrom(read, input.person, input.from ?? { index: 0 }, context)) }
+    const storedErrand = await read.raw(Errand, errandOf(input))
+    return { storedErrand, ...(await rerouteFrom(read, input.person, input.from ?? { index: 0 }, context)) }
   },
-  decide({ own, facts, next }, { person }, { now }) {
+  decide({ storedErrand, facts, next }, { person }, { now }) {
     const rest = next === null ? [] : [errand(errandOf({ person, from: next }), now, CHECK, { person, from: next })]
-    return { facts, puts: [...(own ? [errandDone(own.id)] : []), ...rest], output: { changed: facts.length } }
+    return { facts, puts: [...(storedErrand ? [errandDone(storedErrand.id)] : []), ...rest], output: { changed: facts.length } }
   },
   example: { given: 'asked', as: 'system', input: { person: 'user_alice' } },
 })

@@ -17,7 +17,7 @@ import { orderIn } from '../asking/argument-order.ts'
 import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind } from '../access.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
-import { checkpointOf } from '../mirror/ids.ts'
+import { checkpointOf, requestOfCall } from '../mirror/ids.ts'
 import { raisedRisk } from '../asking/floors.ts'
 import { CANNOT_ANSWER } from '../asking/recipients.ts'
 import { routedTo, type Routed } from '../asking/routing.ts'
@@ -45,6 +45,7 @@ const CreateInput = t.Object({
   escalate: t.Optional(Escalation),
   remind_seconds: t.Optional(t.Integer({ minimum: 60, maximum: limits.timeoutSecondsMax })),
   callback: t.Optional(Id),
+  call_id: t.Optional({ ...Id, description: 'the call of a tool that waits for the answer; the gate sets it' }),
   ...ByRun,
 })
 type CreateInput = Static<typeof CreateInput>
@@ -72,7 +73,7 @@ async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor):
   if (agent_id === undefined) throw new Refusal('INVALID_REQUEST', 'agent_id is required with the key of a project', { field: 'agent_id' })
   const found = await read.subject(agent_id)
   if (found?.kind !== 'agent' || found.disabled || !found.projects.has(actor.id))
-    throw new Refusal('UNAUTHORIZED', `${agent_id} is no agent of this project`, { field: 'agent_id' })
+    throw new Refusal('UNAUTHORIZED', `${agent_id} is not an agent of this project`, { field: 'agent_id' })
   return agent_id
 }
 
@@ -101,6 +102,13 @@ async function refuseForeignEvidence(read: Read, { action, payload, fallback = '
       })
 }
 
+/** A question of a call is asked once, in the batch that proposes it. */
+async function refuseForeignCall(read: Read, call_id: string, requester: string): Promise<void> {
+  const call = await read.ports.calls.call(read, call_id)
+  if (call === null || call.agent_id !== requester || !call.isWaiting || (await read.raw(Request, requestOfCall(call_id))) !== null)
+    throw new Refusal('INVALID_REQUEST', `no call ${call_id} of yours waits for a question`, { field: 'call_id' })
+}
+
 const textIn = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
 const create = command({
@@ -118,6 +126,7 @@ const create = command({
     authorize('request.create', [asker], actor, null)
     const requester = await requesterOf(read, input, actor)
     if (input.callback !== undefined) await refuseForeignCallback(read, input.callback, requester)
+    if (input.call_id !== undefined) await refuseForeignCall(read, input.call_id, requester)
     const task = await taskOf(read, input, requester)
     const where = task === null ? projectOf(input, actor) : { project_id: task.project_id, label: input.project_id }
     const { action, role = 'owner', tags = [] } = input
@@ -187,7 +196,7 @@ function createdBy(request: Request, { instead_of }: Routed, more: ReturnType<ty
 function requestFor(state: Asking, input: CreateInput, { now, newId, actor, terms }: Context): Request {
   const { action, role = 'owner', priority = 'normal', timeout_seconds = 0, fallback = 'pause', metadata = {}, tags = [] } = input
   const { requester, project_id, label, task, routed, grant } = state
-  const id = newId('hxp')
+  const id = input.call_id === undefined ? newId('hxp') : requestOfCall(input.call_id)
   const payload = payloadOf(action, input.payload, fallback)
   if (Buffer.byteLength(canonical(metadata)) > limits.metadataBytesMax)
     throw new Refusal('INVALID_REQUEST', `metadata has at most ${limits.metadataBytesMax} bytes`, { field: 'metadata' })
@@ -235,6 +244,7 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
   if (input.escalate !== undefined) request.escalation = input.escalate
   if (input.remind_seconds !== undefined) request.remind_seconds = input.remind_seconds
   if (input.callback !== undefined) request.callback = input.callback
+  if (input.call_id !== undefined) request.call_id = input.call_id
   if (task === null) return request
   request.task_id = task.id
   request.root_task_id = task.root_task_id

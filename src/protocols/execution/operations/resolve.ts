@@ -21,6 +21,7 @@ import {
   chief,
   hasProof,
   isQuestion,
+  fitsSurface,
   isNotLate,
   isStillOpen,
   isUnresolved,
@@ -58,11 +59,14 @@ const resolve = command({
     ),
     reason: Reason,
     digest: t.Optional(t.String({ maxLength: 100, description: 'answer only if the request still has this digest' })),
-    surface: t.Optional({ ...either('page'), description: 'where the request was shown to you: on a page of another origin' }),
+    surface: t.Optional({
+      ...either('page', 'editor'),
+      description: "where the request was shown to you: on a page of another origin, or in an agent's editor",
+    }),
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
-  requires: [isNotLate, isUnresolved, hasProof],
+  requires: [isNotLate, isUnresolved, hasProof, fitsSurface],
   audit: 'request.completed',
   hides: true,
   async load(read, { request_id, ...answer }, context) {
@@ -78,13 +82,13 @@ const resolve = command({
     if (result === undefined && sealed === undefined) throw new Refusal('INVALID_REQUEST', 'result is required', { field: 'result' })
     refuseOddSeal(request, { result, sealed }, given)
     const { actor, now } = context
-    const said =
+    const checked =
       sealed === undefined
         ? resultOf(request.action, request.payload, { result: namedOption(request, result), reason: reason ?? null })
         : sealedAnswer(reason ?? null)
-    const approved = editedFor(request, said.result, edited as Record<string, unknown> | undefined)
-    if (state.reach !== null) return castVote(state, state.reach, { ...said, surface }, context)
-    const answer = heldAs(request, given, said)
+    const approved = editedFor(request, checked.result, edited as Record<string, unknown> | undefined)
+    if (state.reach !== null) return castVote(state, state.reach, { ...checked, surface }, context)
+    const answer = heldAs(request, given, checked)
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
       takenBy(request, actor.id, now),
@@ -158,9 +162,9 @@ const cancel = command({
     // The people of the task have the request in their inbox; withdrawing it would decide for them.
     rule<OfRequest>(
       'TASK_BOUND',
-      'no task stands behind the request',
+      'the request has no task',
       ({ task, request }) => task === null && request.session_id === undefined,
-      'a task or a session stands behind the request: its person ends it, or task.cancel does',
+      'the request belongs to a task or a session: end that instead, for example with task.cancel',
     ),
   ],
   audit: 'request.cancelled',
@@ -178,7 +182,7 @@ const cancel = command({
     }
   },
   finish: (output, after) => withReceipt(output, after()),
-  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id, reason: 'Not needed any more.' }) },
+  example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id, reason: 'No longer needed.' }) },
 })
 
 const expire = command({

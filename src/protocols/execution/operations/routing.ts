@@ -27,7 +27,7 @@ function refuseOutsiders({ task, request }: OfRequest, people: readonly string[]
   const judges = task === null ? request.approvers : judgesOf(task)
   const outsider = judges === undefined ? undefined : people.find((who) => !judges.includes(who))
   if (outsider !== undefined && task === null)
-    throw new Refusal('TASK_BOUND', `${outsider} is no approver of the capability behind the request`, { field: 'to' })
+    throw new Refusal('TASK_BOUND', `${outsider} is not an approver of the capability behind the request`, { field: 'to' })
   if (outsider !== undefined)
     throw new Refusal('TASK_BOUND', `${outsider} cannot decide on the task behind the request: reviewer.add lets them`, { field: 'to' })
 }

@@ -1,12 +1,15 @@
 // Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { human, isWhole, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
+import { heldBy, human, isWhole, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
-import { t, type Static } from '#kernel/declare/schema.ts'
+import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
-import { Id } from '../schema.ts'
+import { Id, Timestamp } from '../schema.ts'
+import { checkGatePolicy, GatePolicy, INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 
 /**
@@ -124,12 +127,25 @@ const order = command({
   example: { given: 'ruled', as: 'alice', input: ({ rule }) => ({ order: [rule.id] }) },
 })
 
-type OfPolicy = { readonly project_id: string | null }
-const forThemself = role<OfPolicy>('the person themself', (actor, { project_id }) => project_id === null && themself.is(actor, null))
+type OfPolicy = { readonly project_id: string | null; readonly isInstallation: boolean }
+const forThemself = role<OfPolicy>(
+  'the person themself',
+  (actor, { project_id, isInstallation }) => project_id === null && !isInstallation && themself.is(actor, null),
+)
+const forInstallation = heldBy(
+  'an owner of the installation',
+  role<OfPolicy>('owner', (actor, { isInstallation }) => isInstallation && actor.kind === 'human' && actor.owner === true && maySet(actor)),
+)
+/** The file that the operator names at the start. */
+const fromFile = heldBy(
+  'the server itself',
+  role<OfPolicy>('system', (actor, { isInstallation }) => isInstallation && actor.kind === 'system'),
+)
 const forProject = role<OfPolicy>(
   'an owner of the project',
   (actor, { project_id }) => project_id !== null && actor.kind === 'human' && maySet(actor) && ownsProject(actor, project_id),
 )
+const OfInstallation = t.Optional(t.Boolean({ description: 'for all projects, by an owner of the installation' }))
 const InProject = t.Optional(
   t.String({ maxLength: limits.idCharsMax, description: 'floors for all agents of this project, by an owner of it' }),
 )
@@ -157,49 +173,72 @@ const set = command({
       ...PolicyFields.floors,
       description: 'the least risk by agent, tag, scope and target; it raises what an agent says, and never lowers it',
     }),
+    gate: t.Optional({ ...GatePolicy, description: 'rules for calls of tools: allow, ask or deny' }),
     project_id: InProject,
+    installation: OfInstallation,
   }),
   output: t.Object({ policy: Policy.schema }),
-  callers: [forThemself, forProject],
+  callers: [forThemself, forProject, forInstallation, fromFile],
   requires: [],
   audit: 'policy.set',
-  async load(read, { project_id = null, floors = [] }, { actor }) {
+  async load(read, { project_id = null, installation: isInstallation = false, floors = [] }, { actor }) {
+    if (project_id !== null && isInstallation)
+      throw new Refusal('INVALID_REQUEST', 'give project_id or installation, not both', { field: 'installation' })
     if (project_id !== null) refuseForeignProject(project_id, actor)
     const agents = await Promise.all(floors.map(async ({ agent_id }) => (agent_id === undefined ? null : read.subject(agent_id))))
-    return { project_id, agents, policy: await read.raw(Policy, project_id ?? actor.id) }
+    return { project_id, isInstallation, agents, policy: await read.raw(Policy, idOf(project_id, isInstallation, actor)) }
   },
-  decide({ project_id, agents, policy: before }, { project_id: _, ...asked }, { actor, now }) {
+  decide({ project_id, isInstallation, agents, policy: before }, { project_id: _, installation: __, ...asked }, { actor, now }) {
     if (Object.keys(asked).length === 0)
-      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid or floors', { field: 'defaults' })
-    if (project_id !== null && (asked.defaults !== undefined || asked.forbid !== undefined))
-      throw new Refusal('INVALID_REQUEST', 'a project has floors alone: people set defaults and forbid for their own agents', {
+      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid, floors or gate', { field: 'defaults' })
+    if ((project_id !== null || isInstallation) && (asked.defaults !== undefined || asked.forbid !== undefined))
+      throw new Refusal('INVALID_REQUEST', 'only people set defaults and forbid, for their own agents', {
         field: asked.defaults === undefined ? 'forbid' : 'defaults',
       })
+    if (isInstallation && asked.floors !== undefined)
+      throw new Refusal('INVALID_REQUEST', 'the policy of the installation has the part gate alone', { field: 'floors' })
     refuseForeignAgents(asked.floors ?? [], agents, project_id, actor.id)
-    const id = project_id ?? actor.id
-    const { defaults, forbid, floors = [] } = { ...(before ?? usualPolicy(id)), ...asked }
+    if (asked.gate !== undefined) checkGatePolicy(asked.gate)
+    const id = idOf(project_id, isInstallation, actor)
+    const { defaults, forbid, floors = [], gate } = { ...(before ?? usualPolicy(id)), ...asked }
     if (forbid.some(({ action, risk }) => action === undefined && risk === undefined))
       throw new Refusal('INVALID_REQUEST', 'forbid: each entry names an action or a risk', { field: 'forbid' })
-    const policy: Policy = { id, defaults, forbid, floors, updated_at: now }
+    const policy: Policy = { id, defaults, forbid, floors, ...definedFields({ gate }), updated_at: now }
+    // The file of the operator is applied at each start.
+    if (before !== null && actor.kind === 'system' && canonical({ ...policy, updated_at: before.updated_at }) === canonical(before))
+      return { facts: [], output: { policy: before } }
     return { facts: [fact('policy.set', [image(Policy, policy)])], output: { policy } }
   },
   example: { given: 'empty', as: 'alice', input: { defaults: 'allow', forbid: [{ action: 'DECIDE', risk: 'R2' }] } },
+})
+
+const Suspension = t.Object({
+  rule: t.String({ description: 'the id of the rule' }),
+  call_id: { ...Id, description: 'the call that a person rejected' },
+  by: nullable(Id),
+  at: Timestamp,
 })
 
 const get = query({
   name: 'policy.get',
   summary: 'Show the rules for what your agents ask: defaults at a timeout, and floors under the risk.',
   draft: 'ours: see policy.set',
-  input: t.Object({ project_id: InProject }),
-  output: t.Object({ policy: Policy.schema }),
+  input: t.Object({ project_id: InProject, installation: OfInstallation }),
+  output: t.Object({ policy: Policy.schema, suspended: t.Array(Suspension, { description: 'rules that ask instead of allowing' }) }),
   callers: [human],
-  async load(read, { project_id }, { actor }) {
-    if (project_id !== undefined) refuseForeignProject(project_id, actor)
-    return { policy: await read.maybe(Policy, project_id ?? actor.id) }
+  async load(read, { project_id = null, installation = false }, { actor }) {
+    if (project_id !== null) refuseForeignProject(project_id, actor)
+    const id = idOf(project_id, installation, actor)
+    const policy = await read.maybe(Policy, id)
+    const suspended = policy?.gate === undefined ? [] : await read.ports.calls.suspended(read, id, policy.gate)
+    return { id, policy, suspended }
   },
-  view: ({ policy }, { project_id }, { actor }) => ({ policy: { ...usualPolicy(project_id ?? actor.id), ...policy } }),
+  view: ({ id, policy, suspended }) => ({ policy: { ...usualPolicy(id), ...policy }, suspended: [...suspended] }),
   example: { given: 'empty', as: 'alice', input: {} },
 })
+
+const idOf = (project_id: string | null, isInstallation: boolean, actor: Actor): string =>
+  isInstallation ? INSTALLATION : (project_id ?? actor.id)
 
 function refuseForeignProject(project_id: string, actor: Actor): void {
   if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)

@@ -1,6 +1,6 @@
 // Secrets are handed over once, to the agent that asked, and erased with that or when their time is over.
 import { image, put } from '#kernel/declare/facts.ts'
-import { role, system } from '#kernel/declare/access.ts'
+import { forAgentsToo, role, system } from '#kernel/declare/access.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
@@ -11,14 +11,16 @@ import { secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answerin
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
 
 /** A key of the project takes only what was asked with it: what an agent asked with its own key is the agent's. */
-const taker = role<OfRequest>(
-  'the agent that asked',
-  (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || actor.id === request.asked_with,
+const taker = forAgentsToo(
+  role<OfRequest>(
+    'the agent that asked',
+    (actor, { request }) => (actor.kind === 'agent' && actor.id === request.requester) || actor.id === request.asked_with,
+  ),
 )
 
 async function secretOf(read: Read, request: Request): Promise<Secret | null> {
-  const told = secretIn(request)
-  return told === null ? null : read.raw(Secret, told.secret_id)
+  const reference = secretIn(request)
+  return reference === null ? null : read.raw(Secret, reference.secret_id)
 }
 
 const endOf = ({ id, request_id, project_id, to }: Secret, state: SecretEnd['state'], at: string): SecretEnd => ({
@@ -53,9 +55,9 @@ const take = command({
     ),
     rule<Taking>(
       'GONE',
-      'the secret was not handed over yet, and its time is not over',
+      'the secret was not delivered yet and has not expired',
       ({ secret }, _, { now }) => secret !== null && now < secretExpiry(secret),
-      'the secret was handed over before, or its time is over: it is gone',
+      'the secret was already delivered, or it has expired',
     ),
   ],
   audit: 'secret.taken',
@@ -94,7 +96,7 @@ const expire = command({
   requires: [
     rule<{ secret: Secret | null }>(
       'PRECONDITION_FAILED',
-      'the secret is still here, and its time is over',
+      'the secret still exists and has expired',
       ({ secret }, _, { now }) => secret !== null && secretExpiry(secret) <= now,
       'the secret was erased already, or its time is not over yet',
     ),

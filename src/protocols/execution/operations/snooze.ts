@@ -21,7 +21,7 @@ function snoozedBy(request: Request, snoozed: Snoozed): Request {
 
 /** Only people whom the request names: a substitute must not hide items of the absent person, and a pool's item is unassigned. */
 const addressee = role<OfRequest>(
-  'a person in whose own inbox it stands',
+  'a person whose own inbox has it',
   (actor, { request }) => actor.kind === 'human' && request.people.includes(actor.id),
 )
 
@@ -33,7 +33,7 @@ function untilIn(text: string, { priority, expires_at }: Request, now: string): 
     throw new Refusal('INVALID_REQUEST', `until must be ${message}`, { field: 'until' })
   }
   if (ms > limits.snoozeMsMax) wrong('within a year')
-  if (priority === 'critical' && ms > limits.snoozeCriticalMsMax) wrong('within an hour for what is critical')
+  if (priority === 'critical' && ms > limits.snoozeCriticalMsMax) wrong('within an hour for critical items')
   // A person who hides it past its end decides without saying so.
   if (expires_at !== null && until >= expires_at) wrong(`before its deadline, ${expires_at}`)
   return until
@@ -110,9 +110,9 @@ const wake = command({
     isStillOpen,
     rule<OfRequest>(
       'PRECONDITION_FAILED',
-      'a snooze of the request is over',
+      'a snooze of the request has ended',
       ({ request }, _, { now }) => sleepers(request).some(({ until }) => until <= now),
-      'no snooze of the request is over yet',
+      'no snooze of the request has ended yet',
     ),
   ],
   audit: 'request.woken',

@@ -5,7 +5,7 @@ import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
 import { either, END, nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { tallyOf, type Dimension } from '../inbox/trends.ts'
+import { spans, tallyOf, type Dimension } from '../inbox/trends.ts'
 import { Request } from '../schema.ts'
 
 const DAY_MS = 86_400_000
@@ -38,7 +38,7 @@ const trends = query({
   name: 'request.trends',
   summary:
     'Show for each day how many requests were asked, approved, rejected and expired, and how long answers took: by agent, person or rule.',
-  draft: 'ours: counters of what is asked and answered',
+  draft: 'ours: counters of questions and answers',
   input: t.Object({
     days: t.Optional(t.Integer({ minimum: 1, maximum: limits.trendDaysMax, description: 'how many days back; 7 by default' })),
     by: t.Optional({ ...either('agent', 'person', 'rule'), description: 'agent by default; rule: the floors that raised a risk' }),
@@ -79,9 +79,9 @@ const trends = query({
 /** Each name under a prefix, from one to the next. */
 async function* keysIn(read: Read, prefix: string): AsyncIterable<string> {
   for (let after: string | undefined; ;) {
-    const [row] = await read.list(Request, 'trends', [[prefix]], { after, limit: 1 })
+    const [row] = await read.counts(Request, 'trends', [prefix], { after, limit: 1 })
     if (row === undefined) return
-    const [key] = row.at.split('\0') as [string]
+    const [key] = row.parts as [string]
     yield key
     after = `${key}\0${END}`
   }
@@ -90,14 +90,11 @@ async function* keysIn(read: Read, prefix: string): AsyncIterable<string> {
 async function daysOf(read: Read, prefixes: readonly string[], key: string, from: string): Promise<Static<typeof Day>[]> {
   const days = new Map<string, { fate: string; span: number; count: number }[]>()
   for (const prefix of prefixes) {
-    for (let after: string | undefined = from; ;) {
-      const [row] = await read.list(Request, 'trends', [[prefix, key]], { after, limit: 1 })
-      if (row === undefined) break
-      const [day, fate, span] = row.at.split('\0') as [string, string, string]
+    for (const { parts, count } of await read.counts(Request, 'trends', [prefix, key], { after: from, limit: COUNTS_MAX })) {
+      const [day, fate, span] = parts as [string, string, string]
       const counts = days.get(day) ?? []
-      counts.push({ fate, span: Number(span), count: await read.count(Request, 'trends', [prefix, key, day, fate, span]) })
+      counts.push({ fate, span: Number(span), count })
       days.set(day, counts)
-      after = `${day}\0${fate}\0${span}\0${END}`
     }
   }
   return [...days]
@@ -107,6 +104,9 @@ async function daysOf(read: Read, prefixes: readonly string[], key: string, from
       return { day, ...tally, p50_seconds: p50, p90_seconds: p90 }
     })
 }
+
+/** Each day has at most a count for each span of three answers, and one for each other outcome. */
+const COUNTS_MAX = (limits.trendDaysMax + 1) * (3 * (spans.length + 1) + 4)
 
 async function isTheirs(read: Read, actor: Actor, by: Dimension, key: string): Promise<boolean> {
   if (by === 'person') return true

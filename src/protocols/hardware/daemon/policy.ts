@@ -64,7 +64,7 @@ export function capFor(policy: Policy, constraint: number | undefined): { readon
 
 /** Text alone: absolute, in its plain form, and under a folder of the list. The walk itself is the path guard's. */
 export function isUnder(path: string, folders: readonly string[]): boolean {
-  if (!path.startsWith('/') || path.includes('\0') || path.split('/').includes('..')) return false
+  if (!path.startsWith('/') || path.includes('\0') || (path.includes('..') && path.split('/').includes('..'))) return false
   if (path === '/proc' || path.startsWith('/proc/')) return false
   return folders.some((folder) => folder === '/' || path === folder || path.startsWith(`${folder}/`))
 }

@@ -127,7 +127,7 @@ export const boardTools: readonly Tool[] = [
     'uart.read',
     1,
     'CAP_UART_RW',
-    'Read bytes of a serial port, at most so many, until the time is over.',
+    'Read at most this many bytes of a serial port, until the timeout.',
     { port: Port, len: Length, timeout_ms: t.Optional(WaitMs) },
     waiting,
   ),
@@ -206,5 +206,4 @@ export const procTools: readonly Tool[] = [
 export const patternMatches = (pattern: string, name: string): boolean =>
   pattern.endsWith('.*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
 
-/** A tool as `tool.list` shows it. */
 export const shownTool = ({ path: _, personal, ...shown }: Tool): object => ({ ...shown, ...(personal ? { personal } : {}) })

@@ -1,6 +1,6 @@
 // Devices at the server: an agent registers one, and its owner answers for it.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { administrator, anyone, heldBy, installationOwner, ownsProject, role, system } from '#kernel/declare/access.ts'
+import { administrator, anyone, forAgentsToo, heldBy, installationOwner, ownsProject, role, system } from '#kernel/declare/access.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query } from '#kernel/declare/operation.ts'
@@ -9,9 +9,11 @@ import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { Device, DeviceId, DeviceJwk, NamedDevice } from '../schema.ts'
 
-const agent = heldBy(
-  'an agent',
-  role<unknown>('agent', (actor) => actor.kind === 'agent'),
+const agent = forAgentsToo(
+  heldBy(
+    'an agent',
+    role<unknown>('agent', (actor) => actor.kind === 'agent'),
+  ),
 )
 
 const register = command({
@@ -107,7 +109,7 @@ const projectOwner = heldBy(
 
 const revoke = command({
   name: 'device.revoke',
-  summary: 'Revoke a device: nothing that it reports is recorded any more.',
+  summary: 'Revoke a device: its reports are no longer recorded.',
   draft: 'ours: devices',
   input: t.Object({ device_id: NamedDevice }),
   output: t.Object({ device: Device.schema }),

@@ -1,7 +1,7 @@
 // Events of devices at the server: each line of a device's audit follows the one before it, and becomes a fact with the device, its agent, the
 // approval and the task that it belongs to.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { anyone, heldBy, role } from '#kernel/declare/access.ts'
+import { anyone, forAgentsToo, heldBy, role } from '#kernel/declare/access.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
@@ -23,9 +23,11 @@ type Recording = {
   readonly chains: ReadonlyMap<string, Chained>
 }
 
-const itsAgent = heldBy(
-  "the device's own agent",
-  role<{ device: Device }>("the device's agent", (actor, { device }) => actor.kind === 'agent' && actor.id === device.agent_id),
+const itsAgent = forAgentsToo(
+  heldBy(
+    "the device's own agent",
+    role<{ device: Device }>("the device's agent", (actor, { device }) => actor.kind === 'agent' && actor.id === device.agent_id),
+  ),
 )
 
 const invalid = (i: number, message: string): Refusal => new Refusal('INVALID_REQUEST', `lines.${i} ${message}`, { field: `lines.${i}` })
@@ -37,10 +39,10 @@ function lineOf(text: string, i: number, device_id: string): Line {
   } catch {
     throw invalid(i, 'is not JSON')
   }
-  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) throw invalid(i, 'is no object')
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) throw invalid(i, 'is not an object')
   const { seq, prev, event, device_id: whose } = fields as Value
   if (!Number.isSafeInteger(seq) || Number(seq) < 1 || typeof prev !== 'string' || typeof event !== 'string')
-    throw invalid(i, 'is no line of an audit: it has no seq, prev or event')
+    throw invalid(i, 'is not a line of an audit: it has no seq, prev or event')
   if (whose !== device_id) throw invalid(i, 'is of another device')
   return { text, seq: Number(seq), prev, fields: fields as Value }
 }
@@ -111,7 +113,7 @@ const record = command({
   audit: 'event.recorded',
   async load(read, { device_id, lines }): Promise<Recording> {
     const device = await read(Device, device_id)
-    if (device.state === 'revoked') throw new Refusal('DEVICE_REVOKED', 'the device was revoked: nothing of it is recorded any more')
+    if (device.state === 'revoked') throw new Refusal('DEVICE_REVOKED', 'the device was revoked: its reports are no longer recorded')
     const log = (await read.raw(DeviceLog, device_id)) ?? { id: device_id, project_id: device.project_id, next_seq: 1, last_hash: '' }
     const fresh = await freshIn(
       read,

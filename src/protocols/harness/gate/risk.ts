@@ -38,7 +38,6 @@ export function applies({ path, op, value }: RiskRule, inputs: unknown): boolean
 const MINUTES_OF_DAY = 24 * 60
 const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3))
 
-/** null: there is no such time zone. */
 export function minuteOfDay(now: string, zone: string): number | null {
   try {
     const format = new Intl.DateTimeFormat('en-GB', { timeZone: zone, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })

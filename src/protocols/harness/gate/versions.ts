@@ -24,7 +24,6 @@ function caret([major, minor, patch]: Version): Version {
   return minor > 0 ? [0, minor + 1, 0] : [0, 0, patch + 1]
 }
 
-/** null: it is no range. */
 function fits(version: Version, comparator: string): boolean | null {
   const [, op = '', rest = ''] = /^(\^|~|>=|<=|>|<|=)?\s*(.+)$/.exec(comparator) ?? []
   const bounds = boundsOf(rest)
@@ -43,8 +42,8 @@ function fits(version: Version, comparator: string): boolean | null {
 
 /** Whether a version is in a range; null: the range is none. */
 export function isInRange(version: string, range: string): boolean | null {
-  const own = boundsOf(version)
-  if (own === null) return null
+  const bounds = boundsOf(version)
+  if (bounds === null) return null
   let isIn = false
   for (const alternative of range.split('||')) {
     const comparators = alternative
@@ -53,9 +52,9 @@ export function isInRange(version: string, range: string): boolean | null {
       .split(/\s+/)
     let all = true
     for (const comparator of comparators) {
-      const one = comparator === '' ? null : fits(own.from, comparator)
-      if (one === null) return null
-      all &&= one
+      const isMet = comparator === '' ? null : fits(bounds.from, comparator)
+      if (isMet === null) return null
+      all &&= isMet
     }
     isIn ||= all
   }

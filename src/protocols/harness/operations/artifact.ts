@@ -23,7 +23,7 @@ async function refuseStranger({ session_id, name, token, until, ticket }: Shown,
   if (token !== undefined) {
     const claims = await notary.granted(token)
     const isPast = typeof claims?.['exp'] !== 'number' || claims['exp'] * 1_000 <= Date.parse(now)
-    if (claims === null || isPast) throw new Refusal('UNAUTHENTICATED', 'the session token is not valid, or its time is over')
+    if (claims === null || isPast) throw new Refusal('UNAUTHENTICATED', 'the session token is invalid or has expired')
     if (claims['sid'] !== session_id) throw new Refusal('UNAUTHORIZED', 'the session token is of another session')
     return
   }
@@ -31,7 +31,7 @@ async function refuseStranger({ session_id, name, token, until, ticket }: Shown,
     throw new Refusal('UNAUTHENTICATED', 'an artifact is fetched with the token of its session, as a bearer token')
   // Compare keyed commitments, so that the time of the comparison reveals nothing about the ticket.
   const isGood = notary.commit(ticket) === notary.commit(ticketOf(context, session_id, name, until))
-  if (!isGood || until <= now) throw new Refusal('UNAUTHENTICATED', 'the ticket is not valid, or its time is over')
+  if (!isGood || until <= now) throw new Refusal('UNAUTHENTICATED', 'the ticket is invalid or has expired')
 }
 
 const handOut = command({

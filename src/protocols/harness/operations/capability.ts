@@ -65,7 +65,7 @@ async function approversIn(
   for (const id of named) {
     const person = await read.subject(id)
     const isThere = person?.kind === 'human' && [...agent.projects.keys()].some((project) => person.projects.has(project))
-    if (!isThere) throw wrong('approvers', `${id} is no person of a project of the agent`)
+    if (!isThere) throw wrong('approvers', `${id} is not a person of a project of the agent`)
   }
   return named.length > 0 ? named.length : agent.owner === null ? 0 : 1
 }
@@ -96,7 +96,7 @@ const declare = command({
     if (max_duration !== undefined) durationMs(max_duration, 'INVALID_REQUEST', 'capability.constraints.max_duration')
     if (before === null && count >= limits.harnessRulesMax)
       throw new Refusal('QUOTA_EXCEEDED', `an agent offers at most ${limits.harnessRulesMax} capabilities`)
-    const made: Capability = {
+    const capability: Capability = {
       id: input.capability.name,
       capability: input.capability,
       agent_id: input.agent_id,
@@ -110,10 +110,10 @@ const declare = command({
       declared_at: now,
       withdrawn: false,
     }
-    const moved = before !== null && !before.withdrawn && before.agent_id !== made.agent_id ? { from_agent: before.agent_id } : null
+    const moved = before !== null && !before.withdrawn && before.agent_id !== capability.agent_id ? { from_agent: before.agent_id } : null
     return {
-      facts: [fact('capability.declared', [image(Capability, made)], moved === null ? {} : { detail: moved })],
-      output: { capability: made },
+      facts: [fact('capability.declared', [image(Capability, capability)], moved === null ? {} : { detail: moved })],
+      output: { capability },
     }
   },
   example: {

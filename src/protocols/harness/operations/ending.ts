@@ -11,7 +11,7 @@ import { command, type Change, type Context, type Read } from '#kernel/declare/o
 import { either, t, type Static } from '#kernel/declare/schema.ts'
 import { Attempt, executedSession, executor, isNotOver, isPresentAttempt } from '../access.ts'
 import { Content, Id, Open, Words, type Artifact, type Session } from '../schema.ts'
-import { outputProblem } from '../session/answers.ts'
+import { outputProblem } from '../session/outputs.ts'
 import { complete as completed, fail as failed } from '../session/ends.ts'
 import { sealConfidential, unseal } from '../session/session-work.ts'
 import { sessionOutcome, SessionView } from '../session/view.ts'
@@ -34,10 +34,10 @@ export const ticketOf = ({ notary }: Pick<Context, 'notary'>, session_id: string
   notary.commit(`hcp-artifact ${session_id} ${until} ${name}`).slice(0, 32)
 
 async function artifactsFrom(given: readonly ArtifactInput[], session: Session, context: Context): Promise<Made> {
-  const made: Made = { artifacts: [], puts: [] }
+  const prepared: Made = { artifacts: [], puts: [] }
   for (const { name, type = 'application/octet-stream', text, blob } of given) {
     if (!isPlainName(name)) throw wrong('an artifact’s name has no slash, no control and no invisible character')
-    if (made.artifacts.some((one) => one.name === name)) throw wrong(`two artifacts are called ${name}`)
+    if (prepared.artifacts.some((one) => one.name === name)) throw wrong(`two artifacts are called ${name}`)
     if ((text === undefined) === (blob === undefined)) throw wrong(`${name}: give text or blob`)
     const bytes = text === undefined ? Buffer.from(blob!, 'base64') : Buffer.from(text)
     if (blob !== undefined && bytes.toString('base64').replace(/=+$/, '') !== blob.replace(/=+$/, ''))
@@ -45,7 +45,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
     const { plain, sealed } = await sealConfidential(context, session.data_classification, text ?? blob)
     const id = `${session.id}/${name}`
     const kept = plain as string | null
-    made.puts.push(
+    prepared.puts.push(
       put(Content, id, {
         id,
         session: session.id,
@@ -62,7 +62,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
     const origin = context.terms.harness?.origin?.()
     const url =
       origin === undefined ? {} : { url: `${origin}/hcp/v1${path}?until=${until}&ticket=${ticketOf(context, session.id, name, until)}` }
-    made.artifacts.push({
+    prepared.artifacts.push({
       name,
       type,
       uri: `hcp://${session.id}/artifacts/${encodeURIComponent(name)}`,
@@ -71,7 +71,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
       checksum: `sha256:${sha256Hex(bytes)}`,
     })
   }
-  return made
+  return prepared
 }
 
 async function loadEnd(read: Read, session_id: string, context: Context) {
@@ -84,7 +84,7 @@ async function loadEnd(read: Read, session_id: string, context: Context) {
 
 const complete = command({
   name: 'harness.complete',
-  summary: 'End a session that is done, with its outputs and artifacts. Outputs that are not what was asked for are refused.',
+  summary: 'End a session that is done, with its outputs and artifacts. Outputs that do not match the request are refused.',
   draft: 'HCP 1.0, L4: Task Completion',
   input: t.Object({ session_id: Id, attempt: Attempt, outputs: t.Optional(Open), artifacts: Artifacts }),
   output: t.Object({ session: SessionView }),
@@ -126,7 +126,7 @@ export const failureCodes = [
 
 const fail = command({
   name: 'harness.fail',
-  summary: 'End a session that cannot go on, with what was reached so far.',
+  summary: 'End a session that cannot continue, with its partial results.',
   draft: 'HCP 1.0, L4: Task Failure; Partial Results',
   input: t.Object({
     session_id: Id,

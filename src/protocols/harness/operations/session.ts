@@ -44,7 +44,7 @@ const decide = command({
       'PRECONDITION_FAILED',
       'people approve: two of them for R5',
       ({ session }, { result, by }) => result !== 'approved' || new Set(by).size >= (session.risk_level === 'R5' ? 2 : 1),
-      'nobody is named who approves, or R5 was approved by one person: two must',
+      'no approver is named, or only one person approved R5, which needs two',
     ),
   ],
   audit: 'session.started',
@@ -63,13 +63,13 @@ const decide = command({
       if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, token, deliveries: [...kept.deliveries, outgoing] }))
       if (busy !== null) fail(work, { error_code: 'resource_unavailable', error_message: busy })
     } else {
-      const said = reason === undefined || reason === '' ? 'a person has refused it' : `a person has refused it: ${reason}`
-      const rejection: Rejection = { reason_code: 'approval_denied', reason_message: said, assessed_risk_level: session.risk_level }
+      const reason_message = reason === undefined || reason === '' ? 'a person has refused it' : `a person has refused it: ${reason}`
+      const rejection: Rejection = { reason_code: 'approval_denied', reason_message, assessed_risk_level: session.risk_level }
       const outgoing = reject(work, rejection, true)
       if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
     }
-    const made = sessionOutcome(work)
-    return { ...made, facts: made.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)) }
+    const outcome = sessionOutcome(work)
+    return { ...outcome, facts: outcome.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)) }
   },
   example: {
     given: 'awaiting',
@@ -107,7 +107,7 @@ const expire = command({
         reason_code: 'approval_denied',
         reason_message: `nobody answered within ${task.declaration?.approval_timeout ?? 'the time'}`,
         assessed_risk_level: session.risk_level,
-        suggestion: 'submit again when somebody is there to approve it',
+        suggestion: 'submit again when an approver is available',
       }
       const outgoing = reject(work, rejection, true)
       if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))

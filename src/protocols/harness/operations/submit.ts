@@ -141,7 +141,7 @@ const abort = command({
     else sendToCallee(work, envelopeOf('abort', session.session_id, { reason: reason.slice(0, limits.reasonCharsMax), ...token }, context))
     return sessionOutcome(work)
   },
-  example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id, reason: 'Not needed any more.' }) },
+  example: { given: 'submitted', as: 'alice', input: ({ session: { id } }) => ({ session_id: id, reason: 'No longer needed.' }) },
 })
 
 export const submitOperations = [submit, abort]

@@ -97,7 +97,7 @@ function noteRisk(work: SessionWork, risk: object): void {
 
 const snapshot = command({
   name: 'harness.snapshot',
-  summary: 'Keep the state of the work, so that a later attempt, or a later session, can go on from it. The caller is told of it.',
+  summary: 'Keep the state of the work, so that a later attempt or session can continue from it. The caller is notified.',
   draft: 'HCP 1.0, L2: Checkpoint and Recovery',
   input: t.Object({
     session_id: Id,
@@ -120,8 +120,8 @@ const snapshot = command({
   ],
   audit: 'session.event',
   async load(read, { session_id, state }, context) {
-    const own = await executedSession(read, session_id)
-    return { ...own, kept: await sealConfidential(context, own.session.data_classification, state ?? null) }
+    const executed = await executedSession(read, session_id)
+    return { ...executed, kept: await sealConfidential(context, executed.session.data_classification, state ?? null) }
   },
   decide({ kept, ...own }, { description = '', state = null, resumable = true }, context) {
     if (Buffer.byteLength(canonical(state)) > limits.harnessSnapshotBytesMax)
@@ -132,7 +132,7 @@ const snapshot = command({
     const checkpoint_id = uuidOf(context.secret())
     const { id, project_id } = own.session
     const created_at = context.now
-    const made: Snapshot = {
+    const snapshot: Snapshot = {
       id: `${id}/${checkpoint_id}`,
       session: id,
       project_id,
@@ -151,7 +151,7 @@ const snapshot = command({
       last_checkpoint: checkpoint_id,
       snapshot: resumable ? checkpoint_id : cursor.snapshot,
     }
-    work.puts.push(put(Snapshot, made.id, made))
+    work.puts.push(put(Snapshot, snapshot.id, snapshot))
     return { ...outcomeOf(work), output: { checkpoint_id, sequence: work.cursor.sequence } }
   },
   example: {

@@ -48,7 +48,7 @@ export function accept(work: SessionWork, of: Capability, constraints: Submissio
   const { now } = work.context
   const { risk_level, data_classification } = work.session
   const { text, ms } = durationOf(constraints?.max_duration, of.capability.constraints?.max_duration)
-  const told = sendToCaller(work, 'task_accepted', {
+  const acceptance = sendToCaller(work, 'task_accepted', {
     session_token: token,
     risk_level,
     data_classification,
@@ -58,15 +58,15 @@ export function accept(work: SessionWork, of: Capability, constraints: Submissio
   const deadline = timestampOf(Date.parse(now) + ms)
   moveSession(work, 'RUNNING', { reason: null, waiting_for: null, accepted_at: now, deadline }, 'session.started')
   emitEvent(work, 'session_created', { state: 'RUNNING', risk_level }, { session_token: token })
-  return told
+  return acceptance
 }
 
 /** An immediate rejection sends task_rejected alone; a rejection after a wait also sends session_closed (C16). */
 export function reject(work: SessionWork, rejection: Rejection, hasWaited: boolean): Outgoing {
   moveSession(work, 'REJECTED', { reason: rejection.reason_code, rejection }, 'session.rejected')
-  const told = sendToCaller(work, 'task_rejected', { ...rejection })
+  const refusal = sendToCaller(work, 'task_rejected', { ...rejection })
   if (hasWaited) emitClosed(work)
-  return told
+  return refusal
 }
 
 /** C3: people are asked, and the caller sees it. */

@@ -3,9 +3,7 @@
 import { image, put } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
-import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { fact, stateEvents, type SessionEvent } from '../events.ts'
@@ -32,6 +30,7 @@ import { canMove, isEnded, isState, type SessionState } from '../states.ts'
 import { risks } from '../gate/risk.ts'
 import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
 import { deadLetter, keepEarly, envelopeIn } from './early.ts'
+import { outputProblem } from './outputs.ts'
 import {
   sendToCallee,
   sealConfidential,
@@ -60,7 +59,7 @@ async function askedFor(read: Read, { envelope: { session_id }, user_id, in_repl
 export async function takeAnswer(read: Read, incoming: Incoming, context: Context): Promise<Plan> {
   const { envelope, user_id } = incoming
   const { checksSenders } = harnessIn(context)
-  if (checksSenders && user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
+  if (checksSenders && user_id === null) return dead('unauthorized', 'the message does not name its sender (user_id)')
   const problem = problemIn(envelope.type, envelope.payload)
   const session = await askedFor(read, incoming)
   if (session === null) return problem === null ? keepEarly(read, incoming, context) : dead('invalid_message', problem)
@@ -87,9 +86,9 @@ async function takeEarly(read: Read, work: SessionWork, task: OfSession['task'],
   const early = await read.raw(Early, id)
   if (early === null) return
   work.puts.push(put(Early, id, null))
-  for (const one of early.messages) {
-    const { output } = await handleMessage(read, work, task, await envelopeIn(one, work.context))
-    if (output.outcome === 'dead') work.puts.push(deadLetter(early, one, output.reason!, output.detail ?? '', work.context))
+  for (const message of early.messages) {
+    const { output } = await handleMessage(read, work, task, await envelopeIn(message, work.context))
+    if (output.outcome === 'dead') work.puts.push(deadLetter(early, message, output.reason!, output.detail ?? '', work.context))
   }
 }
 
@@ -189,8 +188,8 @@ function noticeAnswer(work: SessionWork, token: string | null): void {
   work.facts.push(fact('session.answered', [image(Session, work.session)]))
   if (cursor.abort === null || session.session_id === null) return
   work.cursor = { ...work.cursor, abort: null }
-  const shown = token === null ? {} : { session_token: token }
-  sendToCallee(work, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...shown }, context))
+  const withToken = token === null ? {} : { session_token: token }
+  sendToCallee(work, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...withToken }, context))
 }
 
 /** Holds an event that arrived too early. */
@@ -263,7 +262,7 @@ function recordEvent(
   marks: Partial<Event>,
 ): Event {
   const { event_type, data = {} } = (held.payload ?? {}) as { event_type?: string; data?: Value }
-  const made: Event = {
+  const event: Event = {
     id,
     session: session.id,
     project_id: session.project_id,
@@ -276,8 +275,8 @@ function recordEvent(
     ...(held.sealed === null ? {} : { sealed: held.sealed }),
   }
   const late = marks.late === true ? { late: true } : {}
-  facts.push(fact(action, [image(Event, made)], { detail: { event_type: made.event_type, sequence: held.order, ...late } }))
-  return made
+  facts.push(fact(action, [image(Event, event)], { detail: { event_type: event.event_type, sequence: held.order, ...late } }))
+  return event
 }
 
 /** Follows the state that the callee reports. A transition that is not in the table moves nothing (C26). */
@@ -343,11 +342,18 @@ async function handleUnnumbered(read: Read, work: SessionWork, task: OfSession['
   const judged = type === 'task_completed' ? await judgedOutputs(envelope.payload, task, context) : {}
   const fields = await confidedFields(session, envelope.payload, context)
   const isEnd = type === 'task_completed' || type === 'task_failed'
-  const own: Held = { order: order + 0.5, type, message_id, timestamp: envelope.timestamp, payload: { ...fields, ...judged }, sealed: null }
+  const answer: Held = {
+    order: order + 0.5,
+    type,
+    message_id,
+    timestamp: envelope.timestamp,
+    payload: { ...fields, ...judged },
+    sealed: null,
+  }
   if (type === 'task_accepted') await keepToken(read, work, envelope.payload['session_token'] as string)
-  if (!isEnd) settle(work, own)
+  if (!isEnd) settle(work, answer)
   else {
-    hold(work, own)
+    hold(work, answer)
     drain(work, false)
   }
   return { ...outcomeOf(work), output: TAKEN }
@@ -363,10 +369,10 @@ async function keepToken(read: Read, work: SessionWork, token: string): Promise<
 const OPEN = ['outputs', 'partial_outputs', 'error_details'] as const
 /** The payload as it is kept: confidential fields under their seals. */
 async function confidedFields(session: Session, payload: Payload, context: Context): Promise<Payload> {
-  const kept = withoutToken(payload) as Payload
+  const stored = withoutToken(payload) as Payload
   const confided: Record<string, MaybeSealed> = {}
-  for (const name of OPEN) if (name in kept) confided[name] = await sealConfidential(context, session.data_classification, kept[name])
-  return { ...kept, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
+  for (const name of OPEN) if (name in stored) confided[name] = await sealConfidential(context, session.data_classification, stored[name])
+  return { ...stored, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
 }
 
 /** Notes whether the outputs match the expected ones. Outputs that do not match are kept, too. */
@@ -375,23 +381,6 @@ async function judgedOutputs(payload: Payload, task: OfSession['task'], context:
     expected_output?: { schema?: object; required_fields?: string[] }
   }
   return { $valid: outputProblem(payload['outputs'], submission.expected_output) === null }
-}
-
-/** Why outputs do not match the expected ones; null: they do. */
-export function outputProblem(
-  outputs: unknown,
-  expected: { schema?: object; required_fields?: readonly string[] } | undefined,
-): string | null {
-  const missing = expected?.required_fields?.find((name) => !isObject(outputs) || outputs[name] === undefined)
-  if (missing !== undefined) return `outputs.${missing} is required by expected_output.required_fields`
-  if (expected?.schema === undefined) return null
-  try {
-    refuseMismatch(expected.schema, outputs, 'INVALID_OUTPUT', 'outputs')
-    return null
-  } catch (error) {
-    if (error instanceof Refusal) return error.message
-    throw error
-  }
 }
 
 const artifactsIn = (payload: Payload): Artifact[] =>

@@ -110,7 +110,7 @@ async function refuseUnauthorized(read: Read, { user_id, envelope }: Incoming, c
   const rejection = {
     reason_code: 'unauthorized',
     reason_message:
-      user_id === null ? 'the message does not say who has sent it (user_id)' : 'caller_id is not the broker user that sent the message',
+      user_id === null ? 'the message does not name its sender (user_id)' : 'caller_id is not the broker user that sent the message',
     suggestion: 'connect as the user whose name is caller_id, and set the user_id property to it',
   }
   if (to === null) return planOf(TAKEN)
@@ -339,7 +339,7 @@ export async function takeAbort(read: Read, incoming: Incoming, context: Context
   const { session_id, payload, message_id } = incoming.envelope
   const session = await read.raw(Session, session_id!)
   const { checksSenders } = harnessIn(context)
-  if (checksSenders && incoming.user_id === null) return dead('unauthorized', 'the message does not say who has sent it (user_id)')
+  if (checksSenders && incoming.user_id === null) return dead('unauthorized', 'the message does not name its sender (user_id)')
   if (session === null || session.role !== 'callee') return dead('unknown_session', `there is no session ${session_id}`)
   if (checksSenders && incoming.user_id !== session.caller_id) return dead('foreign_session', 'the session is another caller’s')
   const token = payload['session_token']

@@ -220,7 +220,6 @@ export function changeState(work: SessionWork, to: ReachedState, reason: string,
   emitEvent(work, 'state_changed', { from_state: from, to_state: to, reason })
 }
 
-/** The last event of every session. */
 export const emitClosed = (work: SessionWork): Outgoing =>
   emitEvent(work, 'session_closed', { final_state: work.session.state, reason: work.session.reason ?? work.session.state.toLowerCase() })
 

@@ -114,27 +114,34 @@ const hiddenKey = (key_id: string) => (): never => {
   throw new Refusal('NOT_FOUND', `there is no key ${key_id}`)
 }
 
+const ListedKey = t.Object({
+  ...keyView.schema.properties,
+  last_used_at: nullable(t.String({ description: 'when the key was last accepted; null: never, as far as this server knows' })),
+})
+
 const list = query({
   name: 'key.list',
   summary: 'List the keys of a subject that are neither revoked nor expired.',
   draft: 'ours: identity',
   input: t.Object({ subject: SubjectId, ...pageInput }),
-  output: t.Object({ items: t.Array(keyView.schema), next_cursor: nextCursor }),
+  output: t.Object({ items: t.Array(ListedKey), next_cursor: nextCursor }),
   callers: [...administrators, keeper],
   async load(read, input) {
     const subject = await subjectOf(read, input.subject)
-    return { subject, ...(await keysOf(read, input.subject, pageIn('key.list', input))) }
+    const { listed, found } = await keysOf(read, input.subject, pageIn('key.list', input))
+    return { subject, listed, found: found.map((key) => ({ key, last_used_at: read.seen(key.id).last_seen })) }
   },
   view({ listed, found }, input, { now }) {
-    const good = found.filter((key) => isGoodKey(key, now))
-    return pageOf('key.list', input, listed, good.map(keyView.of))
+    const good = found.filter(({ key }) => isGoodKey(key, now))
+    const items = good.map(({ key, last_used_at }) => ({ ...keyView.of(key), last_used_at }))
+    return pageOf('key.list', input, listed, items)
   },
   example: { given: 'withKey', as: 'alice', input: { subject: 'agent_devin' } },
 })
 
 const me = query({
   name: 'me.get',
-  summary: 'Fetch the identity that your credential stands for.',
+  summary: 'Fetch the identity of your credential.',
   draft: 'ours: identity',
   input: t.Object({}),
   output: t.Object({

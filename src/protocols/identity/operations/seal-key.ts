@@ -1,6 +1,6 @@
 // The public key that secret answers to an agent are sealed to. Only the agent has the private key.
 import { image } from '#kernel/declare/facts.ts'
-import { role } from '#kernel/declare/access.ts'
+import { forAgentsToo, role } from '#kernel/declare/access.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { withAdded } from '#kernel/declare/unknown-fields.ts'
@@ -8,9 +8,11 @@ import { fact } from '../events.ts'
 import { administrators, keeper, type Subject } from '../access.ts'
 import { Agent, AgentId, SealKey } from '../schema.ts'
 
-const itself = role<{ readonly subject: Subject }>(
-  'the agent itself',
-  (actor, { subject }) => actor.kind === 'agent' && actor.id === subject.id && actor.narrowed !== true,
+const itself = forAgentsToo(
+  role<{ readonly subject: Subject }>(
+    'the agent itself',
+    (actor, { subject }) => actor.kind === 'agent' && actor.id === subject.id && actor.narrowed !== true,
+  ),
 )
 
 /** Points of small order (RFC 7748, 6.1): anyone can compute the key of a message that is sealed to one of them. */

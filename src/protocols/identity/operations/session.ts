@@ -1,4 +1,5 @@
 // Login links and the sessions that people open with them. A secret appears only in the response that creates it and is never stored.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -95,10 +96,7 @@ const open = command({
       seen_at: now,
       expires_at,
       closed_at: null,
-      ...(browser === undefined ? {} : { browser }),
-      ...(address === undefined ? {} : { address }),
-      ...(remember ? { remembered: true } : {}),
-      ...(login.by_key === undefined ? {} : { by_key: login.by_key }),
+      ...definedFields({ browser, address, remembered: remember || undefined, by_key: login.by_key }),
     }
     // Expired sessions are closed when the same person opens the next one.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
@@ -131,7 +129,7 @@ const sessionInput = t.Object({ session_id: t.String({ maxLength: limits.idChars
 
 const close = command({
   name: 'session.close',
-  summary: 'Log out: end a session at once.',
+  summary: 'Log out: end a session immediately.',
   draft: 'ours: identity',
   input: sessionInput,
   output: t.Object({ session: sessionView.schema }),
@@ -175,8 +173,8 @@ const list = query({
   callers: [human],
   load: (read: Read, input, { actor, now }) => sessionsOf(read, actor.id, now, pageIn('session.list', input)),
   view({ listed, good }, input, { actor }) {
-    const shown = good.map((session) => ({ ...sessionView.of(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
-    return pageOf('session.list', input, listed, shown)
+    const views = good.map((session) => ({ ...sessionView.of(session), current: actor.proof?.has(keyOf(Session, session.id)) === true }))
+    return pageOf('session.list', input, listed, views)
   },
   example: { given: 'withSession', as: 'alice', input: {} },
 })

@@ -46,7 +46,7 @@ const add = command({
   requires: [
     rule<Substituting>(
       'PRECONDITION_FAILED',
-      'nobody is their own substitute',
+      'a person cannot be their own substitute',
       ({ person, substitute }) => person.id !== substitute.id,
       'a person cannot be their own substitute: name another one',
     ),
@@ -91,7 +91,7 @@ const add = command({
 
 const remove = command({
   name: 'substitute.remove',
-  summary: 'End a substitution at once.',
+  summary: 'End a substitution immediately.',
   draft: 'ours: substitution',
   input: t.Object({ person: UserId, substitute: UserId, project_id: InProject }),
   output: t.Object({ user: User.schema }),
@@ -153,12 +153,12 @@ const list = query({
   },
   async view({ whose, substitutes }, _, { now }, read) {
     const items: Substitution[] = []
-    for (const one of substitutes)
-      for (const { user_id, from, until, granted_by, project_id = null } of one.acts_for) {
-        if (user_id !== whose && one.id !== whose) continue
+    for (const substitute of substitutes)
+      for (const { user_id, from, until, granted_by, project_id = null } of substitute.acts_for) {
+        if (user_id !== whose && substitute.id !== whose) continue
         const person = (await read.raw(User, user_id))?.name ?? user_id
-        const named = { person: user_id, person_name: person, substitute: one.id, substitute_name: one.name }
-        items.push({ ...named, from, until, project_id, granted_by, is_active: !one.disabled && from <= now && now < until })
+        const named = { person: user_id, person_name: person, substitute: substitute.id, substitute_name: substitute.name }
+        items.push({ ...named, from, until, project_id, granted_by, is_active: !substitute.disabled && from <= now && now < until })
       }
     return { items: items.toSorted((a, b) => (a.until < b.until ? -1 : a.until > b.until ? 1 : 0)) }
   },

@@ -51,7 +51,7 @@ const issue = command({
 
 const redeem = command({
   name: 'ticket.redeem',
-  summary: 'Use a ticket up and learn whom it stands for.',
+  summary: 'Redeem a ticket and return its identity.',
   draft: 'ours: identity',
   input: t.Object({ ticket: t.String({ maxLength: 200 }) }),
   output: t.Object({

@@ -21,7 +21,7 @@ function wordsOf(item: Item, isEdited: boolean, isCommenting: boolean): { yes: s
   return { yes: isRequired ? 'Tell the agent' : 'Let it go on', no: 'End the task', comment }
 }
 
-export function ApproveKind({ item, isShown: _, isEditing, isCommenting, ...rest }: KindProps) {
+export function ApproveKind({ item, isShown, isEditing, isCommenting, ...rest }: KindProps) {
   const actions = proposedIn(item)
   const [chosen, choose] = useState<ReadonlySet<string>>(() => new Set(actions.map(({ id }) => id)))
   const [isHanding, setHanding] = useState(false)
@@ -52,7 +52,13 @@ export function ApproveKind({ item, isShown: _, isEditing, isCommenting, ...rest
         {...rest}
         {...wordsOf(item, isEdited, isCommenting)}
         blocked={blocked}
-        unready={actions.length > 0 && chosen.size === 0 ? 'Select an action first, or reject all of them.' : undefined}
+        unready={
+          !isShown
+            ? 'The arguments are not on the screen yet.'
+            : actions.length > 0 && chosen.size === 0
+              ? 'Select an action first, or reject all of them.'
+              : undefined
+        }
         value={JSON.stringify([[...chosen], isEdited ? edited.value : null])}
         item={item}
         canChange={false}

@@ -16,6 +16,7 @@ import type { KindProps } from './kind.ts'
 export function InItem({ children }: { readonly children: ReactNode }) {
   const [place, setPlace] = useState<Element | null>(null)
   // Its place comes into being together with the bar: it is known before anything is painted, and not one paint later.
+  // oxlint-disable-next-line react/set-state-in-effect -- the place is an element of the item, which exists only after the commit
   useLayoutEffect(() => setPlace(document.querySelector('#answer-place')), [])
   return place ? createPortal(children, place) : null
 }

@@ -11,7 +11,6 @@ type Words = {
   readonly answered: string
   /** Where a result has words of its own. */
   readonly results?: Readonly<Record<string, string>>
-  /** A yes or a no. */
   readonly isVerdict?: true
 }
 export type Action = Row['action']

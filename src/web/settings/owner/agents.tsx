@@ -9,6 +9,26 @@ import { ConfirmButton } from '../confirm-button.tsx'
 import { KeyList } from '../keys.tsx'
 import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 
+type SwitchProps = { readonly id: string; readonly name: string; readonly disabled: boolean }
+function Switch({ id, name, disabled }: SwitchProps) {
+  const toggle = () => call('identity/agent.update', { agent_id: id, disabled: !disabled })
+  if (disabled)
+    return (
+      <ActButton changes={['agents']} act={toggle}>
+        Switch on
+      </ActButton>
+    )
+  return (
+    <ConfirmButton
+      name="Switch off"
+      about={`${name} can do nothing any more until it is switched on again: its keys stop working, its runs end.`}
+      danger
+      changes={['agents']}
+      act={toggle}
+    />
+  )
+}
+
 export default function Agents() {
   const agents = useAgents()
   const me = useMe().data?.id ?? ''
@@ -66,19 +86,7 @@ export default function Agents() {
                     changes={['keys']}
                     act={() => keyFor(one.id, one.name)}
                   />
-                  {one.disabled ? (
-                    <ActButton changes={['agents']} act={() => call('identity/agent.update', { agent_id: one.id, disabled: false })}>
-                      Switch on
-                    </ActButton>
-                  ) : (
-                    <ConfirmButton
-                      name="Switch off"
-                      about={`${one.name} can do nothing any more until it is switched on again: its keys stop working, its runs end.`}
-                      danger
-                      changes={['agents']}
-                      act={() => call('identity/agent.update', { agent_id: one.id, disabled: true })}
-                    />
-                  )}
+                  <Switch {...one} />
                   {open === one.id && <KeyList subject={one.id} none="It has no keys." />}
                 </NamedRow>
               ))}

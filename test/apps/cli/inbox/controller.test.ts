@@ -175,7 +175,7 @@ test('marked items stay in the list, and one answer is for all of them', async (
   assert.deepEqual(answered, ['hxp_1', 'hxp_199'])
 })
 
-test('a key is for the item that stood on the screen, not for one that has just taken its place', async () => {
+test('a key press is for the item that was on the screen, not for one that has just replaced it', async () => {
   const world = await opened([1, 2, 3])
   await wait(READ_MS)
   await world.press('down')

@@ -30,6 +30,36 @@ const paying = async (): Promise<string> => {
   return (await agent.execution.request.create({ action: 'APPROVE', payload })).request.id
 }
 
+describe('a claim at the terminal', () => {
+  const claiming = async (more: object = {}): Promise<string> => {
+    const payload = { claim: 'It can be restored', evidence: [{ kind: 'text' as const, text: '4,211 of 4,211 rows' }] }
+    return (await agent.execution.request.create({ action: 'VERIFY', payload, ...more })).request.id
+  }
+
+  test('is shown with its evidence, is neither approved nor rejected, and is answered by the key of a verdict', async () => {
+    const request_id = await claiming()
+    const ran = await live([
+      read('1-3 choose', 'a'),
+      ['Keys for this item', 'r'],
+      read('Keys for this item', '2'),
+      ['Why?', '\r'],
+      ['✔ ', 'q'],
+    ])
+    const first = framesIn(ran).find((frame) => frame.includes('1-3 choose'))!
+    assert.match(first, /It can be restored[^]*4,211 of 4,211 rows/)
+    assert.match(first, /1\W+confirmed[^]*2\W+refuted[^]*3\W+cannot_tell/)
+    const { receipt } = await owner.execution.request.get({ request_id })
+    assert.deepEqual([receipt?.status, receipt?.result], ['completed', 'refuted'], lastFrame(ran))
+  })
+
+  test('is declined with a reason', async () => {
+    const request_id = await claiming()
+    const ran = await live([read('d decline', 'd'), ['Why do you decline it?', 'Not mine.\r'], ['✔ declined', 'q']])
+    const { request, receipt } = await owner.execution.request.get({ request_id })
+    assert.deepEqual([request.status, receipt?.reason], ['declined', 'declined: Not mine.'], lastFrame(ran))
+  })
+})
+
 describe('details at the terminal', () => {
   test('are edited in the editor, each changed field is shown first, and the receipt holds them', async () => {
     const request_id = await paying()
@@ -66,14 +96,14 @@ describe('details at the terminal', () => {
     await agent.execution.request.cancel({ request_id })
   })
 
-  test('are asked for with a schema, answered with other details, and the asker is told, at the command line', async () => {
+  test('are asked for with a schema, answered with other details, and returned to the asker, at the command line', async () => {
     const schema = JSON.stringify(details_schema)
     const ask = ['ask', 'approve', 'Pay', '--details', '{"amount":99}', '--details-schema', schema, '--key', 'pay-1']
     const id = (await run([...ask, '--no-wait'], 'agent')).out.trim()
     for (const [edited, code, message] of [
       ['{"amount":990}', 1, /edited\.amount must be <= 100/],
       ['[1]', 2, /--edited must be a JSON object/],
-      ['{', 2, /--edited is no JSON/],
+      ['{', 2, /--edited is not JSON/],
     ] as const) {
       const refused = await run(['inbox', 'answer', id, 'approve', '--edited', edited])
       assert.equal(refused.code, code)
@@ -99,7 +129,7 @@ describe('details at the terminal', () => {
 })
 
 describe('before the answer', () => {
-  test('the rule behind the risk, the chain and what was answered before stand there; a grant is given after its preview', async () => {
+  test('the card shows the rule behind the risk, the chain and earlier answers; a grant is given after its preview', async () => {
     await owner.execution.policy.set({ floors: [{ target: 'eu-1', risk: 'R3' }] })
     const { task } = await owner.collaboration.task.create({ spec: { goal: 'Ship it' } })
     await owner.collaboration.task.assign({ task_id: task.id, assignee: 'agent_robot' })
@@ -164,7 +194,7 @@ test('lists of what is known before an answer are tables that people can read', 
   assert.match(await table('channel', 'list'), /CHANNEL +KIND .*QUIET.*\n.*webhook.*22:00-07:00 Europe\/Berlin/)
 })
 
-test('at the terminal: a value that is a verdict word is asked about, a question is declined, a file is sent by its path, and a stuck agent is told', async () => {
+test('at the terminal: a value that is a verdict word needs confirmation, a question is declined, a file is sent by its path, and a stuck agent gets a message', async () => {
   const ask = async (input: Parameters<typeof agent.execution.request.create>[0]): Promise<string> =>
     (await agent.execution.request.create(input)).request.id
   const token = await ask({ action: 'PROVIDE', priority: 'critical', payload: { prompt: 'The token', input_type: 'text' } })

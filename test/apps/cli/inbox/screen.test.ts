@@ -1,4 +1,4 @@
-// The inbox at a terminal beyond single answers: search and counts over everything, keys, several at once, parts and edits of an answer,
+// The inbox at a terminal beyond single answers: search and counts over everything, keys, several items together, parts and edits of an answer,
 // reviews with what was delivered, and a server that goes away.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -45,7 +45,7 @@ async function cleared(): Promise<void> {
 }
 
 describe('the inbox at a terminal', () => {
-  test('finds what stands on no page yet, counts truly, shows flags as a filter, and goes to both ends', async () => {
+  test('finds items beyond the first page, counts truly, shows flags as a filter, and goes to both ends', async () => {
     for (let i = 0; i < 130; i++) await approving(`Deploy service ${i}`)
     await approving('The needle', { priority: 'low' })
     const ran = await live([
@@ -75,7 +75,7 @@ describe('the inbox at a terminal', () => {
     await cleared()
   })
 
-  test('marks several, answers them at once, and only once each was read', async () => {
+  test('marks several, answers them together, and only after each was read', async () => {
     const [one, two, three] = [await approving('One'), await approving('Two'), await approving('Three')]
     const ran = await live([
       read('3 open', ' '),
@@ -263,7 +263,7 @@ describe('keys and words', () => {
     assert.deepEqual(pressed, ['home', 'home', 'home', 'home', 'end', 'end', 'end', 'end', 'delete'])
   })
 
-  test('a line is edited where the cursor stands, by what is seen as one character', () => {
+  test('a line is edited at the cursor, by grapheme', () => {
     const named = (name: string, text = ''): Key => ({ name, text })
     const after = (text: string, ...typed: Key[]): { text: string; at: number } => typed.reduce(editLine, newLine(text))
     assert.deepEqual(after('ab', named('left'), named('character', 'x')), { text: 'axb', at: 2 })

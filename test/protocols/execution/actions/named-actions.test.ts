@@ -13,6 +13,7 @@ const NAMED: readonly string[] = [
   'apps/cli/ask/decide.ts',
   'apps/cli/ask/provide.ts',
   'apps/cli/ask/verify.ts',
+  'contracts/gate-execution.ts', // asks people to approve the call of an agent
   'contracts/harness-execution.ts', // asks people to approve the task of another harness
   'contracts/inbox-messages.ts', // puts a checkpoint into the action that fits it
   'protocols/execution/answering/shown-request.ts', // the typed card of each

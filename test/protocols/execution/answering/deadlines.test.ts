@@ -64,7 +64,7 @@ describe('when nobody answers in time', () => {
     await refused('ALREADY_RESOLVED', 'alice', 'request.resolve', small(id))
   })
 
-  test('what is late is late also while the timer has not come yet', async () => {
+  test('a late answer is late even before the timer has fired', async () => {
     const { on, ask, refused, call, pass } = await requests()
     const failing = await ask({ ...fallbacks.fail, timeout_seconds: 60 })
     const paused = await ask({ ...DECIDE, timeout_seconds: 60 })
@@ -214,7 +214,7 @@ describe('reminders', () => {
   })
 })
 
-describe('whatever the clock does', () => {
+describe('a clock that jumps', () => {
   test('a clock that steps back expires nothing early, and one that steps ahead nothing twice', async () => {
     for (const [fallback, input] of Object.entries(fallbacks)) {
       const disk = memoryDisk()
@@ -237,7 +237,7 @@ describe('whatever the clock does', () => {
     }
   })
 
-  test('a process that is started anew goes on where the last one ended', async () => {
+  test('a restarted process continues where the last one ended', async () => {
     const disk = memoryDisk()
     const clock = manualClock()
     const first = await createWorld({ store: memoryStore({ disk }), now: clock.now })
@@ -264,7 +264,7 @@ describe('whatever the clock does', () => {
 describe('at the same time', () => {
   const word = ({ request }: any): string => (request.receipt ? request.receipt.status : request.status) as string
 
-  test('an answer, a withdrawal, a deadline and more time end in one way, which everybody is told', async () => {
+  test('an answer, a withdrawal, a deadline and an extension race to one outcome, which all sides get', async () => {
     for (let i = 0; i < 24; i++) {
       const { on, ask, call, stored, facts } = await requests()
       const { id } = await ask({ ...fallbacks.fail, timeout_seconds: 60 })

@@ -141,7 +141,7 @@ describe('in a quorum a decline is a no', () => {
       assert.deepEqual([first.result, first.declined], [null, true])
     })
 
-  test('nobody declines and votes', async () => {
+  test('no person both declines and votes', async () => {
     const on = await requests()
     const { id: request_id } = await on.ask({ ...APPROVE, quorum: { n: 2, of: people } })
     await decline(on, 'alice', request_id)

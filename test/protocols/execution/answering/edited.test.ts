@@ -16,7 +16,7 @@ const payload = { item: 'Pay', details: { amount: 99, to: 'bob' }, details_schem
 const stateOf = async (world: World, request_id: string): Promise<any> => world.call('alice', 'execution/request.get', { request_id })
 
 describe('edited details', () => {
-  test('are checked against the schema, stand in the receipt, and are signed', async () => {
+  test('are checked against the schema, recorded in the receipt, and signed', async () => {
     const world = await createWorld()
     const { id } = await ask(world, 'devin', { payload })
     const edited = { amount: 40, to: 'bob' }

@@ -128,7 +128,7 @@ test('an answer names a file of this very request, in its one version, or it is 
   await assert.rejects(it.resolve(mine, json.artifact_id), { code: 'ALREADY_RESOLVED' })
 })
 
-test('what the request does not allow is refused, and leaves no bytes behind', async (t) => {
+test('a file that the request does not allow is refused, and leaves no bytes behind', async (t) => {
   const it = await served(t)
   const small = await it.ask({ max_bytes: 10, media_types: ['image/*', 'application/pdf'] })
   const cases: [object, number, string, Uint8Array?][] = [
@@ -170,7 +170,7 @@ test('only those who may answer send files, only where one is asked for, and not
   await assert.rejects(it.world.kernel.call('execution/file.add', plain, cast['alice']!), { code: 'INVALID_REQUEST' })
 })
 
-test('a request takes a bounded number of files, also when all come at once', async (t) => {
+test('a request takes a bounded number of files, also of concurrent uploads', async (t) => {
   const it = await served(t)
   const request_id = await it.ask()
   const add = (i: number): Promise<string> =>
@@ -185,7 +185,7 @@ test('a request takes a bounded number of files, also when all come at once', as
   assert.deepEqual([...new Set(came)].toSorted(), ['QUOTA_EXCEEDED', 'added'])
 })
 
-test('what no answer names is forgotten after a day, bytes and all; what one names stays', async (t) => {
+test('a file that no answer names is removed with its bytes after a day, and a named one stays', async (t) => {
   const it = await served(t)
   const request_id = await it.ask()
   const { json: chosen } = await it.send('alice', request_id, pdf)

@@ -13,7 +13,7 @@ const vote = ({ call }: Asked, who: string, id: string, result: string, reason?:
   call(who, 'request.resolve', { ...of(id), result, ...(reason === undefined ? {} : { reason }) })
 
 describe('a quorum', () => {
-  test('approves with its last approval, and the receipt says how everybody voted, without names', async () => {
+  test('approves with its last approval, and the receipt says how each person voted, without names', async () => {
     const on = await requests()
     const { id } = await on.ask({ ...APPROVE, ...quorum(2) })
     const first = await vote(on, 'alice', id, 'approved')
@@ -110,7 +110,7 @@ describe('a quorum', () => {
     assert.equal((await on.call('alice', 'request.get', of(id))).receipt.result, 'approved')
   })
 
-  test('takes one vote of a person, also of one who stands in for another', async () => {
+  test('takes one vote per person, also of a substitute', async () => {
     const on = await requests()
     const again = (who: Parameters<Asked['call']>[0], id: string): Promise<unknown> =>
       assert.rejects(on.call(who, 'request.resolve', { ...of(id), result: 'approved' }), { code: 'ALREADY_VOTED' })
@@ -146,7 +146,7 @@ describe('a quorum', () => {
     assert.equal((await on.stored(two)).status, 'completed')
   })
 
-  test('is refused at once where it makes no sense', async () => {
+  test('is refused immediately if it makes no sense', async () => {
     const { call, refused } = await requests()
     await call('system', 'identity/user.add', { id: 'user_off', name: 'Off' })
     await call('system', 'identity/user.update', { user_id: 'user_off', disabled: true })

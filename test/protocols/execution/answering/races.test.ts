@@ -100,7 +100,7 @@ test(`six answer over five bindings and the agent withdraws it: one of them wins
     const { request_id } = await world.ask()
     const listening = await world.listen(`/hxp/ws/${request_id}`, 'devin')
     await until(() => listening.heard.length === 1, 'it listens')
-    // In another order each time: whoever comes first is written first, or last.
+    // In another order each time: the first call is written first, or last.
     const names = Object.keys(contenders).sort(() => pick(3) - 1)
     gate.arm(names.length, round % 2 === 1)
     const racing: Promise<Told>[] = []
@@ -142,7 +142,7 @@ for (const fallback of ['fail', 'default', 'pause'] as const)
       assert.equal((await listening.closed()).code, 1000)
       const wasTimed = await timer
       if (wasTimed && fallback === 'default') {
-        // The default is an answer like any other, and nobody else's.
+        // The default is an answer like any other.
         assert.deepEqual([...new Set(told.map(({ code }) => code))], ['ALREADY_RESOLVED'])
         const { json } = await world.http('devin', 'GET', `/requests/${request_id}`)
         assert.deepEqual([json.status, json.receipt.completed_by], ['completed', 'system:fallback'])
@@ -157,7 +157,7 @@ for (const fallback of ['fail', 'default', 'pause'] as const)
     assert.ok(statuses.has('completed') || statuses.has('cancelled'), `somebody was faster at some time: ${[...statuses].join()}`)
   })
 
-test('who comes when its time is up, before the clock has done anything about it, is late everywhere', async (t) => {
+test('an answer after the deadline is late on every path, even before the timer has fired', async (t) => {
   const { world, contenders } = await stage(t)
   const { request_id } = await world.ask('devin', { timeout_seconds: 60, fallback: 'fail' })
   world.advance(60_000)

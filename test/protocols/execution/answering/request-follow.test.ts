@@ -19,7 +19,7 @@ async function heardBy(world: World, who: string, request_id: string): Promise<a
 const eventsIn = (heard: readonly any[]): unknown[] => heard.flatMap(({ events }) => events)
 
 describe('following a request', () => {
-  test('each change is told once, an agent hears no name out of a pool, and other requests are not heard', async () => {
+  test('each change is streamed once, an agent gets no name out of a pool, and no other request is in the stream', async () => {
     const world = await createWorld()
     const { id: request_id } = await ask(world, 'devin', { role: 'pool', ...item('anybody') })
     await ask(world, 'devin', { role: 'pool', ...item('another') })
@@ -39,7 +39,7 @@ describe('following a request', () => {
     await world.close()
   })
 
-  test('who may not read it finds nothing, and hears no state that is not theirs to read', async () => {
+  test('a follower without access gets NOT_FOUND, and no state that it is not allowed to read', async () => {
     const world = await createWorld()
     const { id: request_id } = await ask(world, 'devin', { role: 'pool', ...item('anybody') })
     for (const who of ['robin', 'spy', 'mallory'])

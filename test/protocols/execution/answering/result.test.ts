@@ -151,7 +151,7 @@ const refused: readonly (readonly [title: string, payload: Payload, given: reado
   ['a number above', asking('number', { max: 65_535 }), [65_536, '1e5'], /must be at most 65535/],
   ['a number that is not listed', asking('number', { allowed_values: [1, 2] }), [3, '1.5'], /must be one of: 1, 2/],
   [
-    'what is no address',
+    'what is not an address',
     url,
     [
       'example.com',
@@ -368,7 +368,7 @@ test('every answer that is accepted satisfies what was asked, and is accepted ag
   )
   assert.ok(taken > 250, String(taken))
 })
-test('what plainly satisfies it is accepted', () => {
+test('a plainly valid value is accepted', () => {
   const accepts = (payload: Payload, given: unknown) => assert.deepEqual(resultOf('PROVIDE', payload, { result: given }), { result: given })
   fc.assert(fc.property(fc.webUrl({ size: 'small' }), (given) => accepts(url, given)))
   fc.assert(

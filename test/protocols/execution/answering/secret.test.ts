@@ -1,4 +1,4 @@
-// Answers that are secrets: sealed, handed over once to whoever asked, erased; everything else holds a commitment.
+// Answers that are secrets: sealed, delivered once to the asking agent, erased; everything else holds a commitment.
 import { sealAnswer, type SealKey } from '#sdk/seal.ts'
 import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto'
@@ -105,7 +105,7 @@ test('to an agent with a key it is sealed in a form that this server cannot open
   await assert.rejects(take(world, request_id), { code: 'GONE' })
 })
 
-test('what a person seals themself, this server never sees: it takes it for the present key of the agent alone', async () => {
+test('a value that a person sealed is never seen by this server, which takes it for the agent’s current key alone', async () => {
   const world = await worldWith(realNotary())
   const { publicKey, privateKey } = generateKeyPairSync('x25519')
   const early = await asked(world)
@@ -164,7 +164,7 @@ test('a repeated call with the same key answers that it was taken, without the s
   assert.ok(!(await everything(world)).includes('hunter2'))
 })
 
-test('what is remembered of an answer for a repeated call cannot be found by trying', async () => {
+test('the stored answer of a repeated call cannot be guessed', async () => {
   const world = await worldWith()
   const request_id = await asked(world, { input_type: 'number' })
   const input = { request_id, result: 1234 }
@@ -176,7 +176,7 @@ test('what is remembered of an answer for a repeated call cannot be found by try
   await assert.rejects(world.call('alice', 'execution/request.resolve', { ...input, result: 1235 }, { key: 'k' }), { code: 'CONFLICT' })
 })
 
-test('of two that take it at once one gets it', async () => {
+test('of two concurrent takers one gets it', async () => {
   const world = await worldWith()
   const request_id = await asked(world)
   await answer(world, request_id)
@@ -185,7 +185,7 @@ test('of two that take it at once one gets it', async () => {
   for (const one of came) if (one.status === 'rejected') assert.equal(one.reason.code, 'GONE')
 })
 
-test('nobody but the agent that asked takes it', async () => {
+test('only the agent that asked takes it', async () => {
   const world = await worldWith()
   const request_id = await asked(world)
   await answer(world, request_id)
@@ -198,7 +198,7 @@ test('nobody but the agent that asked takes it', async () => {
   assert.equal((await take(world, request_id)).value, SECRET)
 })
 
-test('what was asked with the key of a project is for that key, and for the agent itself', async () => {
+test('a secret asked with a project key is for that key and for the agent itself', async () => {
   const world = await worldWith()
   const ask = (): Promise<string> => asked(world, {}, 'project', { agent_id: 'agent_devin' })
   const [one, other] = [await ask(), await ask()]
@@ -233,7 +233,7 @@ test('after a quarter of an hour it is gone, also before its timer has come', as
   assert.ok((await everything(world)).includes('secret.expired'))
 })
 
-test('what cannot be sealed changes nothing, and the person may answer again', async () => {
+test('a value that cannot be sealed changes nothing, and the person can answer again', async () => {
   const notary = realNotary()
   let broken = true
   const world = await worldWith({
@@ -253,7 +253,7 @@ test('what cannot be sealed changes nothing, and the person may answer again', a
   assert.equal((await take(world, request_id)).value, SECRET)
 })
 
-test('an answer that is none is refused without being repeated, and an answer too late is told so', async () => {
+test('an invalid secret is refused without being repeated, and a late one is refused as late', async () => {
   const world = await worldWith()
   const request_id = await asked(world, { validation: { pattern: '^[0-9]+$' } })
   await assert.rejects(answer(world, request_id), (error: { code: string; message: string }) => {
@@ -285,7 +285,7 @@ test('a secret that a task waits for is given in the inbox; the task learns that
   assert.equal((await take(world, request_id)).value, SECRET)
 })
 
-test('what is provided at the checkpoint of a request must be what the request asks for', async () => {
+test('a value provided at the checkpoint of a request must match the request', async () => {
   const world = await worldWith()
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Deploy' } })
   await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })

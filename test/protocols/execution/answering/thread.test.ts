@@ -101,7 +101,7 @@ describe('asking back', () => {
   })
 })
 
-test('whoever waits for the answer can hear of a question', async () => {
+test('a caller that waits for the answer can hear of a question', async () => {
   const { on, ask, call } = await requests()
   const { id } = await ask(DECIDE)
   const clock = manualClock()

@@ -31,7 +31,7 @@ test('the operator sets how long it is, or that it does not matter', async (t) =
   assert.equal((await lax.http('devin', 'POST', '/requests', withDefault(1))).status, 201)
 })
 
-test('the signed basis names the default, and stands before the result', async (t) => {
+test('the signed basis names the default and comes before the result', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask('devin', withDefault(60))
   await world.expire(request_id)
@@ -63,5 +63,5 @@ test('a receipt names its server by origin and installation, and how long the an
   const twice = `{"receipt":${JSON.stringify(receipt).replace('{', '{"status":"failed",')}}`
   const answer = await world.http('devin', 'POST', '/receipts/verify', twice)
   assertRefused(answer, 400, 'invalid_request')
-  assert.match(answer.json.message, /"status" stands twice/)
+  assert.match(answer.json.message, /"status" appears twice/)
 })

@@ -21,7 +21,7 @@ const anyFloor = fc.record(
 const riskOf = async (world: World, id: string): Promise<any> => (await world.call('alice', 'execution/inbox.get', { request_id: id })).item
 
 describe('floors', () => {
-  test('whatever is set and said, the risk is the greater of both and a floor never lowers', async () => {
+  test('the risk is the greater of floor and request, and a floor never lowers it', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(anyFloor, { maxLength: 4 }),
@@ -70,7 +70,7 @@ describe('floors', () => {
     await world.close()
   })
 
-  test('a floor is for agents that somebody answers for; a project has its own, set by its owners', async () => {
+  test('a person sets floors for agents that they own, and owners set those of a project', async () => {
     const world = await createWorld()
     const robin = await world.call('admin', 'identity/agent.get', { agent_id: 'agent_robin' })
     const foreign = robin.agent.owner === 'user_alice' ? 'agent_spy' : 'agent_robin'
@@ -92,7 +92,7 @@ describe('floors', () => {
     await world.close()
   })
 
-  test('what an agent asks at a checkpoint is raised as well; a review, and what a person or the system asks, is not', async () => {
+  test('floors raise an agent’s checkpoint, but no review and no question of a person or the system', async () => {
     const world = await createWorld()
     const floors = [
       { scope: 'deploy:*', risk: 'R5' },
@@ -126,7 +126,7 @@ describe('floors', () => {
     await other.close()
   })
 
-  test('what a floor raises to R3 is decided by no timeout, and the agent is not told whose rule it was', async () => {
+  test('a question raised to R3 by a floor has no timeout default, and the agent does not learn whose rule it was', async () => {
     const world = await createWorld()
     await world.call('alice', SET, { floors: [{ tag: 'pay', risk: 'R3' }] })
     const asked = {

@@ -20,7 +20,7 @@ const ask = (on: Stage, as = 'devin', scope = 'deploy:staging', more: object = {
   })
 const grantsOf = async (on: Stage): Promise<any[]> => (await on.call('alice', 'grant.list', { task_id: on.refs['task'].id })).items
 
-test('an allowed scope is approved at once, on the basis of the grant, and uses it', async () => {
+test('an allowed scope is approved immediately on the basis of the grant, and uses it', async () => {
   const on = await granted({ uses: 2 })
   const { request, receipt } = await ask(on)
   assert.equal(request.status, 'completed')
@@ -38,7 +38,7 @@ test('an allowed scope is approved at once, on the basis of the grant, and uses 
   await assertMirrored(on.world)
 })
 
-test('a denied scope is rejected at once', async () => {
+test('a denied scope is rejected immediately', async () => {
   const on = await granted({ decision: 'deny' })
   const { receipt } = await ask(on)
   assert.deepEqual([receipt.result, receipt.basis.kind], ['rejected', 'grant'])
@@ -63,7 +63,7 @@ test('a grant answers approvals only, and only what its own agent asks within th
   assert.equal((await grantsOf(on))[0].used, 0)
 })
 
-test('the last use goes to one of two who ask at once; the other one asks a person', async () => {
+test('the last use goes to one of two concurrent questions, and the other asks a person', async () => {
   const on = await granted({ uses: 1 })
   const all = await Promise.allSettled([ask(on), ask(on)])
   const message = all.map((one) => (one.status === 'fulfilled' ? String(one.value.request.status) : String(one.reason.code))).toSorted()

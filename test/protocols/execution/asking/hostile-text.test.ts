@@ -273,7 +273,7 @@ test('nor with any number of them replaced, or cases and spaces changed', () => 
 // --- Properties ------------------------------------------------------------------------------------------------------------
 
 const anyText = fc.oneof(fc.string({ unit: 'binary', maxLength: 60 }), fc.string({ unit: 'grapheme', maxLength: 60 }))
-test('what is shown has nothing hostile left in it, and showing it again changes nothing', () => {
+test('shown text has nothing hostile left in it, and showing it again changes nothing', () => {
   fc.assert(
     fc.property(anyText, (text) => {
       const once = shownText(text)

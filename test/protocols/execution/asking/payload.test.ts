@@ -210,7 +210,7 @@ const refused: readonly Row[] = [
     /could never be given: it must be at least 1/,
   ],
   [
-    'a value that is no address',
+    'a value that is not an address',
     'PROVIDE',
     asking('url', { allowed_values: ['example.com'] }),
     'payload.validation.allowed_values.0',
@@ -455,7 +455,7 @@ test('anything else is refused in words, and nothing but a refusal is ever throw
     { numRuns: 1_000 },
   )
 })
-test('two options with one fold are refused, wherever they stand', () => {
+test('two options with one fold are refused at every position', () => {
   const changed = (option: string) =>
     fc.constantFrom(option, option.toUpperCase(), ` ${option}`, `${option}\u00A0`, option.normalize('NFD'), option.replaceAll('o', '0'))
   fc.assert(

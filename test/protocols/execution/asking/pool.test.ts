@@ -1,4 +1,4 @@
-// Pools (HXP 0.1, 6.1; X10, X21): whoever of the project takes it first has it, for a time.
+// Pools (HXP 0.1, 6.1; X10, X21): the first person of the project who claims an item holds it for a time.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -11,8 +11,8 @@ const pooled = { ...DECIDE, role: 'pool' }
 const of = (id: string): { request_id: string } => ({ request_id: id })
 const small = (id: string): object => ({ request_id: id, result: 'Small' })
 
-describe('what is in a pool', () => {
-  test('stands before everybody of the project until somebody claims it, and then before them alone', async () => {
+describe('an item in a pool', () => {
+  test('is shown to everyone of the project until a person claims it, and then to that person alone', async () => {
     const { ask, call, refused, stored, facts } = await requests()
     const { id, status, assigned_to } = await ask(pooled)
     assert.deepEqual({ status, assigned_to }, { status: 'pending', assigned_to: null })
@@ -46,7 +46,7 @@ describe('what is in a pool', () => {
       await refused('INVALID_REQUEST', 'bob', 'request.claim', { ...of(id), lease_seconds })
   })
 
-  test('is somebody else’s for who comes second, whether to claim or to answer', async () => {
+  test('belongs to the first claimer, and refuses a second claim or answer', async () => {
     const { ask, call, refused } = await requests()
     const { id } = await ask(pooled)
     await call('bob', 'request.claim', of(id))
@@ -59,14 +59,14 @@ describe('what is in a pool', () => {
     for (const who of ['mallory', 'robin']) await refused('NOT_FOUND', who, 'request.resolve', small(id))
   })
 
-  test('can be answered by the agent’s owner while somebody has it', async () => {
+  test('can be answered by the agent’s owner while another person has it', async () => {
     const { ask, call } = await requests()
     const { id } = await ask(pooled)
     await call('bob', 'request.claim', of(id))
     assert.equal((await call('alice', 'request.resolve', small(id))).request.status, 'completed')
   })
 
-  test('is taken by who answers it at once', async () => {
+  test('is claimed by a direct answer', async () => {
     const { ask, call, stored } = await requests()
     const { id } = await ask(pooled)
     const { receipt } = await call('rita', 'request.resolve', small(id))
@@ -217,7 +217,7 @@ describe('at the same time', () => {
     }
   })
 
-  test('of many answers one wins, and the others are told that it is decided', async () => {
+  test('of many answers one wins, and the others learn that it is decided', async () => {
     const { ask, call, facts } = await requests()
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)

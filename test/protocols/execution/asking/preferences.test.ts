@@ -49,7 +49,7 @@ describe('a request for a delegate', () => {
     assert.equal((await ask({ ...APPROVE, ...delegate })).assigned_to, 'user_alice')
   })
 
-  test('follows only the rules of whoever answers for the agent', async () => {
+  test('follows only the rules of the agent’s owner', async () => {
     const { call, ask } = await requests()
     await call('system', 'identity/agent.add', { id: 'agent_carl', name: 'Carl', owner: 'user_bob' })
     await call('alice', 'rule.add', { delegate_to: 'user_rita' })
@@ -192,7 +192,7 @@ describe('rules', () => {
   })
 })
 
-describe('whether a timeout may decide', () => {
+describe('a timeout default', () => {
   const byDefault = { action: 'DECIDE', fallback: 'default', timeout_seconds: 60 }
   const payload = { ...DECIDE.payload, default_option: 'Small' }
 

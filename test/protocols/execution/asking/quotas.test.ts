@@ -42,7 +42,7 @@ for (const maker of storeMakers()) {
   })
 }
 
-test('what is answered makes room for one more, and the refusal says when to come again', async () => {
+test('an answer makes room for one more question, and the refusal says when to retry', async () => {
   const world = await createWorld({ terms: { asksOpenMax: 2 } })
   const { request } = await ask(world)
   await ask(world)
@@ -56,7 +56,7 @@ test('what is answered makes room for one more, and the refusal says when to com
   assert.equal(await codeOf(ask(world, 'project', { agent_id: 'agent_devin' })), 'QUOTA_EXCEEDED', 'nor for it with another key')
 })
 
-test('what the operator has set holds for what a task waits for as well', async (t) => {
+test('the operator’s bound also applies to the questions of a task', async (t) => {
   const world = await createWorld({ terms: { asksOpenMax: 0 } })
   t.after(world.close)
   const { task } = await world.play(collaboration.scenes['in_progress']!)
@@ -65,7 +65,7 @@ test('what the operator has set holds for what a task waits for as well', async 
   await assert.rejects(world.call('system', 'collaboration/checkpoint.ask', asking), { code: 'QUOTA_EXCEEDED' })
 })
 
-test('in a minute only so much is asked, whoever asks for whom', async () => {
+test('the number of questions in a minute is bounded, for every asker', async () => {
   const world = await createWorld({ asksPerMinute: 6 })
   const flood = (as: string, more: object = {}): Promise<string[]> =>
     Promise.all(Array.from({ length: 20 }, () => codeOf(ask(world, as, more))))
@@ -85,7 +85,7 @@ test('in a minute only so much is asked, whoever asks for whom', async () => {
   assert.equal(await codeOf(ask(world)), 'asked')
 })
 
-test('what is called critical is rationed by the hour (X24), and everything else goes on', async () => {
+test('critical questions are rationed by the hour (X24), and all others go on', async () => {
   const world = await createWorld({ terms: { criticalPerHourMax: 3 } })
   const critical = (as = 'devin'): Promise<string> => codeOf(ask(world, as, { priority: 'critical' }))
   const came = await Promise.all(Array.from({ length: 50 }, () => critical()))

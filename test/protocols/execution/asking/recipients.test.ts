@@ -38,7 +38,7 @@ const events = async (world: HxpWorld, id: string): Promise<{ action: string; ac
   return facts.map(({ line }) => JSON.parse(line)).filter(({ subject }) => subject === `execution.request/${id}`)
 }
 
-test('what waits for a person who is switched off goes to the next who can answer', async (t) => {
+test('the questions of a disabled person go to the next person who can answer', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask()
   await switchOff(world, 'user_alice')
@@ -62,7 +62,7 @@ test('a substitute comes before the owners', async (t) => {
   assert.equal((await world.resolve(request_id, 'Deny', {}, 'bob')).status, 200)
 })
 
-test('whoever has left the project is neither asked nor counted', async (t) => {
+test('a former member of the project is neither asked nor counted', async (t) => {
   const world = await worldOf(t)
   const before = await world.ask()
   await leaves(world, 'user_alice')
@@ -90,7 +90,7 @@ test('with nobody at all, asking is refused and changes nothing', async (t) => {
   }
 })
 
-test('what nobody of the project can answer comes to the owner of the installation, who need not be in it', async (t) => {
+test('a question that no member can answer goes to the installation owner, even outside of the project', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('spy')
   await switchOff(world, 'user_mallory')
@@ -101,7 +101,7 @@ test('what nobody of the project can answer comes to the owner of the installati
   assert.equal((await world.resolve(pooled.request_id, 'Approve', {}, 'owner')).status, 200)
 })
 
-test('a pool has back what somebody had claimed who cannot answer any more', async (t) => {
+test('a pool gets back an item whose claimer can no longer answer', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('devin', { role: 'pool' })
   await world.call('bob', 'execution/request.claim', { request_id })
@@ -111,7 +111,7 @@ test('a pool has back what somebody had claimed who cannot answer any more', asy
   assert.equal(json.status, 'pending')
 })
 
-test('what lies in a pool goes to somebody outside when the last of the project is gone', async (t) => {
+test('a pool item goes to a person outside when the last member is gone', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('spy', { role: 'pool' })
   const other = await world.ask('spy', { role: 'pool' })
@@ -125,7 +125,7 @@ test('what lies in a pool goes to somebody outside when the last of the project 
   assert.deepEqual((await inbox(world, 'owner', '?status=assigned')).ids, [other.request_id, third.request_id])
 })
 
-test('who was called in and is gone does not come back with other hands', async (t) => {
+test('a called-in person who left is not called in again by a reassignment', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('devin', { role: 'pool' })
   await world.call('alice', 'execution/request.escalate', { request_id, to: ['user_bob'] })
@@ -187,7 +187,7 @@ test('a task without a decider is shown to the owners of the project, who name a
   assert.equal((await world.resolve(id, 'approved', {}, 'bob')).status, 200)
 })
 
-test('a substitute who was named for one project speaks nowhere else, and not for somebody who is there', async (t) => {
+test('a substitute for one project acts nowhere else, and not for a person who is present', async (t) => {
   const world = await worldOf(t)
   const until = '2026-02-01T00:00:00Z'
   await world.call('admin', 'identity/project.join', { project_id: 'project_other', subject: 'user_bob' })
@@ -224,7 +224,7 @@ test('when a substitution ends, the question is looked at again', async (t) => {
   assert.equal((await world.resolve(id, 'approved')).status, 200)
 })
 
-test('a question that is raised while nobody can decide stands with the owners at once', async (t) => {
+test('a question raised without a possible decider goes to the owners immediately', async (t) => {
   const world = await worldOf(t)
   const task_id = await taskOf(world)
   await leaves(world, 'user_alice')
@@ -240,7 +240,7 @@ const quorumOf = (n: number, of: string[], action = 'APPROVE') =>
   action === 'APPROVE' ? { action, payload: { item: 'Pay the invoice' }, quorum: { n, of } } : { ...QUESTION, quorum: { n, of } }
 
 for (const action of ['APPROVE', 'DECIDE'])
-  test(`a quorum that cannot be reached because somebody is gone has failed, and nobody has said no: ${action}`, async (t) => {
+  test(`a quorum that lost a voter and cannot be reached fails without a rejection: ${action}`, async (t) => {
     const world = await worldOf(t)
     const { request_id } = await world.ask('devin', quorumOf(2, ['user_alice', 'user_bob'], action))
     await switchOff(world, 'user_bob')
@@ -250,10 +250,10 @@ for (const action of ['APPROVE', 'DECIDE'])
     assert.equal(json.receipt.completed_by, 'system:quorum')
     assert.equal(json.receipt.result, null)
     const late = await world.resolve(request_id, action === 'APPROVE' ? 'approved' : 'Approve')
-    assert.match(late.json.message, /^already closed: not enough votes could be had any more, by system:quorum, /)
+    assert.match(late.json.message, /^already closed: enough votes can no longer be reached, by system:quorum, /)
   })
 
-test('a quorum goes on with the substitute of somebody who is gone, as long as each votes once', async (t) => {
+test('a quorum continues with the substitute of a voter who left, as long as each votes once', async (t) => {
   const world = await worldOf(t)
   await world.call('bob', 'identity/substitute.add', { person: 'user_bob', substitute: 'user_owner', until: '2026-02-01T00:00:00Z' })
   const { request_id } = await world.ask('devin', quorumOf(2, ['user_alice', 'user_bob']))
@@ -300,11 +300,11 @@ test('a quorum that is asked for counts the substitutes of those who cannot answ
   for (const stranger of ['user_mallory', 'user_unknown']) {
     const answer = await ask(1, ['user_alice', stranger])
     assert.equal(answer.status, 400, answer.text)
-    assert.match(answer.text, new RegExp(`${stranger} is no person of the project`))
+    assert.match(answer.text, new RegExp(`${stranger} is not a person of the project`))
   }
 })
 
-test('what votes have made impossible is rejected, with the reasons', async (t) => {
+test('a quorum that votes made impossible is rejected, with the reasons', async (t) => {
   const world = await worldOf(t)
   const { request_id } = await world.ask('devin', quorumOf(2, ['user_alice', 'user_bob']))
   const { json } = await world.resolve(request_id, 'rejected', { reason: 'Too much.' })
@@ -312,7 +312,7 @@ test('what votes have made impossible is rejected, with the reasons', async (t) 
   assert.equal(json.receipt.reason, 'Too much.')
 })
 
-test('however many people there are, the one who is asked in the place of another is found among few', async () => {
+test('the replacement of a person is found by reading few of many people', async () => {
   const world = await createWorld()
   const many = Array.from({ length: 2 * limits.peopleSoughtMax }, (_, i) => `user_m${i}`)
   const until = (day: number): string => `2026-02-0${day}T00:00:00Z`

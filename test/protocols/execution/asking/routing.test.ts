@@ -16,7 +16,7 @@ const onTask = async (): Promise<Asked & { id: string }> => {
 }
 const disabled = { user_id: 'user_rita', disabled: true }
 
-describe('who asks and who answers', () => {
+describe('askers and deciders', () => {
   test('only agents and keys of projects ask, and it is a matter of who they are', async () => {
     const { refused } = await requests()
     for (const who of ['alice', 'owner', 'mallory', 'admin', 'system', 'deputy'])
@@ -65,7 +65,7 @@ describe('handing over', () => {
     await refused('ALREADY_RESOLVED', 'rita', 'request.assign', { ...of(id), to: 'user_bob' })
   })
 
-  test('who has it no more learns nothing more of it, not even by repeating what they once asked', async () => {
+  test('a person who no longer has the item learns nothing more of it, not even by repeating a call', async () => {
     const { on, ask, call } = await requests()
     const { id } = await ask(DECIDE)
     await call('alice', 'request.assign', { ...of(id), to: 'user_bob' })
@@ -76,7 +76,7 @@ describe('handing over', () => {
     await assert.rejects(look(), { code: 'NOT_FOUND' })
   })
 
-  test('counts its time anew', async () => {
+  test('restarts its deadline', async () => {
     const { on, ask, call } = await requests()
     const { id } = await ask(DECIDE)
     on.world.advance(100_000)
@@ -107,7 +107,7 @@ describe('handing over', () => {
     assert.deepEqual(inboxesOf(await stored(id)), ['pool/project_default'])
   })
 
-  test('never makes somebody a judge of a task: it shows who of them is to decide', async () => {
+  test('never makes a person a decider of a task, and shows which of them decides', async () => {
     const { id, call, refused, stored } = await onTask()
     await refused('TASK_BOUND', 'alice', 'request.assign', { ...of(id), to: 'user_bob' })
     await call('alice', 'request.assign', { ...of(id), to: 'user_rita' })
@@ -160,7 +160,7 @@ describe('escalation', () => {
     assert.ok((await stored(open.id)).escalation?.at)
   })
 
-  test('is refused at once to people and groups that are not there, and reads nothing where it was not asked for', async () => {
+  test('is refused immediately for unknown people and groups, and reads nothing if it is absent', async () => {
     const { ask, call, refused } = await requests()
     await call('system', 'identity/user.update', disabled)
     for (const to of ['user_rita', 'user_mallory', 'user_nobody', 'agent_robin', 'group:on-call', 'group:', 'group:../x'])
@@ -197,7 +197,7 @@ describe('escalation', () => {
     )
   })
 
-  test('finds nobody when everybody has left, and only becomes more urgent', async () => {
+  test('finds no one when all have left, and only becomes more urgent', async () => {
     const { ask, call, pass, stored } = await requests()
     const { id } = await ask({ ...DECIDE, priority: 'low', ...plan(['user_rita']) })
     await call('system', 'identity/user.update', disabled)
@@ -226,7 +226,7 @@ describe('escalation', () => {
     assert.deepEqual((await stored(id)).people, ['user_alice', 'user_bob', 'user_rita'])
   })
 
-  test('is for people who may answer, and names somebody who is there', async () => {
+  test('is for people who are allowed to answer, and names a present person', async () => {
     const { ask, refused } = await requests()
     const { id } = await ask(DECIDE)
     await refused('INVALID_REQUEST', 'alice', 'request.escalate', of(id))
@@ -282,7 +282,7 @@ describe('escalation', () => {
 })
 
 describe('groups', () => {
-  test('are set by owners of the project, and read by everybody in it', async () => {
+  test('are set by owners of the project, and readable by every member', async () => {
     const { call, refused } = await requests()
     const group = { name: 'on-call', members: ['user_rita', 'user_bob'] }
     await call('owner', 'group.set', group)

@@ -1,4 +1,4 @@
-// Many answers in one call: each stands alone, and is about exactly what was shown.
+// Many answers in one call: each is independent, and answers exactly the shown version.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -103,7 +103,7 @@ test('items of several projects are answered in one call, each in the chain of i
   await world.close()
 })
 
-test('two people who answer the same at once: one is first, the other sees it decided', async () => {
+test('two people answer one item concurrently: one is first, the other sees it decided', async () => {
   const world = await createWorld()
   for (let i = 0; i < 20; i++) await ask(world, 'devin', item(`${i}`))
   const answers = (await allOf(world, 'alice')).map(approved)

@@ -40,7 +40,7 @@ describe('votes', () => {
     const { id: request_id } = await on.ask({ ...DECIDE, ...quorum(3) })
     const { approve, decline } = (await on.call('bob', 'inbox.get', { request_id })).item.effects
     assert.match(approve, /^counts as one vote\. The agent gets an option when three of .* have chosen it$/)
-    assert.equal(decline, 'counts as a vote for no option, and none can be chosen any more')
+    assert.equal(decline, 'counts as a vote for no option, and none can be chosen now')
   })
 })
 
@@ -76,7 +76,7 @@ describe('a decline', () => {
     assert.equal((await itemOf(on)).effects.decline, 'the next person of the task is asked')
     await on.call('alice', 'reviewer.remove', { task_id: on.refs['task'].id, user: 'user_rita' })
     const item = await itemOf(on)
-    assert.deepEqual([item.declinable, item.effects.decline], [true, 'nobody else can answer it: you are asked what becomes of the task'])
+    assert.deepEqual([item.declinable, item.effects.decline], [true, 'nobody else can answer it: you decide about the task'])
     await on.call('alice', 'execution/request.decline', { request_id: item.request_id, reason: 'No.' })
     const last = await itemOf(on)
     assert.deepEqual([last.kind, last.declinable, last.effects.decline], ['escalation', false, 'not possible: nobody else can answer it'])

@@ -54,7 +54,7 @@ describe('following the inbox', () => {
     await world.close()
   })
 
-  test('a pool hears that somebody was faster', async () => {
+  test('the followers of a pool hear that another person claimed the item', async () => {
     const world = await createWorld()
     const { id: request_id } = await ask(world, 'devin', { role: 'pool', ...item('anybody') })
     await world.call('bob', RESOLVE, { request_id, result: 'approved' })
@@ -64,7 +64,7 @@ describe('following the inbox', () => {
     await world.close()
   })
 
-  test('what somebody puts off is told to nobody else', async () => {
+  test('a snooze is visible to the person who set it alone', async () => {
     const world = await createWorld()
     const quorum = { n: 2, of: ['user_alice', 'user_bob'] }
     const { id: request_id } = await ask(world, 'devin', { quorum, ...item('both') })
@@ -74,7 +74,7 @@ describe('following the inbox', () => {
     await world.close()
   })
 
-  test('who has left the project hears nothing of it any more, nor who may not read the task', async () => {
+  test('followers who left the project, or who are not allowed to read the task, hear nothing more', async () => {
     const world = await createWorld()
     const { task } = await world.play(scenes.in_progress)
     await ask(world, 'devin', { metadata: { task_id: task.id }, ...item('for the task') })
@@ -95,7 +95,7 @@ describe('following the inbox', () => {
     await other.close()
   })
 
-  test('a fact that does not concern somebody costs them no read', async () => {
+  test('a fact that does not concern a follower costs it no read', async () => {
     const store = memoryStore()
     let reads = 0
     const counting: Store = { ...store, peek: () => undefined, read: (keys) => (reads++, store.read(keys)) }

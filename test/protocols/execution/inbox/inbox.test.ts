@@ -1,4 +1,4 @@
-// The inbox: what is in it and in which order, page by page, and that nobody's items are anybody else's.
+// The inbox: what is in it and in which order, page by page, and only for its owner.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -13,7 +13,7 @@ for (const maker of storeMakers()) {
   describe(`the inbox on ${maker.name}`, () => {
     after(() => maker.dispose())
 
-    test('what is critical comes first, then high, normal and low, and the oldest first among those (X17)', async () => {
+    test('critical items come first, then high, normal and low, each with the oldest first (X17)', async () => {
       const world = await createWorld({ store: maker.open() })
       for (const [i, priority] of ['low', 'normal', 'critical', 'high', 'normal', 'critical', 'low', 'high'].entries())
         await ask(world, 'devin', { priority, ...item(`${priority} ${i}`) })
@@ -50,7 +50,7 @@ for (const maker of storeMakers()) {
         for (const { request_id } of answer.items) seen.push(request_id)
         if (answer.next_cursor === null) break
         cursor = answer.next_cursor
-        // The one the cursor stands on, one before it and one far behind it go; two come.
+        // The item at the cursor, one before it and one far behind it go; two come.
         const last = answer.items.at(-1).request_id
         for (const id of [last, seen[page], made.at(-1 - page)!].filter((one) => !gone.has(one))) {
           gone.add(id)
@@ -63,7 +63,7 @@ for (const maker of storeMakers()) {
       await world.close()
     })
 
-    test('what has ended is listed apart, newest first, also with whoever answered from a pool', async () => {
+    test('ended items are listed apart, newest first, also for the person who answered from a pool', async () => {
       const world = await createWorld({ store: maker.open() })
       const one = await ask(world, 'devin', item('one'))
       const two = await ask(world, 'devin', item('two'))
@@ -160,7 +160,7 @@ test('a search reaches every item, and its count is true, however many calls tha
   await world.close()
 })
 
-test('what is not theirs is neither found nor counted by a search', async () => {
+test('a search neither finds nor counts items of others', async () => {
   const world = await createWorld()
   await ask(world, 'devin', item('needle of alice'))
   for (const who of ['rita', 'bob', 'owner', 'mallory']) {
@@ -224,7 +224,7 @@ describe('whose inbox it is', () => {
     await world.close()
   })
 
-  test('what nobody has taken stands in the inbox of everybody in the project', async () => {
+  test('an unclaimed item is in the inbox of everyone in the project', async () => {
     const world = await createWorld()
     await ask(world, 'devin', { role: 'pool', priority: 'critical', ...item('anybody') })
     await ask(world, 'devin', item('alice'))
@@ -240,7 +240,7 @@ describe('whose inbox it is', () => {
     await world.close()
   })
 
-  test('who was called to something out of the pool sees it once, and is told of one', async () => {
+  test('a person who was called to a pool item sees it once and counts it once', async () => {
     const world = await createWorld()
     const { id } = await ask(world, 'devin', { role: 'pool', ...item('Who can?') })
     await world.call('bob', 'execution/request.escalate', { request_id: id, to: ['user_rita'] })
@@ -280,7 +280,7 @@ describe('whose inbox it is', () => {
     await world.close()
   })
 
-  test('what belongs to a task is for the people of the task', async () => {
+  test('items of a task are for the people of the task', async () => {
     const world = await createWorld()
     const { task } = await world.play(scenes.in_progress)
     const { id } = await ask(world, 'devin', { metadata: { task_id: task.id }, ...item('May I deploy?') })
@@ -358,7 +358,7 @@ describe('an item', () => {
     await world.close()
   })
 
-  test('what would deceive is escaped wherever it stands, and flagged', async () => {
+  test('deceptive text is escaped everywhere and flagged', async () => {
     const world = await createWorld()
     const hostile = 'safe\u202Egnp.exe\u200B'
     const payload = { item: 'Open the file', details: { [`na\u200Bme`]: hostile }, context: hostile }

@@ -40,14 +40,14 @@ test("they are each person's own, few, and gone when they are removed", async ()
   await world.close()
 })
 
-test('two that are saved at once are both there', async () => {
+test('two filters saved concurrently are both there', async () => {
   const world = await createWorld()
   await Promise.all(['a', 'b', 'c'].map((name) => world.call('alice', SAVE, { name, query: { kind: 'review' } })))
   assert.equal((await world.call('alice', 'execution/filter.list')).items.length, 3)
   await world.close()
 })
 
-test('what no inbox can be asked is no filter', async () => {
+test('a query that no inbox takes is no filter', async () => {
   const world = await createWorld()
   for (const input of [
     { name: '', query: { kind: 'review' } },

@@ -81,7 +81,7 @@ describe('snoozing', () => {
     assert.deepEqual(await open(on, 'alice', { priority: 'critical' }), [])
   })
 
-  test('what is late comes back by itself and cannot be put off again', async () => {
+  test('a late item comes back by itself and cannot be snoozed again', async () => {
     const on = await stage()
     const { id: request_id } = await ask(asking(on), 'devin', { timeout_seconds: 7_200, ...item('late') })
     await on.call('alice', SNOOZE, { request_id, until: inMs(on, HOUR_MS) })
@@ -92,7 +92,7 @@ describe('snoozing', () => {
     await on.refused('PRECONDITION_FAILED', 'alice', SNOOZE, { request_id, until: inMs(on, HOUR_MS) })
   })
 
-  test('nobody puts off what is not in their own inbox, nor what has ended', async () => {
+  test('a person cannot snooze an ended item or one of another inbox', async () => {
     const on = await stage()
     const { id: request_id } = await ask(asking(on), 'devin')
     const pool = await ask(asking(on), 'devin', { role: 'pool' })
@@ -105,7 +105,7 @@ describe('snoozing', () => {
     await on.refused('ALREADY_RESOLVED', 'alice', SNOOZE, { request_id, until })
   })
 
-  test('an answer ends the snooze of everybody', async () => {
+  test('an answer ends every snooze of the item', async () => {
     const on = await stage()
     const { id: request_id } = await ask(asking(on), 'devin')
     await on.call('alice', SNOOZE, { request_id, until: inMs(on, HOUR_MS) })

@@ -84,7 +84,7 @@ async function now(world: World, name: string): Promise<Actor> {
   return { ...as(world, name), projects: new Map(projects.map(({ project_id, role }: any) => [project_id, role])) }
 }
 
-test('totals and figures are those of the lists, for everybody and every filter', async () => {
+test('totals and figures equal those of the lists, for every person and every filter', async () => {
   const world = await full()
   assert.equal(await agree(world, await now(world, 'alice'), 'request.inbox'), 32)
   assert.equal(await agree(world, await now(world, 'devin'), 'request.list'), 32)
@@ -92,7 +92,7 @@ test('totals and figures are those of the lists, for everybody and every filter'
   await world.close()
 })
 
-test('whoever has left a project, and a key for one project, are told of the rest alone', async () => {
+test('a former member, and a key for one project, count the rest alone', async () => {
   const world = await full()
   for (const subject of ['user_alice', 'agent_devin'])
     await world.call('admin', 'identity/project.leave', { project_id: 'project_other', subject })
@@ -104,7 +104,7 @@ test('whoever has left a project, and a key for one project, are told of the res
   await world.close()
 })
 
-test('what was answered about a task is told of to those who read the task', async () => {
+test('answers about a task count for those who are allowed to read the task', async () => {
   const world = await createWorld()
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal: 'Fix the login bug' }, reviewers: ['user_rita'] })
   await world.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
@@ -123,7 +123,7 @@ test('what was answered about a task is told of to those who read the task', asy
   await world.close()
 })
 
-test('who stands in for a person in one project lists and counts what waits for them there, and nothing else of theirs', async () => {
+test('a substitute for one project lists and counts the items of that project, and nothing else of the absent person', async () => {
   const world = await full()
   // Bob owns the other project and may read all of it: in Alice's place he stands in the first one alone.
   const deputy: Actor = {

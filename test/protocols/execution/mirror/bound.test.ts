@@ -170,7 +170,7 @@ describe('the answer to the request is what the run goes on with', () => {
 })
 
 describe('when nobody answers in time', () => {
-  test('on fail the run goes on and is told', async () => {
+  test('on fail the run goes on and gets the outcome', async () => {
     const on = await asked(approve, { timeout_seconds: 3_600, fallback: 'fail' })
     on.world.advance(2 * HOUR_MS)
     assert.deepEqual(await on.ring(), ['execution/request.expire'])
@@ -345,7 +345,7 @@ describe('a checkpoint that replaces it keeps the request', () => {
   })
 })
 
-test('both sides, its time and the end of the task at once: one wins, one receipt, and both sides agree', async () => {
+test('concurrent answers of both sides, the deadline and the end of the task: one wins, with one receipt, and both sides agree', async () => {
   const ready = await asked(approve, { timeout_seconds: 3_600, fallback: 'fail' })
   const { id: request_id, checkpoint_id } = ready.refs['request']
   const calls: Record<string, (on: Stage) => Promise<any>> = {

@@ -1,4 +1,4 @@
-// Everything in collaboration that waits on a person stands in the inbox, and answering either side answers both.
+// Mirrored items: the inbox has everything in collaboration that waits for a person, and answering either side answers both.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Step } from '#kernel/declare/operation.ts'
@@ -19,7 +19,7 @@ const resolve = (on: Stage, as: string, result: unknown, reason?: string) =>
 const withRisks = (...risks: string[]) => risks.map((risk, i) => option(`o${i}`, `Option ${i}`, risk))
 const many = withRisks('low', 'low', 'low', 'medium', 'low', 'low', 'low')
 
-describe('what a checkpoint looks like in the inbox', () => {
+describe('a checkpoint in the inbox', () => {
   const shown: [string, object, string, object][] = [
     ['an approval', { kind: 'approval' }, 'APPROVE', { item: 'Well?', details: {} }],
     ['an input', { kind: 'input' }, 'PROVIDE', { prompt: 'Well?', input_type: 'text', validation: { max: 4_000 } }],
@@ -102,7 +102,7 @@ describe('what a checkpoint looks like in the inbox', () => {
     assert.equal((await openItem(on)).payload.item, prompt)
   })
 
-  test('who asks is said: an agent, a person or the system', async () => {
+  test('the item names the asker: an agent, a person or the system', async () => {
     assert.equal(cardOf(await openItem(await stage(raising({ kind: 'approval' })))).asks, 'An agent asks')
     const interrupted = await stage([
       ...scene('in_progress'),
@@ -155,7 +155,7 @@ describe('answering the item answers the checkpoint', () => {
       { action: 'choose', choice: 'o1', comment: 'Because.' },
       'in_progress',
     ],
-    // As people saw it: what hides in it stands there as an escape.
+    // As people saw it: invisible characters are escaped.
     [
       'by the label that was shown',
       { kind: 'choice', options: [option('a', 'Approve'), option('b', 'Deny\u200B')] },
@@ -197,7 +197,7 @@ describe('answering the item answers the checkpoint', () => {
     })
   }
 
-  test('what is too late is refused as such, and what does not fit is an invalid result', async () => {
+  test('a late answer is refused as late, and one that does not fit is an invalid result', async () => {
     const on = await stage([...raising({ kind: 'approval', expires_in: 'PT1H', on_expiry: 'escalate' }), { advanceMs: 2 * HOUR_MS }])
     const item = await openItem(on)
     const refusal = await on.refused('EXPIRED', 'alice', 'execution/request.resolve', { request_id: item.id, result: 'approved' })
@@ -316,7 +316,7 @@ describe('answering the checkpoint closes the item', () => {
     for (const on of [escalated, failed, taken]) await assertMirrored(on.world)
   })
 
-  test('a deadline that passes asks anew, with a new item', async () => {
+  test('a missed deadline asks again, with a new item', async () => {
     const on = await stage([
       ...scene('late'),
       { as: 'system', call: 'collaboration/task.overdue', input: ({ task }) => ({ task_id: task.id }) },
@@ -329,7 +329,7 @@ describe('answering the checkpoint closes the item', () => {
 })
 
 describe('a task that is ready for review', () => {
-  test('stands in the inbox as a review of one version', async () => {
+  test('is in the inbox as a review of one version', async () => {
     const on = await stage('review_ready')
     const item = await openItem(on)
     assert.deepEqual([item.kind, item.action, item.requester], ['review', 'DECIDE', 'agent_devin'])
@@ -417,7 +417,7 @@ describe('its people follow the task', () => {
   }
 })
 
-test('both sides, the clock and the end of the task at once: one wins, and both sides agree', async () => {
+test('concurrent answers of both sides, the clock and the end of the task: one wins, and both sides agree', async () => {
   const ready = await stage(raising({ kind: 'approval', expires_in: 'PT1H', on_expiry: 'escalate' }))
   const { id: request_id } = await openItem(ready)
   const checkpoint_id = ready.refs['checkpoint'].id
@@ -437,7 +437,7 @@ test('both sides, the clock and the end of the task at once: one wins, and both 
   })
 })
 
-test('what each answer and no answer will do is said', async () => {
+test('the item says what each answer, and no answer, will do', async () => {
   const effects = async (on: Stage): Promise<any> => {
     const { item } = await on.call('alice', 'execution/inbox.get', { request_id: (await openItem(on)).id })
     return item.effects
@@ -447,7 +447,7 @@ test('what each answer and no answer will do is said', async () => {
   assert.deepEqual([approve, reject], ['the task goes on', 'the task ends'])
   assert.match(timeout, /^at 2026-\S+ the next person of the task is asked$/)
   assert.match((await said({ kind: 'input' })).approve, /the value that you provide/)
-  assert.equal((await said({ kind: 'input' })).timeout, 'it waits until somebody answers')
+  assert.equal((await said({ kind: 'input' })).timeout, 'it waits for an answer')
   assert.match((await said({ kind: 'choice', options: withRisks('low', 'low') })).reject, /Decline it with a reason/)
   assert.match((await said({ kind: 'escalation', options: withRisks('low', 'low') })).approve, /the option that you choose/)
   assert.match((await said({ kind: 'approval', expires_in: 'PT1H' })).timeout, /marked as overdue and goes on waiting/)
@@ -458,7 +458,7 @@ test('what each answer and no answer will do is said', async () => {
   assert.equal((await effects(on)).reject, 'not possible: a plan can only be sent back')
 })
 
-test('items of a task stand in the inbox of everybody who may answer them, and only there', async () => {
+test('items of a task are in the inbox of everyone who is allowed to answer them, and only there', async () => {
   const on = await stage(raising({ kind: 'approval', context: [{ kind: 'text', text: 'All tests pass.' }] }))
   for (const [who, count] of [
     ['alice', 1],
@@ -475,7 +475,7 @@ test('items of a task stand in the inbox of everybody who may answer them, and o
   assert.deepEqual((await on.call('alice', 'execution/inbox.list', {})).items, [])
 })
 
-test('nobody but the system puts items into the inbox, reroutes or closes them', async () => {
+test('only the system mirrors, reroutes and closes items', async () => {
   const on = await stage(raising({ kind: 'approval' }))
   const { id } = await openItem(on)
   for (const who of ['alice', 'owner', 'devin', 'admin', 'project']) {

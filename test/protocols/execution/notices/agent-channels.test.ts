@@ -88,7 +88,7 @@ test('a request names a callback of the agent that asks, or it is refused', asyn
   await assert.rejects(ask(world, callback.id), { code: 'INVALID_REQUEST' })
 })
 
-test('what fails comes again, and is given up in the end', async (t) => {
+test('a failed notice is retried and finally given up', async (t) => {
   const [world, { url, got }] = [await worldOf(t), await receiver(t, answering(500))]
   const { channel: callback } = await registered(world, url)
   await answer(world, await ask(world, callback.id))

@@ -11,7 +11,7 @@ import { createWorld } from '../../../support/in-process/world.ts'
 
 const HOUR_MS = 3_600_000
 
-test('what is above the cap becomes one digest when there is room again, without what was decided meanwhile', async (t) => {
+test('notices above the cap become one digest when there is room again, without items decided in between', async (t) => {
   const [clock, { url, got }] = [manualClock(), await receiver(t)]
   const terms = { asksOpenMax: null, criticalPerHourMax: null, defaultSecondsMin: null, publicHooksOnly: false, noticesPerHourMax: 2 }
   const world = await createWorld({ now: clock.now, terms })

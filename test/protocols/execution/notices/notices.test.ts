@@ -40,7 +40,7 @@ const upToDate = async (world: World): Promise<void> => {
   await new Promise((done) => setTimeout(done, 50))
 }
 
-test('whoever has a request before them is told, signed, that an agent asks and which, and nothing of what it asks', async (t) => {
+test('a signed notice names the agent that asks, and nothing of the question', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
   const { channel, secret } = await channelFor(world, url, { label: 'phone' })
@@ -83,7 +83,7 @@ test('whoever has a request before them is told, signed, that an agent asks and 
     await assert.rejects(world.call(who, 'execution/notice.list', { whose: 'user_alice' }), { code: 'UNAUTHORIZED' }, who)
 })
 
-test('the address and its secret stand in no fact and in no answer but the first', async (t) => {
+test('the address and its secret are in no fact and in no answer but the first', async (t) => {
   const [world, { url }] = [await createWorld({ now: Date.now }), await receiver(t)]
   const { secret } = await world.call('alice', 'execution/channel.add', { endpoint: `${url}?token=hidden` }, { key: 'k' })
   const again = await world.call('alice', 'execution/channel.add', { endpoint: `${url}?token=hidden` }, { key: 'k' })
@@ -96,7 +96,7 @@ test('the address and its secret stand in no fact and in no answer but the first
   for (const word of ['token=hidden', secret.slice(6)]) assert.ok(!told.includes(word), word)
 })
 
-test('those who are told are those in whose inbox it is: its people, its pool, whom it was given to', async (t) => {
+test('notices go to everyone with the item in their inbox: its people, its pool, its assignee', async (t) => {
   const [world, alice, rita] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
   watching(t, world)
   await channelFor(world, alice.url)
@@ -118,7 +118,7 @@ const standsIn = (world: World, substitute: string, person = 'user_alice', from 
   world.call('admin', 'identity/substitute.add', { person, substitute, from: inHours(from), until: inHours(until) })
 
 for (const order of ['everything was there before', 'the channel was there before', 'the substitution was there before', 'both are new'])
-  test(`who stands in for somebody is told in their place: ${order}`, async (t) => {
+  test(`a substitute gets the notices of the absent person: ${order}`, async (t) => {
     const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
     const isBefore = (what: string): boolean => order.startsWith('everything') || order.startsWith(`the ${what}`)
     const steps = { substitution: () => standsIn(world, 'user_bob'), channel: () => channelFor(world, url, {}, 'bob') }
@@ -133,7 +133,7 @@ for (const order of ['everything was there before', 'the channel was there befor
     assert.equal((await listed(world, 'bob'))[0].whose, 'user_bob')
   })
 
-test('who does not stand in any more, or not yet, or is not in the project, is told nothing', async (t) => {
+test('a former or future substitute, and one outside of the project, gets no notice', async (t) => {
   const [world, alice, others] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
   for (const who of ['bob', 'rita', 'mallory']) await channelFor(world, others.url, {}, who)
   await channelFor(world, alice.url)
@@ -152,7 +152,7 @@ test('who does not stand in any more, or not yet, or is not in the project, is t
   assert.deepEqual(others.got, [])
 })
 
-test('what is given to one person is said to that one, also where another stands in for them later', async (t) => {
+test('an assigned item notifies its assignee, also if a substitute takes over later', async (t) => {
   const [world, bob, rita] = [await createWorld({ now: Date.now }), await receiver(t), await receiver(t)]
   await channelFor(world, bob.url, {}, 'bob')
   await channelFor(world, rita.url, {}, 'rita')
@@ -168,7 +168,7 @@ test('what is given to one person is said to that one, also where another stands
   assert.deepEqual([eventsIn(bob.got), eventsIn(rita.got)], [['escalated'], ['assigned']])
 })
 
-test('a notice that waited says nothing about what was given to somebody else meanwhile', async () => {
+test('a delayed notice says nothing about an item that was reassigned in between', async () => {
   const world = await createWorld({ now: Date.now })
   const hour = (hours: number): string => inHours(hours).slice(11, 16)
   const quiet_hours = { from: hour(-1), to: hour(1), offset_minutes: 0 }
@@ -226,7 +226,7 @@ test('quiet hours end at their end, over midnight, in every zone, and may be non
   assert.equal(quietUntil(undefined, at('09:00')), null)
 })
 
-test('what fails comes again with the same id, is given up in the end, and the log says why without saying where', async (t) => {
+test('a failed notice is retried under the same id and finally given up, and the log has the reason without the address', async (t) => {
   const [world, { url, got, answerWith }] = [await createWorld({ now: Date.now }), await receiver(t, answering(503))]
   watching(t, world)
   await channelFor(world, url)
@@ -288,7 +288,7 @@ test('private addresses are not called unless the operator says so, and plain ht
   }
 })
 
-test('what is answered before it is said is not said any more', async (t) => {
+test('an item answered before its notice is sent gets no notice', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   await channelFor(world, url)
   const first = watching(t, world)
@@ -303,7 +303,7 @@ test('what is answered before it is said is not said any more', async (t) => {
   assert.equal(got[0]!.body.data.request_id, open)
 })
 
-test('what happened while nobody looked is said after the next start, once; what was before the first start is not', async (t) => {
+test('events during a downtime are notified once after the next start, and those before the first start are not', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   await channelFor(world, url)
   await ask(world)
@@ -336,7 +336,7 @@ test('a fact that is looked at again after a crash is not said again', async (t)
   assert.equal((await deliveries(world.store)).filter(({ channel: of }) => of === 'notice').length, 0)
 })
 
-test('what names nobody is planned for nobody', async () => {
+test('an event without recipients plans no notice', async () => {
   const world = await createWorld({ now: Date.now })
   const items = [{ position: 1, event: 'created', request_id: await ask(world) }]
   assert.deepEqual(await world.call('system', 'execution/notice.plan', { cursor: 1, items }), { planned: 0 })
@@ -359,7 +359,7 @@ test('reminders and passed deadlines are said, too', async (t) => {
   assert.ok(got[1]!.body.data.age_seconds >= 120)
 })
 
-test('whoever it is given to, escalated to and reminded of is told, and of what a task asks as well', async (t) => {
+test('assignments, escalations and reminders notify their person, for questions of tasks too', async (t) => {
   const [world, alice, rita] = [await createWorld(), await receiver(t), await receiver(t)]
   watching(t, world)
   await channelFor(world, alice.url)
@@ -412,7 +412,7 @@ test('a person has a bounded number of channels, of their own, and removes them'
   assert.equal(got.length, 1)
 })
 
-test('nobody who is switched off is told anything', async (t) => {
+test('a disabled person gets no notice', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
   const { channel } = await channelFor(world, url)

@@ -36,7 +36,7 @@ const cases: readonly (readonly [name: string, quiet: QuietHours, now: string, u
 describe('quiet hours', () => {
   for (const [name, quiet, now, expected] of cases) test(name, () => assert.equal(until(quiet, now), expected))
 
-  test('what they say holds: a minute before the end it is quiet, at the end it is not', () => {
+  test('quiet hours last until their end: a minute before it is quiet, at the end it is not', () => {
     for (const zone of ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kolkata'])
       for (let at = Date.UTC(2026, 0, 1); at < Date.UTC(2027, 0, 1); at += 5.5 * 3_600_000) {
         const end = quietUntil(night(zone), new Date(at).toISOString())

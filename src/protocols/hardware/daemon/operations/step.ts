@@ -1,5 +1,6 @@
 // Steps of a task: each is an effect between two facts. It starts under the lock of its resource, where everything is checked once more;
 // the port acts; it finishes. A step that a crash left open ends as unknown and is never done again.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { system } from '#kernel/declare/access.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -94,9 +95,7 @@ const finish = command({
   decide({ step, task, planned }, { outcome = UNKNOWN }, { now }) {
     const { status, result, error, code, latency_ms } = outcome
     const results = {
-      ...(result === undefined ? {} : { result }),
-      ...(error === undefined ? {} : { error }),
-      ...(code === undefined ? {} : { code }),
+      ...definedFields({ result, error, code }),
     }
     const next: Step = { ...step, status, ...results, latency_ms, finished_at: now }
     const failed = task.failed || status === 'FAILED'

@@ -1,4 +1,5 @@
 // Tasks of the daemon (HACP hardware draft, 3.4 to 3.6): submit, get, cancel, history. All steps of a submission are accepted, or none.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, system, type Actor } from '#kernel/declare/access.ts'
 import { image, put } from '#kernel/declare/facts.ts'
@@ -177,11 +178,7 @@ async function shownTask(read: Read, task: Task): Promise<ShownTask> {
       steps.push({
         tool,
         status,
-        ...(result === undefined ? {} : { result }),
-        ...(error === undefined ? {} : { error }),
-        ...(code === undefined ? {} : { code }),
-        ...(latency_ms === undefined ? {} : { latency_ms }),
-        ...(rolled_back === undefined ? {} : { rolled_back }),
+        ...definedFields({ result, error, code, latency_ms, rolled_back }),
       })
     } else if (task.finished_at !== null) steps.push({ tool, status: 'CANCELLED', skipped: true })
     else break
@@ -319,7 +316,7 @@ const approve = (ports: DaemonPorts) =>
         'STOPPED',
         'the task waits',
         ({ task }) => task.waiting && task.finished_at === null && !task.cancelling,
-        'the task does not wait any more',
+        'the task no longer waits',
       ),
     ],
     audit: 'approval.used',
@@ -355,7 +352,7 @@ const approve = (ports: DaemonPorts) =>
 
 const noteRequest = command({
   name: 'task.asked',
-  summary: 'Remember which request asks people about a task; null: none does any more. The daemon calls it.',
+  summary: 'Remember which request asks people about a task; null: none does. The daemon calls it.',
   draft: 'W44: a waiting task that ends withdraws its request',
   input: t.Object({ task_id: Id, request_id: nullable(t.String()) }),
   output: t.Object({}),

@@ -1,0 +1,175 @@
+// Permissions that an ACP agent asks for: each is a call at the gate, which policy, grants or people decide. They wait behind one another,
+// because a task has one open question. The agent always hears an answer for this once: what it remembers by itself is never asked here again.
+import type { PermissionOption, RequestPermissionResponse } from '@agentclientprotocol/sdk'
+import { limits } from '#kernel/limits.ts'
+import type { Output } from '#sdk/client.ts'
+import { pause } from '#sdk/transport/transport.ts'
+import type { Port } from '../programs/conversation.ts'
+import type { Answered } from './prompts.ts'
+import { ACP_SERVER, argumentsOf, editsOutside, toolOf, type ToolCall } from './tool-calls.ts'
+
+type View = Output<'gate/call.get'>
+export type Asking = {
+  readonly port: Port
+  readonly agent_id: string
+  readonly task_id: string | null
+  readonly folder: string
+  /** The session, and the name that the agent gives itself. */
+  readonly client: { readonly name: string; readonly session_id: string }
+  /** A person has the next word, or it was given. */
+  waits(view: View): void
+  goesOn(): void
+}
+export type Questions = {
+  ask(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse>
+  /** Whether an action without a permission of its own may happen: of files and terminals. */
+  decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View>
+  /** Ends all waits: what was asked is answered with `cancelled`. */
+  abandon(): void
+  /** A turn begins: its questions are asked again. */
+  renew(): void
+  /** What the next prompt has to tell; empties the list. */
+  takeAnswered(): Answered[]
+  readonly hasUnanswered: boolean
+  /** The agent reports the end of a call. */
+  concluded(toolCallId: string, outcome: 'succeeded' | 'failed'): Promise<void>
+  /** The turn has ended: what was not reported is unknown. */
+  concludeRest(): Promise<void>
+}
+
+const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' } }
+const POLL_SECONDS = 25
+/** The pause where the server lets no call wait. */
+const SOON_MS = 1_000
+const isOpen = ({ state }: View): boolean => state === 'proposed' || state === 'waiting'
+
+export function createQuestions(asking: Asking): Questions {
+  const { port } = asking
+  const begun = new Map<string, string>()
+  const answered: Answered[] = []
+  let abandoned = new AbortController()
+  let last: Promise<unknown> = Promise.resolve()
+  let open = 0
+
+  async function decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View> {
+    const { task_id, client } = asking
+    const proposal = { server: ACP_SERVER, tool, arguments: args, definition: null, client, ...(task_id === null ? {} : { task_id }) }
+    let view: View = await port.call('gate/call.propose', proposal, { signal })
+    if (!isOpen(view)) return view
+    asking.waits(view)
+    const aborted = Promise.withResolvers<never>()
+    aborted.promise.catch(() => undefined)
+    signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true })
+    try {
+      signal.throwIfAborted()
+      while (isOpen(view)) {
+        const began = performance.now()
+        // A signal that aborts while the call is on its way might not end it.
+        const wait = port.call('gate/call.await', { call_id: view.call_id, wait_seconds: POLL_SECONDS }, { signal })
+        view = await Promise.race([wait, aborted.promise])
+        if (isOpen(view) && performance.now() - began < SOON_MS) await pause(SOON_MS, signal)
+        signal.throwIfAborted()
+      }
+      return view
+    } catch (error) {
+      // The question of an ended process stays open: the answer is found by the same question.
+      if (signal.aborted) await leave(view.call_id)
+      throw error
+    } finally {
+      asking.goesOn()
+    }
+  }
+  async function leave(call_id: string): Promise<void> {
+    await port.call('gate/call.leave', { call_id }).catch(() => undefined)
+  }
+
+  async function settle(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse> {
+    const choose = (kind: PermissionOption['kind']): RequestPermissionResponse => {
+      const option = options.find((one) => one.kind === kind)
+      return option === undefined ? CANCELLED : { outcome: { outcome: 'selected', optionId: option.optionId } }
+    }
+    const what = `"${call.title ?? call.toolCallId}"`
+    const outside = editsOutside(call, asking.folder)
+    if (outside.length > 0) {
+      answered.push({ what, kind: 'rejected', reason: `${outside.join(', ')} is outside of the folder of this run` })
+      return choose('reject_once')
+    }
+    const signal = AbortSignal.any([abandoned.signal, withdrawn])
+    const noteUnanswered = (reason: string): RequestPermissionResponse => {
+      if (!signal.aborted) answered.push({ what, kind: 'unanswered', reason })
+      return CANCELLED
+    }
+    if (signal.aborted) return CANCELLED
+    try {
+      const view = await decide(toolOf(asking.agent_id, call), what, argumentsOf(call, asking.folder), signal)
+      if (view.state === 'denied') {
+        answered.push({ what, kind: 'rejected', reason: [view.reason ?? 'no reason was given', view.instead ?? ''].join(' ').trim() })
+        return choose('reject_once')
+      }
+      if (view.state !== 'approved') return noteUnanswered(view.reason ?? `the question is ${view.state}`)
+      const allow = choose('allow_once')
+      if (allow === CANCELLED) return noteUnanswered('the agent offered no way to allow it once')
+      await port.call('gate/call.begin', { call_id: view.call_id, digest: view.digest })
+      begun.set(call.toolCallId, view.call_id)
+      return allow
+    } catch (error) {
+      return noteUnanswered(`it could not be asked: ${(error as Error).message}`)
+    }
+  }
+
+  async function conclude(call_id: string, outcome: 'succeeded' | 'failed' | 'unknown'): Promise<void> {
+    await port.call('gate/call.conclude', { call_id, outcome }).catch(() => undefined)
+  }
+
+  return {
+    ask(call, options, withdrawn) {
+      if (open >= limits.acpQuestionsMax) return Promise.resolve(CANCELLED)
+      open++
+      const own = last.then(() => settle(call, options, withdrawn)).finally(() => open--)
+      last = own.catch(() => undefined)
+      return own
+    },
+    decide: (tool, what, args, signal) => {
+      const own = last.then(() => decide(tool, what, args, AbortSignal.any([abandoned.signal, signal])))
+      last = own.catch(() => undefined)
+      return own
+    },
+    abandon: () => abandoned.abort(),
+    renew() {
+      if (abandoned.signal.aborted) abandoned = new AbortController()
+    },
+    takeAnswered: () => answered.splice(0),
+    get hasUnanswered() {
+      return answered.some(({ kind }) => kind === 'unanswered')
+    },
+    async concluded(toolCallId, outcome) {
+      const call_id = begun.get(toolCallId)
+      if (call_id === undefined) return
+      begun.delete(toolCallId)
+      await conclude(call_id, outcome)
+    },
+    async concludeRest() {
+      const rest = [...begun.values()]
+      begun.clear()
+      for (const call_id of rest) await conclude(call_id, 'unknown')
+    },
+  }
+}
+
+/** Calls of a session that an earlier process left behind: what the agent is told of them. The record learns that outcomes are unknown. */
+export async function takeLeft(port: Port, session_id: string, task_id: string | null): Promise<Answered[]> {
+  const { items } = await port.call('gate/call.list', {})
+  const own = items.filter((view) => view.server === ACP_SERVER && view.task_id === task_id && view.client.session_id === session_id)
+  const left: Answered[] = []
+  for (const [place, view] of own.entries()) {
+    const what = `your call of kind ${view.tool.split('/').at(-1)}`
+    if (view.state === 'begun') {
+      await port.call('gate/call.conclude', { call_id: view.call_id, outcome: 'unknown' }).catch(() => undefined)
+      left.push({ what, kind: 'unknown', reason: '' })
+    } else if (view.state === 'approved') left.push({ what, kind: 'approved', reason: '' })
+    else if (place === 0 && view.state === 'denied') left.push({ what, kind: 'rejected', reason: view.reason ?? 'no reason was given' })
+    else if (place === 0 && (view.state === 'expired' || view.state === 'cancelled'))
+      left.push({ what, kind: 'unanswered', reason: view.reason ?? `it is ${view.state}` })
+  }
+  return left.toReversed()
+}

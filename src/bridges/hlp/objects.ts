@@ -1,0 +1,141 @@
+// The objects of the wire (HLP 3), made from the answers of operations. Data of others, such as a ledger's value, carries no stamps.
+import type { Amendment, Artifact, Checkpoint, LedgerEntry, Review, Task } from '#protocols/collaboration/schema.ts'
+import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
+import type { Static } from '#kernel/declare/schema.ts'
+import { SPEC_VERSION, STAMPS } from './answers.ts'
+
+/** The object that an answer consists of: the only one with the version of the text. */
+export const whole = (object: object): object => ({ spec_version: SPEC_VERSION, ...object })
+
+/** The type of a task that was created without one. */
+const NO_TYPE = 'task'
+export function taskObject(task: Task, steering: readonly Static<typeof Amendment.schema>[]) {
+  const { goal, acceptance_criteria, inputs, constraints, review_policy } = task.spec
+  const { max_duration = null, external_refs = [], autonomy = null } = constraints
+  const { principal, assignee, delegable, chain } = task.ownership
+  return {
+    id: task.id,
+    // Ours has a word for it.
+    type: task.type === NO_TYPE ? '' : task.type,
+    state: task.state,
+    revision: task.revision ?? 0,
+    parent_task: task.parent_task,
+    deadline: task.deadline,
+    created_at: task.created_at,
+    spec: {
+      goal,
+      acceptance_criteria,
+      inputs,
+      constraints: { max_duration, external_refs, autonomy, grants: [], ...STAMPS },
+      review_policy: review_policy === undefined ? null : { ...review_policy, ...STAMPS },
+      ...STAMPS,
+    },
+    ownership: {
+      principal,
+      assignee,
+      delegable,
+      chain: chain.map(({ from, to, at, via }) => ({ from, to, at, via, ...STAMPS })),
+      ...STAMPS,
+    },
+    checkpoints: task.checkpoints,
+    artifacts: task.artifacts,
+    // A repeated call answers as it did then: the log has grown since.
+    steering_log: steering.slice(0, task.amendments).map(({ text, intent, by, at }) => ({ text, intent, by, at, ...STAMPS })),
+    ...STAMPS,
+  }
+}
+
+const raiserOf = (id: string): 'agent' | 'human' | 'system' =>
+  id === 'agent_system' ? 'system' : id.startsWith('agent_') ? 'agent' : 'human'
+
+export function checkpointObject(checkpoint: Checkpoint) {
+  const { id, task_id, kind, prompt, options, proposed_actions, context, state, raised_at, raised_by, expires_at, resolution } = checkpoint
+  const { edited_artifact_ref: edited = null, approved_actions = [], denied_actions = [] } = resolution ?? {}
+  const { by, action, choice = null, input = null, reassign_to = null, comment = null, state_patch = null, at } = resolution ?? {}
+  const edited_artifact_ref = edited && { id: edited.artifact_id, version: edited.version }
+  return {
+    id,
+    task_id,
+    kind,
+    prompt,
+    options: options.map((option) => ({ ...option, ...STAMPS })),
+    proposed_actions: proposed_actions.map((one) => ({ permission_scope: null, ...one, detail: detailOf(one.detail), ...STAMPS })),
+    context: context.map((one) => ({ ...evidenceObject(one), ...STAMPS })),
+    state,
+    raised_at,
+    raised_by: raiserOf(raised_by),
+    expires_at,
+    resolution:
+      resolution === null
+        ? null
+        : {
+            by,
+            action,
+            choice,
+            input,
+            reassign_to,
+            approved_actions,
+            denied_actions,
+            state_patch,
+            edited_artifact_ref,
+            comment,
+            at,
+            ...STAMPS,
+          },
+    ...STAMPS,
+  }
+}
+/** An object there, text here. */
+function detailOf(detail: string | undefined): object | null {
+  if (detail === undefined) return null
+  try {
+    const parsed: unknown = JSON.parse(detail)
+    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? parsed : { text: detail }
+  } catch {
+    return { text: detail }
+  }
+}
+function evidenceObject(one: Checkpoint['context'][number]): object {
+  if (one.kind === 'text') return { kind: 'text', id: null, content: one.text }
+  return one.kind === 'link'
+    ? { kind: 'text', id: null, content: one.uri }
+    : { kind: 'artifact', id: one.artifact_id, content: one.version }
+}
+
+export function artifactObject({ id, type, provenance, version, parent_version, payload, references }: Artifact) {
+  const { kind, uri, checksum, size } = payload
+  const { produced_by, produced_at } = provenance
+  return {
+    id,
+    type,
+    provenance: { produced_by, produced_at, ...STAMPS },
+    version,
+    parent_version,
+    payload: { kind, uri, checksum, size, ...STAMPS },
+    references: references.map(({ task_id, as }) => ({ task_id, as, ...STAMPS })),
+    ...STAMPS,
+  }
+}
+
+export function reviewObject({
+  id,
+  task_id,
+  artifact_id,
+  artifact_version,
+  reviewer,
+  kind,
+  verdict,
+  comments,
+  requested_changes,
+  at,
+}: Review) {
+  const remarks = comments.map((comment) => ({ ...comment, ...STAMPS }))
+  return { id, task_id, artifact_id, artifact_version, reviewer, kind, verdict, comments: remarks, requested_changes, at, ...STAMPS }
+}
+
+export type Entry = Pick<LedgerEntry, 'key' | 'value' | 'written_at'> & { readonly by: string | null }
+export const entryObject = ({ key, value, by, written_at }: Entry) => ({ key, value, by, written_at, ...STAMPS })
+
+export function eventObject({ id, seq, at, actor, action, subject, task_id, before, after, prev_hash, hash }: AuditEvent) {
+  return { id, seq, at, actor, action, subject: [subject.kind, subject.id], task_id, before, after, prev_hash, hash, ...STAMPS }
+}

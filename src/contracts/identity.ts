@@ -1,0 +1,65 @@
+// Contracts from registrations: the card and the runs of an agent follow it, and the open items of a person are checked again when the person
+// is disabled, leaves a project or comes back, and when a substitute is added or removed (X27).
+import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
+import { Card } from '#protocols/delegation/schema.ts'
+import { hasPeople } from '#protocols/execution/asking/recipients.ts'
+import { poolOf } from '#protocols/execution/schema.ts'
+import { contractsBetween, onEach, textIn, type SubjectOf } from './contract.ts'
+
+const to = contractsBetween({ from: 'identity', to: 'execution' })
+type Followed = 'user.updated' | 'project.joined' | 'project.left' | 'substitute.added' | 'substitute.removed'
+type Fact = ContractFact<SubjectOf<'identity', Followed>>
+
+/** `whoseIn`: the person whose items are checked again; `timesIn`: the times at which the check is repeated. */
+const looksAgain = (on: Followed, whoseIn: (fact: Fact) => string | null, timesIn: (fact: Fact) => string[] = () => []): Contract =>
+  to(`${on}-looks-again`, on, 'recipient.note', async (fact, read) => {
+    const person = whoseIn(fact)
+    const at = timesIn(fact)
+    const pools = person === null ? [] : await emptyPools(read, lostIn(on, fact))
+    return person === null ? null : [{ person, ...(at.length > 0 ? { at } : {}) }, ...pools.map((pool) => ({ person: pool }))]
+  })
+
+/** The projects that lose a person with this fact. */
+function lostIn(on: Followed, { subject, detail }: Fact): string[] {
+  if (on === 'project.left') return [textIn(detail, 'project_id')!]
+  return on === 'user.updated' && subject.disabled ? subject.projects.map(({ project_id }) => project_id) : []
+}
+/** Pools of projects that have no people left to take items. */
+async function emptyPools(read: Read, projects: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const project of projects) if (!(await hasPeople(read, project))) found.push(poolOf(project))
+  return found
+}
+
+/** Only people: agents do not answer items. */
+const themself = ({ subject: { id, kind } }: Fact): string | null => (kind === 'human' ? id : null)
+const replacedPerson = ({ detail }: Fact): string | null => textIn(detail, 'person') ?? null
+const span = ({ detail }: Fact): string[] => [textIn(detail, 'from'), textIn(detail, 'until')].filter((time) => time !== undefined)
+
+export const identityToExecution: readonly Contract[] = [
+  looksAgain('user.updated', themself),
+  looksAgain('project.joined', themself),
+  looksAgain('project.left', themself),
+  looksAgain('substitute.added', replacedPerson, span),
+  looksAgain('substitute.removed', replacedPerson),
+]
+
+// --- Cards and runs ---------------------------------------------------------------------------------------------------------------
+
+const toDelegation = contractsBetween({ from: 'identity', to: 'delegation' })
+
+const follows = onEach(['agent.updated', 'project.joined', 'project.left'], (on) =>
+  toDelegation(`${on}-syncs-the-card`, on, 'card.sync', async ({ subject: { id, disabled, projects } }, read) => {
+    const card = await read.raw(Card, id)
+    const isSame = card?.disabled === disabled && card.projects.join() === projects.map(({ project_id }) => project_id).join()
+    return card === null || isSame ? null : { agent_id: id }
+  }),
+)
+
+const retires = onEach(['agent.updated', 'project.left'], (on) =>
+  toDelegation(`${on}-retires-the-agent`, on, 'agent.retire', ({ subject: { id, kind, disabled } }) =>
+    kind === 'agent' && (disabled || on === 'project.left') ? { agent_id: id } : null,
+  ),
+)
+
+export const identityToDelegation: readonly Contract[] = [...follows, ...retires]

@@ -1,0 +1,88 @@
+// One long poll for all calls of a gate that wait: a poll for each would cost a connection and a waiter of the server each, of which an
+// agent has 64. Without this file, each call would wait with `call.await`.
+import { limits } from '#kernel/limits.ts'
+import type { CallView } from '../port.ts'
+
+export type AwaitAny = (call_ids: readonly string[], wait_seconds: number, signal: AbortSignal) => Promise<readonly CallView[]>
+export type SharedWait = {
+  /** Resolves with the decided call, or with null after `ms`; rejects when the signal aborts or the server refuses. */
+  until(call_id: string, ms: number, signal: AbortSignal): Promise<CallView | null>
+}
+
+/** One long poll; the server ends it earlier when a call changes. */
+const POLL_SECONDS = 25
+/** Calls that arrive within this time join the poll together. A person takes longer to answer. */
+const JOIN_MS = 50
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+type Waiting = { readonly settle: (view: CallView | null) => void; readonly fail: (error: unknown) => void }
+type Poll = { readonly ids: readonly string[]; readonly stop: AbortController }
+
+export function sharedWait(awaitAny: AwaitAny): SharedWait {
+  const waiting = new Map<string, Set<Waiting>>()
+  /** The polls that go on. Only the last one is repeated with more ids; the others are full. */
+  const polls = new Set<Poll>()
+  let joining: NodeJS.Timeout | null = null
+
+  function startPolls(): void {
+    joining = null
+    const polled = new Set<string>()
+    for (const poll of polls) {
+      // A full poll goes on while all its calls wait.
+      if (poll.ids.length === limits.gateCallsAwaitedMax && poll.ids.every((id) => waiting.has(id)))
+        for (const id of poll.ids) polled.add(id)
+      else stopPoll(poll)
+    }
+    const rest = [...waiting.keys()].filter((id) => !polled.has(id))
+    for (let from = 0; from < rest.length; from += limits.gateCallsAwaitedMax)
+      void run({ ids: rest.slice(from, from + limits.gateCallsAwaitedMax), stop: new AbortController() })
+  }
+
+  function stopPoll(poll: Poll): void {
+    polls.delete(poll)
+    poll.stop.abort()
+  }
+
+  async function run(poll: Poll): Promise<void> {
+    polls.add(poll)
+    try {
+      for (const view of await awaitAny(poll.ids, POLL_SECONDS, poll.stop.signal)) tell(view.call_id, ({ settle }) => settle(view))
+    } catch (error) {
+      if (poll.stop.signal.aborted) return
+      for (const id of poll.ids) tell(id, ({ fail }) => fail(error))
+    }
+    if (polls.delete(poll)) join(0)
+  }
+
+  function tell(call_id: string, how: (one: Waiting) => void): void {
+    for (const one of waiting.get(call_id) ?? []) how(one)
+  }
+
+  function join(ms: number): void {
+    if (waiting.size === 0) return polls.forEach(stopPoll)
+    joining ??= setTimeout(startPolls, ms)
+  }
+
+  return {
+    until(call_id, ms, signal) {
+      const { promise, resolve, reject } = Promise.withResolvers<CallView | null>()
+      const one: Waiting = { settle: resolve, fail: reject }
+      const abort = (): void => reject(signal.reason)
+      const timer = ms > TIMER_MS_MAX ? undefined : setTimeout(() => resolve(null), ms)
+      signal.addEventListener('abort', abort, { once: true })
+      const those = waiting.get(call_id)
+      if (those) those.add(one)
+      else waiting.set(call_id, new Set([one]))
+      if (signal.aborted) abort()
+      join(polls.size === 0 ? 0 : JOIN_MS)
+      return promise.finally(() => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', abort)
+        const others = waiting.get(call_id)!
+        others.delete(one)
+        if (others.size === 0) waiting.delete(call_id)
+        if (waiting.size === 0) polls.forEach(stopPoll)
+      })
+    },
+  }
+}

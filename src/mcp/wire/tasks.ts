@@ -1,0 +1,52 @@
+// The tasks of MCP 2026-07-28: a call that waits for a person is a handle, and its client asks for the rest later.
+import type { Server, ServerContext, StandardSchemaV1 } from '@modelcontextprotocol/server'
+import type { Result } from './client-request.ts'
+
+export const TASKS = 'io.modelcontextprotocol/tasks'
+const POLL_MS = 2_000
+
+const Named: StandardSchemaV1<unknown, { readonly taskId: string }> = {
+  '~standard': {
+    version: 1,
+    vendor: 'countersign',
+    validate(value) {
+      const { taskId } = (value ?? {}) as { taskId?: unknown }
+      return typeof taskId === 'string' ? { value: { taskId } } : { issues: [{ message: 'taskId must be a text' }] }
+    },
+  },
+}
+
+/** A handle: the id is that of the call or of the question, and no server forgets it. */
+export function taskHandle(taskId: string, statusMessage: string): Result {
+  const now = new Date().toISOString()
+  return {
+    resultType: 'task',
+    taskId,
+    status: 'working',
+    statusMessage,
+    createdAt: now,
+    lastUpdatedAt: now,
+    ttlMs: null,
+    pollIntervalMs: POLL_MS,
+  }
+}
+
+export type TaskHandlers = {
+  get(taskId: string, context: ServerContext): Promise<Result>
+  /** Nothing of ours takes an update; it refuses a task that is none. */
+  find(taskId: string, context: ServerContext): Promise<unknown>
+  cancel(taskId: string, context: ServerContext): Promise<unknown>
+}
+
+export function serveTasks(server: Server, handlers: TaskHandlers): void {
+  const ofTask = { params: Named }
+  server.setRequestHandler('tasks/get', ofTask, ({ taskId }, context) => handlers.get(taskId, context))
+  server.setRequestHandler('tasks/update', ofTask, async ({ taskId }, context) => {
+    await handlers.find(taskId, context)
+    return {}
+  })
+  server.setRequestHandler('tasks/cancel', ofTask, async ({ taskId }, context) => {
+    await handlers.cancel(taskId, context)
+    return { resultType: 'complete' }
+  })
+}
