@@ -93,7 +93,7 @@ function streamOf({ protocol, op }: Served<Stream>, named: Named): Json {
 }
 
 const EVENTS =
-  'Server-sent events, until either side leaves. `id` is a cursor to go on from, `event` the action, `data` one JSON document on one line (x-event-data). ' +
+  'Server-sent events, until either side closes. `id` is a cursor to continue from, `event` the action, `data` one JSON document on one line (x-event-data). ' +
   'A comment and a newer `id` come as heartbeats. The last event is `slow`, `stopping` or `error`, with code, message and cursor as its data.'
 
 function aliasOf(path: string, one: Served | undefined, named: Named): [string, Json][] {
@@ -157,7 +157,7 @@ const idempotencyKey = {
 const after = {
   name: 'after',
   in: 'query',
-  description: 'A cursor to go on behind, or `latest` for what comes from now on; without it, everything from the first.',
+  description: 'A cursor to continue after, or `latest` for new events alone; without it, every event from the first.',
   schema: { type: 'string' },
 }
 const lastEventId = {

@@ -45,7 +45,7 @@ export function refusalText(view: CallView): string {
     verdicts[verdict],
     view.rule ? `Rule: ${view.rule}.` : null,
     view.reason ? `Reason: ${view.reason}` : null,
-    view.instead ? `Instead: ${view.instead}` : verdict === 'expired' ? 'Call again to ask anew.' : 'Do not repeat it unchanged.',
+    view.instead ? `Instead: ${view.instead}` : verdict === 'expired' ? 'Repeat the call to ask again.' : 'Do not repeat it unchanged.',
   ]
   return lines.filter((line) => line !== null).join('\n')
 }
@@ -70,7 +70,7 @@ export const refusedKey = (why: string): CallToolResult =>
 
 export const outcomeUnknown = (call_id: string, why: string): CallToolResult =>
   answer(
-    `OUTCOME UNKNOWN: the tool was started, and ${why}. It may have acted. Check before you call again; a repeated call is decided anew.`,
+    `OUTCOME UNKNOWN: the tool was started, and ${why}. It may have acted. Check before you call again; a repeated call is decided again.`,
     { state: 'begun', call_id, decision: 'unknown' },
   )
 

@@ -37,7 +37,7 @@ export const notAnsweredYet = (request_id: string): CallToolResult =>
 
 export const collectedElsewhere = (request_id: string): CallToolResult =>
   answer(
-    `NOT ANSWERED HERE: another call with the same arguments has taken the answer of ${request_id}, and it counts for one call. Call again to ask anew.`,
+    `NOT ANSWERED HERE: another call with the same arguments has taken the answer of ${request_id}, and it counts for one call. Repeat the call to ask again.`,
     { state: 'collected', request_id, decision: 'collected' },
     true,
   )
@@ -51,7 +51,7 @@ export function resultOf({ request, receipt }: Ended): CallToolResult {
   if (status === 'failed' && reason?.startsWith(DECLINED) === true)
     return answer(`DECLINED: the person does not answer this.${because(reason.slice(DECLINED.length))}`, meta('declined'), true)
   if (status === 'failed')
-    return answer('NOT ANSWERED: no person answered in time. This is not a no. Call again to ask anew.', meta('expired'), true)
+    return answer('NOT ANSWERED: no person answered in time. This is not a no. Repeat the call to ask again.', meta('expired'), true)
   const { yes, isVerdict } = actions[request.action]
   if (yes !== undefined && result !== yes) {
     const verdict =

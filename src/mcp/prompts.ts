@@ -10,7 +10,7 @@ const handOver: Offered = {
     title: 'Hand over',
     description: 'Hand work over to another agent, and follow it until it is done.',
     arguments: [
-      { name: 'goal', description: 'what is to be done, and how it is known to be done', required: true },
+      { name: 'goal', description: 'the work, and how to tell that it is done', required: true },
       { name: 'to', description: 'the id of the agent; without it, one that declares a fitting capability' },
     ],
   },
@@ -19,7 +19,7 @@ const handOver: Offered = {
       `Hand over this work through Countersign: ${goal}`,
       to ? `Delegate it to ${to} with agent_delegate.` : 'Find an agent with agent_discover, and delegate it with agent_delegate.',
       'Say everything that the agent needs to know: it does not see this conversation.',
-      'Follow the run with run_get until it has ended. Report what came of it, with the id of the run.',
+      'Follow the run with run_get until it has ended. Report the result, with the id of the run.',
     ].join('\n'),
 }
 
@@ -29,7 +29,7 @@ const askForApproval: Offered = {
     title: 'Ask for approval',
     description: 'Ask a person before something is done, and do it only after their yes.',
     arguments: [
-      { name: 'item', description: 'what is to be approved', required: true },
+      { name: 'item', description: 'the thing to approve', required: true },
       { name: 'details', description: 'everything that the person should know' },
     ],
   },
@@ -37,7 +37,7 @@ const askForApproval: Offered = {
     [
       `Ask a person for approval with ask_approve: ${item}`,
       ...(details ? [`Details: ${details}`] : []),
-      'Put each fact that matters into `details`. Wait for the answer; if it is not there yet, call again with exactly the same arguments.',
+      'Put each fact that matters into `details`. Wait for the answer; if there is none yet, call again with exactly the same arguments.',
       'Only `approved` lets you go on. A rejection, or no answer, does not.',
     ].join('\n'),
 }

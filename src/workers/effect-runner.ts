@@ -127,7 +127,7 @@ export const runConcluder = (kernel: Kernel, clock: Clock, log: WorkerLog, lease
     clock,
     log,
     duty: leases.duty('effects'),
-    failed: 'unknown outcomes could not be recorded; trying again',
+    failed: 'unknown could not record outcomes; trying again',
     async turn() {
       await concludeUnknown(kernel, log, leases)
       return EVERY_MS

@@ -123,7 +123,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
   const { node, names } = options
   // A first look that fails is no end: the loop looks again.
   const running = look(self)
-    .catch((error: unknown) => log.warn({ node, error: String(error) }, 'other servers could not be looked for; trying again'))
+    .catch((error: unknown) => log.warn({ node, error: String(error) }, 'could not look for other servers; trying again'))
     .then(() => keepLeases(self))
   return {
     node,
@@ -161,7 +161,7 @@ function dutyOf(self: Membership, name: string): Duty {
       const [found] = await kernel.store.read([key])
       if (!isHeldBy(self, found?.value)) {
         held.delete(name)
-        throw new Refusal('CONFLICT', `this server does not hold the lease ${name} any more`)
+        throw new Refusal('CONFLICT', `this server no longer holds the lease ${name} any more`)
       }
       return { ...SYSTEM, ...more, proof: new Map([[key, found!.version]]) }
     },
@@ -194,7 +194,7 @@ function asEnded(self: Membership, other: string, its: number, more?: Partial<Ac
     const [found] = await self.kernel.store.read([key])
     const lease = found?.value as Lease | undefined
     const isOver = lease === undefined || lease.holder === null || lease.epoch !== its || self.nodes.get(other)?.term === lease.term
-    if (!isOver || !isEnded(self, other, its)) throw new Refusal('CONFLICT', `the server ${other} is there again`)
+    if (!isOver || !isEnded(self, other, its)) throw new Refusal('CONFLICT', `the server ${other}is back`)
     return { ...SYSTEM, ...more, proof: new Map([[key, found?.version ?? 0]]) }
   }
 }
@@ -277,7 +277,7 @@ async function keepLeases(self: Membership): Promise<void> {
       (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
     )
     // Once for each reason, not with every beat.
-    if (error !== '' && error !== lastError) log.warn({ node, error }, 'leases could not be renewed; trying again')
+    if (error !== '' && error !== lastError) log.warn({ node, error }, 'could not renew the leases; trying again')
     lastError = error
     notifyOfChange()
     await clock.sleep(BEAT_MS, stopping.signal)
@@ -295,7 +295,7 @@ async function beginNode(kernel: Kernel, { node, names, monotonic }: LeaseOption
     })
   const first = await begin()
   if (first) return first
-  log.info({ called: node }, 'a server of this name was there: waiting to see whether it still is')
+  log.info({ called: node }, 'a server of this name was running: waiting to see whether it still is')
   const look = async (): Promise<Lease> => {
     await kernel.store.fresh()
     return (await kernel.store.read([keyOf(Lease, nodeLease(node))]))[0]!.value as Lease

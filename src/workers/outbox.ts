@@ -104,7 +104,7 @@ export function runOutbox(kernel: Kernel, channel: Channel, clock: Clock, log: W
       tail: kernel.tail,
       wants: ({ keys }) => receive(self, keys),
       restMs: REST_MS,
-      failed: 'due deliveries could not be read',
+      failed: 'could not read the due deliveries',
     }),
     prefix,
     keys: keyOf(Delivery, `${channel.name}/`),
@@ -408,7 +408,7 @@ function createSettler(
       } catch (error) {
         log[isPassing(error) ? 'warn' : 'error'](
           { error: messageOf(error), outcomes: some.length },
-          'outcomes could not be recorded; trying again',
+          'could not record outcomes; trying again',
         )
         // An unrecorded one is sent again after the next start.
         if (stopping().aborted || !duty.holds()) return

@@ -70,7 +70,7 @@ export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog)
     const seen = all()
     if (sumOf(seen) === written) return
     written = sumOf(seen)
-    await file.write(seen).catch((error: unknown) => log.warn({ error: String(error) }, 'when agents were last there could not be noted'))
+    await file.write(seen).catch((error: unknown) => log.warn({ error: String(error) }, 'could not save when agents were last seen'))
   }
 
   const loop = runLoop({
@@ -78,7 +78,7 @@ export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog)
     clock,
     log,
     firstMs: EVERY_MS,
-    failed: 'when agents were last there could not be noted',
+    failed: 'could not save when agents were last seen',
     async turn() {
       await save()
       return EVERY_MS

@@ -52,7 +52,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
       pause(key)
       const context = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
       if (error instanceof Refusal && isOvertaken(error)) log.debug(context, 'a due document was overtaken: there is nothing left to do')
-      else log.warn(context, 'a due document could not be handled; trying again')
+      else log.warn(context, 'could not handle a due document; trying again')
     }
   }
 
@@ -89,6 +89,6 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
     turn,
     tail: kernel.tail,
     restMs: REST_MS,
-    failed: 'due documents could not be read',
+    failed: 'could not read the due documents',
   })
 }

@@ -66,7 +66,7 @@ test('it starts after it was killed, and says that it could make no link and cou
     /^countersign ready http:\S+\nNo login link could be made; the log says why\.\nThe admin key is in \S+\nNext, in another terminal:\n/,
   )
   assert.match(server.stderr(), /"level":"warn".*no login link could be made: the disk is full/)
-  assert.match(server.stderr(), /"level":"warn".*ENOSPC.*how far the record is verified could not be noted/)
+  assert.match(server.stderr(), /"level":"warn".*ENOSPC.*could not save how far the record is verified/)
   await assertServes(server, disk, 'user_second')
 })
 

@@ -129,7 +129,7 @@ describe('a disk of the database that is full', { skip: isPostgresOff }, () => {
     await database.kill()
     await database.start()
     for (const node of servers.nodes)
-      await until('it is there again', async () => {
+      await until('itis back', async () => {
         const { status, body } = await create(node, alice, 'With room')
         if (status === 200) acknowledged.push(body.task.id as string)
         return status === 200

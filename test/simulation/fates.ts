@@ -16,7 +16,7 @@ export type Fate = (typeof fates)[number][1]
 export const outcomes: Readonly<Record<Fate, { readonly status: number | null; readonly error: string | null }>> = {
   'takes it': { status: 200, error: null },
   refuses: { status: 503, error: 'it answered 503' },
-  'does not answer in time': { status: null, error: 'there was no whole answer within 10 s' },
-  'answers too late': { status: null, error: 'there was no whole answer within 10 s' },
+  'does not answer in time': { status: null, error: 'no complete answer within 10 s' },
+  'answers too late': { status: null, error: 'no complete answer within 10 s' },
   'is gone': { status: GONE, error: 'it answered 410' },
 }

@@ -180,13 +180,8 @@ describe('a post', () => {
       302,
       'it answered 302: redirects are not followed',
     ],
-    ['no answer', () => undefined, null, 'there was no whole answer within 0.3 s'],
-    [
-      'half an answer',
-      (_, r) => void r.writeHead(200, { 'content-length': '10' }).write('half'),
-      null,
-      'there was no whole answer within 0.3 s',
-    ],
+    ['no answer', () => undefined, null, 'no complete answer within 0.3 s'],
+    ['half an answer', (_, r) => void r.writeHead(200, { 'content-length': '10' }).write('half'), null, 'no complete answer within 0.3 s'],
     [
       'an answer that is cut',
       (_, r) => void r.writeHead(200, { 'content-length': '10' }).write('half', () => r.destroy()),

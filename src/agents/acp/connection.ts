@@ -37,7 +37,7 @@ export function openConnection(command: Command, app: ClientApp, note: (message:
     outputBytesMax: limits.acpOutputBytesMax,
     async hear(line) {
       const message = messageIn(line)
-      if (message === null) return note('the agent printed a line that is no message of ACP; it was passed over')
+      if (message === null) return note('the agent printed a line that is not an ACP message; skipped it')
       if (isOpen) controller?.enqueue(message)
     },
     gone: closeInput,

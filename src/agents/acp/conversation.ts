@@ -206,7 +206,7 @@ function connect(talk: Talk): Connection {
     .onNotification(methods.client.session.update, ({ params }) => {
       if (params.sessionId === talk.session_id) return hear(talk, params.update)
       // During a load the replay arrives before the session is ours.
-      if (talk.session_id !== null) talk.note('the agent sent an update for another session; it was passed over')
+      if (talk.session_id !== null) talk.note('the agent sent an update for another session; skipped it')
     })
     .onRequest(methods.client.session.requestPermission, async ({ params, signal, requestId }) => {
       if (params.sessionId !== talk.session_id || talk.questions === null || !talk.isPrompted)
@@ -287,7 +287,7 @@ async function begin(talk: Talk, connection: Connection): Promise<string> {
 }
 
 function noSnapshot(talk: Talk, error: unknown): null {
-  talk.note(`changes of files are not reckoned: ${(error as Error).message.split('\n')[0]}`)
+  talk.note(`cannot compute the changed files: ${(error as Error).message.split('\n')[0]}`)
   return null
 }
 

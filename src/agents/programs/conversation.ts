@@ -191,7 +191,7 @@ function goneFrom(self: Conversation): Gone {
 /** The output of a program that does not know this protocol becomes the artifact. */
 async function deliver(self: Conversation, text: string | null): Promise<Outcome> {
   const { item, port, note } = self
-  if (text === null) return { kind: 'failed', message: 'the command ended well and printed no result', isFatal: false }
+  if (text === null) return { kind: 'failed', message: 'the command succeeded but printed no result', isFatal: false }
   const { task_id } = item.run
   const call = { kind: 'call', effect: 'none' } as const
   let answer: object | null

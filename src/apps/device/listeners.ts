@@ -46,7 +46,7 @@ function giveTo(path: string, group: string): void {
     const wanted = Number(line!.split(':')[2])
     if (gid !== wanted) chownSync(path, uid, wanted)
   } catch {
-    throw new StartError(`the socket ${path} cannot be given to the group ${group}: make the group, and run the daemon as one of it`)
+    throw new StartError(`the socket ${path} cannot be given to the group ${group}: create the group, and run the daemon as a member of it`)
   }
 }
 

@@ -71,7 +71,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
   function onReply(one: Running, reply: Reply): void {
     const { call } = one
     if ('stray' in reply) {
-      log.error({ plugin: path, error: reply.stray }, 'a plug-in left an error that nothing caught: its process is replaced')
+      log.error({ plugin: path, error: reply.stray }, 'a plug-in raised an uncaught error; replacing its process')
       one.isSpent = true
       if (call === null) end(one)
       else if (call.id === reply.id) call.failed(new DeviceError('io', `${call.tool} failed: an error was left that nothing caught`))

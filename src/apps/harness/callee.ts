@@ -128,7 +128,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
         await call('harness/harness.decide', { session_id: id, result: 'rejected', by: [], reason: error.message })
       })
     } catch (error) {
-      if (!signal.aborted && !over.signal.aborted) report(error, `nobody could be asked about session ${id}`)
+      if (!signal.aborted && !over.signal.aborted) report(error, `could not ask anyone about session ${id}`)
     } finally {
       asking.delete(id)
     }
@@ -143,7 +143,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
       return await approve(asked, ends)
     } catch (error) {
       report(error, 'approve failed')
-      return { result: 'rejected', reason: 'the question could not be put to anybody' }
+      return { result: 'rejected', reason: 'the question reached no approver' }
     }
   }
 
@@ -165,7 +165,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
       if (over.reason === STOPPED || isStale(error)) return
       if (!over.aborted) report(error, `session ${run.session_id} failed`)
       await speak('fail', { ...failureOf(error), artifacts }).catch((lost: unknown) => {
-        if (!over.aborted && !isStale(lost)) report(lost, 'a failure could not be told')
+        if (!over.aborted && !isStale(lost)) report(lost, 'could not report a failure')
       })
     }
   }
@@ -177,7 +177,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
     const worked = slots.take().then(() => work(item, over.signal))
     return {
       attempt,
-      done: worked.catch((error: unknown) => report(error, 'a session could not be worked on')).finally(slots.give),
+      done: worked.catch((error: unknown) => report(error, 'could not work on a session')).finally(slots.give),
       get isUnfinished() {
         return over.signal.reason === STOPPED
       },
@@ -201,7 +201,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
     acksAfterDone: true,
     begin,
     onTakeError(error) {
-      report(error, 'no work could be taken')
+      report(error, 'could not take work')
       return 'continue'
     },
   })

@@ -193,7 +193,7 @@ async function openKernel(config: Config, options: ServerOptions, opened: OpenRe
   const presence = await keepPresence(folder.seen, clock, log)
   if (!quiet) workers.push(presence.worker)
   const unsent = createUnsentAnswers((actor, connections) =>
-    log.warn({ actor, connections }, 'connections were cut: they did not read the answers that they had asked for'),
+    log.warn({ actor, connections }, 'closed connections that did not read their answers'),
   )
   const notary = createNotary(keys.server, keys.ring, () => self.issuer)
   const kernel = createKernel({

@@ -66,11 +66,11 @@ export type Hub = {
 
 type TopicMembers = { readonly topic: Topic; readonly members: Set<Subscriber> }
 
-const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; go on from the cursor' }
+const STOPPING: Ending = { reason: 'stopping', code: 'UNAVAILABLE', message: 'the server is stopping; continue from the cursor' }
 const SLOW: Ending = {
   reason: 'slow',
   code: 'QUOTA_EXCEEDED',
-  message: 'the client does not read its events: connect again and go on from the cursor',
+  message: 'the client does not read its events: reconnect and continue from the cursor',
 }
 const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'an internal error occurred; it was logged' }
 

@@ -31,7 +31,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
 
   function refuseUnaudited(): void {
     const message = options.audit.amiss()
-    if (message !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${message}: nothing is done until that is mended`)
+    if (message !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${message}: nothing runs until that is fixed`)
   }
   /** A method of a session: the connection may use it, and nothing else is believed about it. */
   const inSession =

@@ -88,7 +88,7 @@ export function connect(options: LinkOptions): Link {
   })
   connection.on('connection.blocked', (reason) => {
     state = 'blocked'
-    log.warn({ reason }, 'the broker takes nothing at present')
+    log.warn({ reason }, 'the broker accepts no messages at present')
   })
   connection.on('connection.unblocked', () => (state = 'connected'))
   // Any harness with the rights to do so may delete an exchange, and its bindings with it: nothing tells the others.

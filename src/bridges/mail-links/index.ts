@@ -11,7 +11,7 @@ const purposes = {
   [`${PATH}/confirm`]: {
     operation: 'execution/channel.confirm',
     title: 'Confirm this address',
-    message: 'From now on you will be told at this address what waits for you.',
+    message: 'You will get notifications at this address.',
     button: 'Confirm',
     done: 'The address is confirmed.',
   },
@@ -23,7 +23,7 @@ const purposes = {
     done: 'Nothing more will be sent to this address.',
   },
 } as const
-const AGAIN = 'The server cannot do this at the moment. Try it again in a while.'
+const AGAIN = 'The server cannot do this right now. Try again later.'
 const BAD = 'This link no longer works. It may be incomplete, or its target was removed.'
 
 export function mailLinks(): MakeBridge {

@@ -105,7 +105,7 @@ export async function openAuditFile(folder: string, device_id: string, store: St
     if (isTorn) ftruncateSync(file, size)
     isTorn = true
     const written = writeSync(file, missing)
-    if (written < Buffer.byteLength(missing)) throw new Error('the disk took a part of it only')
+    if (written < Buffer.byteLength(missing)) throw new Error('the disk stored only a part of it')
     isTorn = false
     size += written
     missing = ''
@@ -119,7 +119,7 @@ export async function openAuditFile(folder: string, device_id: string, store: St
     } catch (error) {
       message = `${path} cannot be written: ${(error as Error).message}`
     }
-    if (message !== null && message !== last) log.error({}, `${message}: nothing is done until that is mended`)
+    if (message !== null && message !== last) log.error({}, `${message}: nothing runs until that is fixed`)
     if (message === null && last !== null) log.info({ lines: head.seq - missingFrom + 1 }, 'the audit file can be written again')
     last = message
     return message

@@ -77,7 +77,7 @@ function pump(queue: TaskQueue, policy: string): void {
 }
 
 const logRejection = ({ options }: TaskQueue, { task }: Entry, work: Promise<void>): Promise<void> =>
-  work.catch((error: unknown) => options.log.error({ err: error, task_id: task.id }, 'a task could not be brought to its end'))
+  work.catch((error: unknown) => options.log.error({ err: error, task_id: task.id }, 'could not end a task'))
 
 /** The step under way is asked to yield, and none begins after it. */
 export function yieldTo(queue: TaskQueue, task_id: string, why: Why): void {

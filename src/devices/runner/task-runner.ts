@@ -108,7 +108,7 @@ function onFacts(runner: Runner, facts: readonly Sealed[]): void {
 function release(runner: Runner, session_id: string): void {
   const { releases, options } = runner
   const releasing = releaseOutputs(runner, session_id).catch((error: unknown) =>
-    options.log.error({ err: error, session_id }, 'a session could not be brought to its end'),
+    options.log.error({ err: error, session_id }, 'could not end a session'),
   )
   releases.set(session_id, releasing)
   void releasing.finally(() => releases.delete(session_id))
@@ -127,8 +127,7 @@ async function makeSafe({ options: { device, clock, log }, ending }: Runner, ses
     try {
       return device.makeSafe(session_id)
     } catch (error) {
-      if (attempt === 1)
-        log.error({ err: error, session_id }, 'outputs of a session could not be brought to their safe state; trying again')
+      if (attempt === 1) log.error({ err: error, session_id }, 'could not bring the outputs of a session to their safe state; trying again')
     }
     await clock.sleep(RETRY_MS, ending)
   }

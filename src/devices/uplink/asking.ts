@@ -36,7 +36,7 @@ export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: Ask
   const open = new Map<string, AbortController>()
   const work = new Set<Promise<unknown>>()
   const begin = (some: Promise<unknown>): void => {
-    const quiet = some.catch((error: unknown) => log.warn({ error: String(error) }, 'a question to people could not be brought to its end'))
+    const quiet = some.catch((error: unknown) => log.warn({ error: String(error) }, 'could not conclude a question to people'))
     work.add(quiet)
     void quiet.finally(() => work.delete(quiet))
   }

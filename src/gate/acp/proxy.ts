@@ -92,7 +92,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     const key = keyOf(id)
     if (fromAgentOpen.has(key) || questions.isOpen(id))
       return note(`the agent used the id ${JSON.stringify(id)} again; its second request was dropped`)
-    if (!hasEditor) return agentOut.send(errorTo(id, INTERNAL, 'the editor has gone'))
+    if (!hasEditor) return agentOut.send(errorTo(id, INTERNAL, 'the editor has closed the connection'))
     if (fromAgentOpen.size >= limits.acpPendingMax)
       return agentOut.send(errorTo(id, INVALID_REQUEST, `at most ${limits.acpPendingMax} requests can be open`))
     fromAgentOpen.set(key, id)
@@ -300,7 +300,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     if (!hasEditor) return
     hasEditor = false
     editorOut.leave()
-    for (const id of fromAgentOpen.values()) agentOut.send(errorTo(id, INTERNAL, 'the editor has gone'))
+    for (const id of fromAgentOpen.values()) agentOut.send(errorTo(id, INTERNAL, 'the editor has closed the connection'))
     fromAgentOpen.clear()
     const wasAsking = questions.count() > 0
     questions.orphan()
@@ -315,7 +315,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     questions.cancel(() => true)
     agent.end()
   }
-  const noise = (side: string) => (): void => note(`the ${side} sent a line that is no frame; passed over`)
+  const noise = (side: string) => (): void => note(`the ${side} sent a line that is not a frame; skipped it`)
   void readFrames(input, fromEditor, noise('editor'))
     .then((isWhole) => (isWhole ? undefined : tooLong('editor')))
     .catch(() => undefined)

@@ -57,7 +57,7 @@ export function durationMs(text: string, code: string, field: string): number {
   const [, weeks, days, hours, minutes, seconds, fraction] = match
   const n = (part: string | undefined): number => Number(part ?? 0)
   const ms = ((((n(weeks) * 7 + n(days)) * 24 + n(hours)) * 60 + n(minutes)) * 60 + n(seconds)) * 1_000 + n(fraction?.padEnd(3, '0'))
-  if (ms <= 0 || ms > limits.durationMsMax) throw new Refusal(code, `${field} must be longer than nothing and at most ten years`, { field })
+  if (ms <= 0 || ms > limits.durationMsMax) throw new Refusal(code, `${field} must be a positive duration of at most ten years`, { field })
   return ms
 }
 

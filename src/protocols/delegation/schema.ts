@@ -32,7 +32,7 @@ const CardSchema = t.Object({
   tags: t.Array(Tag),
   manifest: Open,
   concurrency: nullable(t.Integer()), // maximum of concurrent runs; null: no limit
-  reach: Reach, // how messages get to it
+  reach: Reach, // how it receives messages
   available: t.Boolean(),
   a2a: t.Optional(t.Boolean()), // other systems find its card and send it messages at /a2a/<agent_id>
   declared: t.Optional(t.Array(Open)), // capabilities for other harnesses, declared by the operator
@@ -100,7 +100,7 @@ const RunSchema = t.Object({
   chain: t.Array(Ancestor), // from the outermost run down to the parent
   owners: t.Optional(t.Array(Id)), // without a task: the people who answer for its agents and may read it
   delegated_by: t.Optional(Id), // the agent that delegated it without a run of its own
-  continues: nullable(Id), // the run whose work it takes up: after a review, a failure, or handed off
+  continues: nullable(Id), // the run whose work it continues: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
   delegable: t.Boolean(),
   session_id: t.Optional(Id), // of another harness, whose task it executes

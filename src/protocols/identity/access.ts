@@ -30,7 +30,7 @@ export const mayPassOn = rule<unknown>(
   'UNAUTHORIZED',
   'your key is not a narrowed one: such a key issues no credentials',
   (_, __, { actor }) => !actor.narrowed,
-  'your key is a narrowed one, and such a key issues no credentials: use a full key',
+  'a narrowed key cannot issue credentials: use a full key',
 )
 
 export const isActivePerson = rule<{ user: User }>(

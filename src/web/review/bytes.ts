@@ -47,7 +47,7 @@ export async function contentOf(artifact_id: string, version: string): Promise<C
   const nothing = { artifact, text: null, image: null, isVerified: null }
   const inline = payload.uri.startsWith('data:') ? inlineBytes(payload.uri) : null
   if (inline === null && !payload.verified)
-    return { ...nothing, why: 'Its bytes were never uploaded here: only an address of the agent is known.' }
+    return { ...nothing, why: 'Its bytes were never uploaded here: only an address from the agent is known.' }
   if (payload.size > IMAGE_BYTES_MAX) return { ...nothing, why: 'It is too large to show. Download it to look at it.' }
   const bytes = inline ?? (await client.download('collaboration/artifact.download', { artifact_id, version })).bytes
   const isVerified = `sha256:${hex(await crypto.subtle.digest('SHA-256', bytes))}` === payload.checksum
@@ -56,5 +56,5 @@ export async function contentOf(artifact_id: string, version: string): Promise<C
   if (type !== null) return { ...nothing, isVerified, image: URL.createObjectURL(new Blob([bytes], { type })), why: null }
   if (bytes.length > SHOWN_BYTES_MAX) return { ...nothing, isVerified, why: 'It is too large to show as text. Download it to look at it.' }
   const text = textIn(bytes)
-  return { ...nothing, isVerified, text, why: text === null ? 'It is no text. Download it to look at it.' : null }
+  return { ...nothing, isVerified, text, why: text === null ? 'It is not text. Download it to look at it.' : null }
 }

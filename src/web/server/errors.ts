@@ -18,9 +18,9 @@ const whole = new Set(['OTHER_PERSON', 'PROOF_REQUIRED'])
 const next: Readonly<Record<number, string>> = {
   401: 'Sign in again; your text is kept.',
   403: 'Ask an owner of the project if you should be able to.',
-  404: 'It may be gone, or not yours to see.',
+  404: 'It may have been removed, or you have no access.',
   408: 'Its deadline has passed. Open it again.',
-  409: 'Look at it as it is now, then decide.',
+  409: 'Read its current version, then decide.',
   410: 'It has ended. Open it again.',
   413: 'Send something smaller.',
   422: 'Change the named field and try again.',
@@ -32,7 +32,8 @@ export function messageOf(error: unknown): string {
   if (error instanceof Unverified)
     return `The receipt that came back does not verify: ${error.message}. Do not take this as decided; tell an owner of the server.`
   if (!(error instanceof CountersignError)) return 'This page has failed. Reload it and try again.'
-  if (error.code === 'NETWORK' || error.code === 'TIMEOUT') return 'The server did not answer. Nothing is known to have changed. Try again.'
+  if (error.code === 'NETWORK' || error.code === 'TIMEOUT')
+    return 'The server did not answer. It is not known whether anything changed. Try again.'
   const reason = sentence(error.message)
   const advice = error.status === null || whole.has(error.code) ? undefined : next[error.status]
   return advice === undefined ? reason : `${reason} ${advice}`

@@ -76,7 +76,7 @@ export function mailFor(items: readonly NoticeItem[], origin: string, links: Lin
   if (first.event === 'confirm')
     return {
       subject: 'Confirm this address for Countersign',
-      text: `A user of Countersign at ${origin} wants to receive notifications at this address.\n\nIf that was you, confirm it:\n${links.confirm}\n\nIf not, do nothing: nothing else is sent here.\n`,
+      text: `A user of Countersign at ${origin} wants to receive notifications at this address.\n\nIf that was you, confirm it:\n${links.confirm}\n\nIf not, do nothing: no other mail is sent here.\n`,
     }
   if (first.event === 'sign_in')
     return {

@@ -180,7 +180,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     clock,
     log,
     duty,
-    failed: 'notices could not be recorded; trying again',
+    failed: 'could not record notices; trying again',
     failedMs: PAUSE_MS,
     async turn() {
       if (!hasBegun) await begin()

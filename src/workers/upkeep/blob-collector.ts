@@ -22,11 +22,11 @@ export function runBlobCollector(store: Store, blobs: Blobs, clock: Clock, log: 
     clock,
     log,
     duty,
-    failed: 'bytes that nothing refers to could not be removed',
+    failed: 'could not remove unreferenced bytes',
     failedMs: EVERY_MS,
     async turn(signal) {
       const removed = await collect(store, blobs, clock, signal)
-      if (removed > 0) log.info({ removed }, 'bytes that nothing refers to were removed')
+      if (removed > 0) log.info({ removed }, 'removed unreferenced bytes')
       return EVERY_MS
     },
   })

@@ -28,7 +28,7 @@ export async function openFindings(file: FindingsFile, log: WorkerLog): Promise<
   async function save(): Promise<void> {
     const text = JSON.stringify([...kept.values()])
     if (text === saved) return
-    await file.write([...kept.values()]).catch((error: unknown) => log.warn({ error: String(error) }, 'findings could not be noted'))
+    await file.write([...kept.values()]).catch((error: unknown) => log.warn({ error: String(error) }, 'could not save the findings'))
     saved = text
   }
   for (const difference of await file.read()) add(difference)

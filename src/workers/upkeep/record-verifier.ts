@@ -257,7 +257,7 @@ export function runVerifier(
     clock,
     log,
     duty,
-    failed: 'the record could not be verified; trying again',
+    failed: 'could not verify the record; trying again',
     failedMs: SLEEP_MS_MAX,
     turn: () => (state.difference ? Promise.resolve(SLEEP_MS_MAX) : step(++count)),
   })
@@ -283,7 +283,7 @@ export function runVerifier(
       clock,
       log,
       duty,
-      failed: 'the store could not be examined; trying again',
+      failed: 'could not examine the store; trying again',
       failedMs: some.restMs ?? ROUND_REST_MS,
       async turn(signal) {
         await round(some, signal)
@@ -306,7 +306,7 @@ export function runVerifier(
     record: () => (isChanged() ? 'changed' : state.marker.position < before ? 'verifying' : 'verified'),
     async stop() {
       await running.stop()
-      await finish().catch((error: unknown) => log.warn({ error: String(error) }, 'how far the record is verified could not be noted'))
+      await finish().catch((error: unknown) => log.warn({ error: String(error) }, 'could not save how far the record is verified'))
     },
   }
 }

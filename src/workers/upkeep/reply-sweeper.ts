@@ -16,7 +16,7 @@ export function runReplySweeper(kernel: Kernel, clock: Clock, log: WorkerLog, du
     clock,
     log,
     duty,
-    failed: 'old answers could not be swept',
+    failed: 'could not remove old answers',
     failedMs: EVERY_MS,
     async turn(signal) {
       for (let more = true; more && !signal.aborted;) {

@@ -36,7 +36,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'the network cannot be reached',
   ENOTFOUND: 'the name does not resolve',
   EAI_AGAIN: 'the name does not resolve at present',
-  ETIMEDOUT: 'no connection came about in time',
+  ETIMEDOUT: 'the connection timed out',
 }
 const messageFor = (code: string): string =>
   reasons[code] ?? (/CERT|SIGNATURE|TLS|SSL/.test(code) ? 'its certificate is not valid' : 'it does not answer in HTTP')
@@ -86,7 +86,7 @@ type End = (status: number | null, error: string | null, isLate?: boolean) => vo
 
 function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | undefined, end: End): void {
   // The timeout covers the whole exchange, not idle time: a receiver that sends one byte a second is also too slow.
-  const timer = setTimeout(() => finish(null, `there was no whole answer within ${timeoutMs / 1_000} s`, true), timeoutMs)
+  const timer = setTimeout(() => finish(null, `no complete answer within ${timeoutMs / 1_000} s`, true), timeoutMs)
   const finish: End = (status, error, isLate): void => {
     clearTimeout(timer)
     signal?.removeEventListener('abort', leave)

@@ -41,7 +41,7 @@ describe('ask', () => {
     await run(['inbox', 'answer', request_id, 'yes', '--reason', 'Go.'])
     const { code, out, err } = await asking
     assert.deepEqual({ code, out }, { code: 0, out: 'yes\n' })
-    assert.match(err, /^hxp_\w+ waits for user_owner in the inbox; Ctrl-C ends the waiting\n✔ answered by user_owner: Go\.\n$/)
+    assert.match(err, /^hxp_\w+ waits for user_owner in the inbox; Ctrl-C stops waiting\n✔ answered by user_owner: Go\.\n$/)
   })
 
   test('--quiet says nothing else; a rejection is exit code 5', async () => {

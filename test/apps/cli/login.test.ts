@@ -118,7 +118,7 @@ test('`login --as` says what is missing: the folder, the server, the person, or 
   writeFileSync(join(folder, 'other', 'admin.key'), 'cs_nonsense\n')
   const foreign = await run(['login', '--as', 'user_owner'], { url, data: join(folder, 'other') })
   assert.deepEqual([foreign.code, /the admin\.key in \.\/other is not that of the server at/.test(foreign.err)], [4, true], foreign.err)
-  assert.equal((await run(['login', 'list'])).err, 'you are logged in nowhere\n', 'nothing was stored')
+  assert.equal((await run(['login', 'list'])).err, 'you are not logged in at any server\n', 'nothing was stored')
 })
 
 test('another folder at the same address: the stale login is named, `login --as` heals it, and the first server’s login is kept', async (t) => {

@@ -115,7 +115,7 @@ describe('a short id', () => {
   })
   test('that matches nothing is left to the server, and an ambiguous one is refused', async () => {
     assert.deepEqual(await given([['task-id', 'task_9999']]), { 'task-id': 'task_9999' })
-    await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" stands for several ids: task_\w+, task_\w+/)
+    await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" matches several ids: task_\w+, task_\w+/)
   })
   test('may be the beginning of an id where that of no other is the same; an end counts before', async () => {
     const [old, recent, twin] = ['task_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'task_01M7MMRGCW4BF63QDTGV5Q7HP0', 'task_01M7MMRGXX4BF63QDTG01M7MMR']
@@ -125,7 +125,7 @@ describe('a short id', () => {
     }
     assert.deepEqual(await among([old, recent], 'task_01M7MM'), { 'task-id': recent })
     assert.deepEqual(await among([old, recent, twin], 'task_01M7MMR'), { 'task-id': twin })
-    await assert.rejects(among([old, recent, twin], 'task_01M7MMRG'), /stands for several ids/)
+    await assert.rejects(among([old, recent, twin], 'task_01M7MMRG'), /matches several ids/)
   })
 })
 

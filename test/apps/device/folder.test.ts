@@ -64,7 +64,7 @@ for (const [what, act, message, isWhole] of losses)
         const { error } = await client.call(method, params)
         deepEqual([error?.code, error?.data.code], [-32007, 'audit_unavailable'], method)
         match(error.data.reason, message)
-        match(error.data.reason, /nothing is done until that is mended$/)
+        match(error.data.reason, /nothing runs until that is fixed$/)
       }
       await logged(daemon, message)
       if (!isWhole) return

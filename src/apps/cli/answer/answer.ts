@@ -35,7 +35,7 @@ export const answerSpec = spec('inbox answer', 'Answer one item: approve or reje
       'text',
       'the value itself, whatever word it is, such as the literal word reject; - reads standard input, as secrets should',
     ),
-    flag('file', 'path', 'the file that was asked for, instead of a result'),
+    flag('file', 'path', 'the requested file, instead of a result'),
     flag('edited', 'json', 'with approve: the whole details as you approve them, where the agent gave a schema for them'),
     flag('to', 'agent', 'hand the task of an escalation to this agent, instead of a result'),
     flag('decline', null, 'give no answer and say why (--reason); the agent gets that, and stops waiting'),

@@ -9,7 +9,7 @@ export const approve = spec(
   {
     positionals: [first('item', 'the thing to approve')],
     flags: [
-      flag('details', 'json', 'everything that they should know, as a JSON object'),
+      flag('details', 'json', 'what the person should know, as a JSON object'),
       flag('details-schema', 'json', 'a JSON Schema: they may edit the details within it; --json shows those as receipt.edited'),
       flag('reject-requires-reason', null, 'a no must say why'),
       flag('scope', 'text', 'the scope of a grant that may answer it'),

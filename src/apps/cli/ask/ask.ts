@@ -15,14 +15,16 @@ import { columnsOf, startProgress } from '../terminal.ts'
 import { escapeControl, inertLines, ownLines } from '../output/safe-text.ts'
 
 const waiting: readonly Flag[] = [
-  flag('withdraw', null, 'withdraw the request when you end this command before there is an answer'),
-  flag('quiet', null, 'the answer, and nothing else'),
+  flag('withdraw', null, 'withdraw the request if you stop this command before the answer'),
+  flag('quiet', null, 'print the answer alone'),
 ]
 export const commonFlags: readonly Flag[] = [
   flag('context', 'text', 'why, in a few words'),
   flag('priority', 'word', 'how urgent it is', { choices: ['critical', 'high', 'normal', 'low'] }),
   flag('timeout', 'duration', 'how long it may take, such as PT2H or 7200 (seconds); without it, as long as it takes'),
-  flag('fallback', 'word', 'the effect then: it waits on, it fails, or it takes its default', { choices: ['pause', 'fail', 'default'] }),
+  flag('fallback', 'word', 'what happens then: it keeps waiting (pause), fails, or takes its default', {
+    choices: ['pause', 'fail', 'default'],
+  }),
   flag('role', 'word', 'the person asked: the owner of the agent, a delegate by rule, or a pool', {
     choices: ['owner', 'delegate', 'pool'],
   }),
@@ -37,7 +39,7 @@ export const commonFlags: readonly Flag[] = [
 
 export const first = (name: string, message: string): Flag => ({ ...flag(name, 'text', message), required: true })
 
-export const wait = spec('ask await', 'Wait for the answer to a request that was made before.', {
+export const wait = spec('ask await', 'Wait for the answer to an earlier request.', {
   positionals: [first('request-id', 'the request')],
   flags: waiting,
   examples: ['countersign ask await hxp_1'],
@@ -90,7 +92,7 @@ async function outcome(context: Context, given: FlagValues, remote: Remote, id: 
   const isQuiet = given.get('quiet') === true || context.json
   const whom = request?.assigned_to ? ` for ${escapeControl(request.assigned_to)}` : ''
   const waits = ownLines(
-    `${id} waits${whom} in the inbox; Ctrl-C ends the waiting`,
+    `${id} waits${whom} in the inbox; Ctrl-C stops waiting`,
     io.err.isTTY === true ? columnsOf(io.err) : Number.MAX_SAFE_INTEGER,
   )
   if (!isQuiet) io.err.write(`${waits.map((line) => paintErr('dim', line)).join('\n')}\n`)

@@ -22,9 +22,9 @@ const AGAIN_MS = 1_000
 
 export const agentRun = spec('agent run', 'Run a command as an agent: it is started once for each run.', {
   flags: [
-    flag('profile', 'word', 'how the command is talked to', { choices: Object.keys(profiles) }),
-    flag('cwd', 'path', 'where it runs; here by default'),
-    flag('concurrency', 'number', 'runs at a time; 1 by default', { kind: 'integer' }),
+    flag('profile', 'word', 'how the command gets its prompt and answers', { choices: Object.keys(profiles) }),
+    flag('cwd', 'path', 'its working folder; the current one by default'),
+    flag('concurrency', 'number', 'concurrent runs; 1 by default', { kind: 'integer' }),
     flag('time-limit', 'duration', 'how long one run may take; PT1H by default'),
     flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
     flag('worker', 'text', 'a name for this process, among those of the same agent'),

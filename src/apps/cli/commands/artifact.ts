@@ -164,8 +164,8 @@ export function downloadSpec(protocol: Protocol, op: Operation): Spec {
   const spec: Spec = {
     ...derived,
     flags: [
-      flag('output', 'path', 'where to; by default the name that the bytes were sent with, - for standard output'),
-      flag('force', null, 'write over a file that is there'),
+      flag('output', 'path', 'the output file; by default the uploaded name, - for standard output'),
+      flag('force', null, 'overwrite an existing file'),
       ...derived.flags,
     ],
     examples: ['countersign artifact download art_1', 'countersign artifact download art_1 --version v1 --output - | less'],
@@ -213,7 +213,7 @@ async function writeWhole(file: string, bytes: Uint8Array, isForced: boolean): P
   } catch (error) {
     await rm(temporary, { force: true })
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') throw usage(`${file} is there already`, 'give --force to write over it, or another --output')
+    if (code === 'EEXIST') throw usage(`${file} is there already`, 'overwrite it with --force, or give another --output')
     throw new CliError(exits.refused, 'FILE', `${file} cannot be written: ${message}`)
   }
 }

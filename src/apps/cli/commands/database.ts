@@ -75,7 +75,7 @@ export const rotatePushesInDatabase = (settings: DatabaseSettings): Promise<Push
 
 const adminKey = spec('admin-key', 'Make a new admin key of a shared database and write it to admin.key in the data folder.', {
   isLocal: true,
-  flags: [flag('revoke', null, 'revoke all that were made before')],
+  flags: [flag('revoke', null, 'revoke all earlier ones')],
   examples: ['countersign admin-key --data /var/lib/countersign', 'countersign admin-key --revoke'],
   async run({ io, globals, paint }, given) {
     const settings = databaseIn(io)
@@ -121,7 +121,7 @@ function databaseAt(url: string, { env, ...io }: Io): DatabaseSettings {
 
 const migrate = spec(
   'migrate',
-  "Move a stopped server's data folder into a PostgreSQL, or back; one that was cut off goes on where it ended.",
+  "Move a stopped server's data folder into a PostgreSQL, or back; an interrupted move continues where it stopped.",
   {
     isLocal: true,
     flags: [
@@ -154,7 +154,7 @@ const migrate = spec(
         if (error instanceof CliError) throw error
         // A refusal says itself what to do; anything else cut it off.
         if (error instanceof StartError) throw new CliError(exits.refused, 'NOT_MOVED', error.message)
-        throw new CliError(exits.refused, 'NOT_MOVED', messageOf(error), 'run it again: it goes on where it ended')
+        throw new CliError(exits.refused, 'NOT_MOVED', messageOf(error), 'run it again: it continues where it stopped')
       }
     },
   },

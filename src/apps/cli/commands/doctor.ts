@@ -33,7 +33,7 @@ const HEALTH_MS = 3_000
 /** No clock that is right shows a time before this. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1)
 
-export const doctorSpec = spec('doctor', 'Check this installation, and say how to mend each fault.', {
+export const doctorSpec = spec('doctor', 'Check this installation, and say how to fix each fault.', {
   flags: [flag('quick', null, 'leave out the checks that read the whole record')],
   examples: ['countersign doctor', 'countersign doctor --data /var/lib/countersign', 'countersign doctor --json | jq .ok'],
   async run(context, given): Promise<Exit> {
@@ -236,7 +236,7 @@ async function checkServer(target: Target, answered: Answered): Promise<Finding[
     )
   else findings.push(ok('server', health.record === 'verifying' ? `${message}, and is still verifying its record` : message))
   if (health.mode === 'development')
-    findings.push(warn('mode', 'development mode: everybody on its machine may be the owner', 'start it without --dev where it matters'))
+    findings.push(warn('mode', 'development mode: anyone on its machine can act as the owner', 'start it without --dev where it matters'))
   if (health.mode === 'read-only')
     findings.push(warn('mode', `it serves reads alone: ${health.reason ?? ''}`, '`countersign adopt` makes a copy the installation'))
   if (Math.abs(skewMs) > SKEW_MS_MAX)

@@ -9,7 +9,7 @@ import { spec, type Context, type Spec } from '../derive/command.ts'
 import { columnsOf, type Paint } from '../terminal.ts'
 import { cutToWidth, escapeControl, padToWidth, widthOf } from '../output/safe-text.ts'
 
-const afterFlag = flag('after', 'cursor', 'go on behind this place; `latest` begins with what comes from now on')
+const afterFlag = flag('after', 'cursor', 'start after this cursor; `latest` shows new events alone')
 
 type Event = {
   readonly at: string
@@ -54,7 +54,7 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
 
 export const taskFollow = spec('task follow', 'Watch a task live, from its first event until it ends.', {
   positionals: [{ ...flag('task-id', 'id', 'the task'), path: ['task_id'], required: true }],
-  flags: [afterFlag, flag('keep', null, 'go on after the task has ended')],
+  flags: [afterFlag, flag('keep', null, 'keep following after the task has ended')],
   examples: [
     'countersign task follow task_1',
     'countersign task follow task_1 --after latest',

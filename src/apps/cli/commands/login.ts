@@ -141,7 +141,7 @@ const list = spec('login list', 'List the servers that you are logged in at.', {
     const last = all.findLast(({ url }) => url === current)
     const items = all.map((one) => ({ url: one.url, installation: one.installation, id: one.id, current: one === last }))
     if (json) return writeJson(context, { items })
-    if (items.length === 0) return void io.err.write(`${paintErr('dim', 'you are logged in nowhere')}\n`)
+    if (items.length === 0) return void io.err.write(`${paintErr('dim', 'you are not logged in at any server')}\n`)
     const rows = items.map((one) => [one.url, one.id ?? '-', one.current ? 'yes' : 'no', one.installation ?? '-'])
     io.out.write(
       tableOf(

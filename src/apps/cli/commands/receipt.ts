@@ -183,7 +183,7 @@ const rotate = spec(
         )
       }
       if (given.get('lost') === true) {
-        if (database) throw usage('keys in a shared database are restored from a backup of it', 'leave --lost away')
+        if (database) throw usage('keys in a shared database are restored from a backup of it', 'omit --lost')
         const replaced = await fromFolder(() => replaceLost(keys, { now: realClock.now, entropy: realEntropy }))
         if (context.json) return writeJson(context, { made: replaced })
         return void io.out.write(

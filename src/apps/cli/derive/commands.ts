@@ -28,11 +28,11 @@ import { upSpec } from '../commands/up.ts'
 
 /** Nouns, for the first page of the help. */
 export const nouns: Readonly<Record<string, string>> = {
-  task: 'work that is handed over: create, assign, follow, steer, end',
+  task: 'delegated work: create, assign, follow, steer, end',
   checkpoint: 'questions that block a task until a person answers',
   review: 'verdicts on deliverables: show, approve, ask for changes, reject',
   artifact: 'deliverables: bytes, versions, references',
-  grant: 'permissions given beforehand, so that an agent need not ask',
+  grant: 'advance permissions, so that an agent need not ask',
   ledger: "a project's memory: values under keys, with their history",
   audit: 'the record: query, replay, verify, follow',
   receipt: 'signed answers: verify them, and the keys that they are signed with',

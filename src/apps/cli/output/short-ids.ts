@@ -175,7 +175,7 @@ async function wholeId(remote: Remote, text: string, prefixes: readonly string[]
         }
   const found = ends.size > 0 ? ends : beginnings
   const some = [...found].slice(0, SHOWN_MAX).join(', ') + (found.size > SHOWN_MAX ? ', ...' : '')
-  if (found.size > 1) throw usage(`"${text}" stands for several ids: ${some}`, 'give more of it')
+  if (found.size > 1) throw usage(`"${text}" matches several ids: ${some}`, 'type more of it')
   return [...found][0] ?? text
 }
 

@@ -47,7 +47,7 @@ export function openFolder(folder: string): Remote {
     asksPerMinute: null,
   })
   const online = (what: string): never => {
-    throw usage(`${what} needs a running server`, 'leave --data away to ask the server')
+    throw usage(`${what} needs a running server`, 'omit --data to ask the server')
   }
   return {
     where: folder,

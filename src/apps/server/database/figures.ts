@@ -25,7 +25,7 @@ export function createDatabaseFigures(): DatabaseFigures {
         'countersign_barrier_seconds',
         'Time of a read barrier: the question to the database what other servers have committed.',
       ),
-      ...counter('countersign_foreign_groups_total', 'Groups of other servers that this one was told of.', foreign),
+      ...counter('countersign_foreign_groups_total', 'Groups of other servers that this server was notified of.', foreign),
       ...counter('countersign_unknown_outcomes_total', 'Commits whose connection was lost before their answer.', unknown),
     ],
   }

@@ -81,7 +81,7 @@ export async function openSharedKeys(values: WrappedValues, secretName: string, 
       if (!next || next.version === version) return false
       const found = ringFrom(next.text)
       if (![found.current, ...found.retired].some(({ kid }) => kid === ring.current.kid))
-        throw new StartError(`the key ring in the database is another one: it does not hold the key ${ring.current.kid}, which is in use`)
+        throw new StartError(`the database has another key ring: it does not hold the key ${ring.current.kid}, which is in use`)
       ring = found
       version = next.version
       return true

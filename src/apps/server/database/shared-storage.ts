@@ -137,7 +137,7 @@ function compareClocks(store: PostgresStore, now: () => number, log: StoragePart
     const isApart = Math.abs(apart) > CLOCKS_MS_MAX
     if (isApart && !isSaid) {
       const message = `${Math.round(Math.abs(apart) / 1_000)} s ${apart > 0 ? 'ahead of' : 'behind'}`
-      log.warn({}, `the clock of this server is ${message} that of the database, by which deadlines come early or late: set both clocks`)
+      log.warn({}, `the clock of this server is ${message} that of the database, so deadlines fire early or late: set both clocks`)
     }
     isSaid = isApart
   }

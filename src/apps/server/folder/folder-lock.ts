@@ -92,7 +92,7 @@ export function holdFolder(folder: string, taken: string, holder = SERVER): Fold
       timer = setInterval(() => {
         const message = amiss()
         if (message === last) return
-        if (message === null) log.info({}, 'the files of the data folder are in their place again: changes are taken')
+        if (message === null) log.info({}, 'the files of the data folder are back; accepting changes again')
         else log.error({}, `${message}: changes are refused`)
         last = message
       }, LOOK_MS)

@@ -103,7 +103,7 @@ export async function checkRecord(
   const difference = putBack ?? checked.difference
   const rest = { marker, difference, anchor, accepted: found?.accepted ? found : null } as const
   // Without it the same facts are verified again at the next start, and that is all.
-  const warnUnsaved = (error: unknown): void => log.warn({ error: String(error) }, 'how far the record is verified could not be noted')
+  const warnUnsaved = (error: unknown): void => log.warn({ error: String(error) }, 'could not save how far the record is verified')
   if (marker.position > from.position) await folder.marker.write(marker).catch(warnUnsaved)
   if (!difference) return rest
   const message = `the record in ${folder.path} was changed: ${placeOf(difference)}${difference.what}`

@@ -88,7 +88,7 @@ function findingsFor(actor: Actor, read: Read): { findings: Found[]; findings_to
 
 const verify = query({
   name: 'audit.verify',
-  summary: 'Verify the hash chain of a project, a bounded stretch a call; go on with the cursor.',
+  summary: 'Verify the hash chain of a project, a bounded stretch a call; continue with the cursor.',
   draft: 'ours: HACP 0.1.0, Audit ("MUST NEVER be deleted or modified") made checkable',
   input: t.Object({ project_id: t.Optional(Id), cursor: pageInput.cursor }),
   output: t.Object({

@@ -20,7 +20,7 @@ import { Grant, GrantHead, grantHeadId, GrantScope, GrantScopes, GrantUntil, Id,
 
 const add = command({
   name: 'grant.add',
-  summary: 'Allow or deny a scope beforehand: for this run, for the task, or until a time; where uses is given, so often only.',
+  summary: 'Allow or deny a scope in advance: for this run, for the task, or until a time; `uses` bounds how often.',
   draft: 'continuous control: constraints.grants; ours, because a spec is immutable',
   input: t.Object({
     task_id: Id,
@@ -87,7 +87,7 @@ const add = command({
 
 const revoke = command({
   name: 'grant.revoke',
-  summary: 'Take a grant back, with effect from the next use.',
+  summary: 'Revoke a grant, with effect from the next use.',
   draft: 'continuous control: constraints.grants',
   input: t.Object({ grant_id: Id }),
   output: t.Object({ grant: Grant.schema }),
@@ -114,7 +114,7 @@ const revoke = command({
 
 const use = command({
   name: 'grant.use',
-  summary: 'Ask whether a scope is allowed beforehand. An allowed one needs no checkpoint; a denied one must not run.',
+  summary: 'Ask whether a scope is allowed in advance. An allowed one needs no checkpoint; a denied one must not run.',
   draft: 'continuous control: "An allowed scope may skip a checkpoint, a denied scope must not run"',
   input: t.Object({ task_id: Id, scope: GrantScope }),
   output: t.Object({ decision: either('allow', 'deny', 'ask'), grant: nullable(Grant.schema) }),
@@ -153,7 +153,7 @@ const GrantView = t.Object({
   ...Grant.schema.properties,
   granted_by_name: nullable(t.String()),
   task_goal: t.String(),
-  is_live: t.Boolean({ description: 'it speaks now: not taken back, not used up, its time not over, its task not ended' }),
+  is_live: t.Boolean({ description: 'it is in effect: not revoked, not used up, not expired, and its task has not ended' }),
 })
 
 /** null if no person or agent has this id, for example a pseudonym. */

@@ -249,7 +249,7 @@ function withDeclared(own: readonly CapabilityRef[], declared: readonly object[]
 
 const declare = command({
   name: 'card.declare',
-  summary: 'Show on the card of an agent what it does for other harnesses. The system calls it when that is declared or withdrawn.',
+  summary: 'Show on the card of an agent what it does for other harnesses. The system calls it when one is declared or withdrawn.',
   draft: 'ours: HCP 1.0 leaves open where capabilities are found',
   input: t.Object({
     agent_id: Id,

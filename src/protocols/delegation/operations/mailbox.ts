@@ -144,7 +144,7 @@ const isHolding = rule<OfRun, { attempt?: number }>(
 
 const ack = command({
   name: 'mailbox.ack',
-  summary: 'Settle the messages of a run up to a number: they are not handed over again.',
+  summary: 'Acknowledge the messages of a run up to a number: they are not delivered again.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ run_id: Id, attempt: Attempt, number: t.Integer({ minimum: 1, maximum: 1_000_000_000 }) }),
   output: t.Object({ settled: t.Integer() }),
@@ -182,7 +182,7 @@ async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
 
 const extend = command({
   name: 'mailbox.extend',
-  summary: 'Hold runs for another lease. Those that another process has taken since are answered with null.',
+  summary: 'Extend the lease of runs. Runs that another process has taken since are null in the answer.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({
     runs: Held,

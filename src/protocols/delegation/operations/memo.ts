@@ -16,7 +16,7 @@ const Key = t.String({ minLength: 1, maxLength: 200 })
 
 const save = command({
   name: 'memo.put',
-  summary: 'Keep a small value for a run under a key. The first value stays: later calls are answered with it.',
+  summary: 'Keep a small value for a run under a key. The first value stays: later calls return it.',
   draft: 'ours: a restarted handler continues where it was',
   input: t.Object({ run_id: Id, attempt: Attempt, key: Key, value: t.Unknown() }),
   output: t.Object({ value: t.Unknown(), first: t.Boolean() }),

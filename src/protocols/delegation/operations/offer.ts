@@ -100,7 +100,7 @@ async function offeringsIn(read: Read): Promise<Offering[]> {
 
 const withdraw = command({
   name: 'capability.withdraw',
-  summary: 'Withdraw capabilities that a source offers no more, or whose source is gone. The server calls it, page by page.',
+  summary: 'Withdraw capabilities that a source no longer offers, or whose source is gone. The server calls it, page by page.',
   draft: 'ours: a withdrawn capability is not found',
   input: t.Object({
     source: t.Optional(SourceName),

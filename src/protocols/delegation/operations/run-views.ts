@@ -117,7 +117,7 @@ const list = query({
 
 const follow = stream({
   name: 'run.follow',
-  summary: 'Follow the events of a run, of a task, or of a task with all below it, from any place on, as they become durable.',
+  summary: 'Follow the events of a run, of a task, or of a task with all below it, from any cursor on, as they become durable.',
   draft: 'AAP 0.1.0, Event Stream',
   input: t.Object({
     run_id: t.Optional(Id),

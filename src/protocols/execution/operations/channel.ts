@@ -84,7 +84,7 @@ const hasItsFields = ({ kind = 'webhook', ...given }: Added): boolean => {
 const add = command({
   name: 'channel.add',
   summary:
-    'Add a channel: a signed webhook, pushes to a browser or e-mail that tell a person of new items in their inbox; or a webhook that gets the receipts of an agent.',
+    'Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent.',
   draft: DRAFT,
   input: t.Object({
     endpoint: t.Optional(HookAddress),
@@ -133,7 +133,7 @@ const add = command({
     ),
     rule<unknown, { readonly quiet_hours?: QuietHours }>(
       'INVALID_REQUEST',
-      'quiet_hours are hours of a zone that there is',
+      'quiet_hours name an existing time zone',
       (_, { quiet_hours }) => quiet_hours === undefined || quietProblem(quiet_hours) === null,
       'quiet_hours cannot be used: give from, to and a zone such as Europe/Berlin',
       (_, { quiet_hours }) => quietProblem(quiet_hours!) ?? '',
@@ -217,7 +217,7 @@ async function linkedChannel(read: Read, token: string, purpose: 'confirm' | 'st
     throw new Refusal('NOT_FOUND', 'this link no longer works: its channel was removed, or the link is incomplete')
   return { channel }
 }
-const Token = t.String({ minLength: 1, maxLength: 200, description: 'the end of a link in a mail' })
+const Token = t.String({ minLength: 1, maxLength: 200, description: 'the token at the end of a link in a mail' })
 
 const confirm = command({
   name: 'channel.confirm',
@@ -269,7 +269,7 @@ const pushKey = query({
 
 const list = query({
   name: 'channel.list',
-  summary: 'List your channels: where you are told of new items in your inbox, or where the receipts of an agent are posted.',
+  summary: 'List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted.',
   draft: DRAFT,
   input: t.Object({ person: t.Optional(Id), agent_id: t.Optional(Id) }),
   output: t.Object({ items: t.Array(Shown) }),

@@ -24,7 +24,7 @@ async function concerns(fact: StoredFact, actor: Actor, read: Read): Promise<boo
 
 const follow = stream({
   name: 'inbox.follow',
-  summary: 'Follow what comes into your inbox, changes there and leaves it, from any place on.',
+  summary: 'Follow the items that enter, change in and leave your inbox, from any cursor on.',
   draft: 'ours: the inbox',
   input: t.Object({}),
   output: t.Object({
@@ -84,7 +84,7 @@ const follow = stream({
 
 const followRequest = stream({
   name: 'request.follow',
-  summary: 'Follow one request until it has ended: taken, released, asked back, given more time, answered.',
+  summary: 'Follow one request until it ends: claims, releases, questions, extensions, the answer.',
   draft: 'HXP 0.1, 5.2: events, of which the sockets of /hxp/ws are made',
   input: t.Object({ request_id: Id }),
   output: t.Object({

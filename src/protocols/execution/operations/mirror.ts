@@ -186,7 +186,8 @@ const reroute = command({
 
 const bind = command({
   name: 'request.bind',
-  summary: 'Bind a request of a task to the checkpoint that replaces its own, with a note about events meanwhile. The system calls it.',
+  summary:
+    'Bind a request of a task to the checkpoint that replaces its own, with a note about what happened in between. The system calls it.',
   draft: 'ours: a checkpoint that replaces another asks the same question',
   input: t.Object({ request_id: Id, checkpoint_id: Id, notice: t.String({ maxLength: limits.promptCharsMax }) }),
   output: t.Object({ request: RequestView }),

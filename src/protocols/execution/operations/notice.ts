@@ -212,7 +212,7 @@ async function forAgent(read: Read, channel: AgentChannel, event: string, reques
 
 const compose = query({
   name: 'notice.compose',
-  summary: 'Compose a notice as things are now, or say until when it waits or why it is dropped. The system calls it.',
+  summary: 'Compose a notice from the present state, or say until when it waits or why it is dropped. The system calls it.',
   draft: 'ours: notices',
   input: t.Object({ target: Id, event: Event, request_id: nullable(Id), order: t.Optional(Order) }),
   output: t.Object({
@@ -309,7 +309,7 @@ function noteAttempt(notice: Notice, outcome: Static<typeof Outcome>, now: strin
 
 const record = command({
   name: 'notice.record',
-  summary: 'Record the outcome of one post. An address that answers that it is gone is called no more. The system calls it.',
+  summary: 'Record the outcome of one post. An address that is gone is not called again. The system calls it.',
   draft: 'ours: the log of notices',
   input: Outcome,
   output: t.Object({ recorded: t.Boolean() }),
@@ -350,7 +350,7 @@ const partsOf = (id: string): { target: string; order: string } => {
 
 const defer = command({
   name: 'notice.defer',
-  summary: 'Let a notice wait: it is night where it would go. The system calls it.',
+  summary: 'Delay a notice: its recipient has quiet hours. The system calls it.',
   draft: 'ours: quiet hours',
   input: t.Object({
     target: Id,

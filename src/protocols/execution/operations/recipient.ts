@@ -21,7 +21,7 @@ const Whose = t.String({
 
 const note = command({
   name: 'recipient.note',
-  summary: 'Look again at the open items of a person who has changed, now and at the times named. The system calls it.',
+  summary: 'Check the open items of a changed person again, now and at the given times. The system calls it.',
   draft: 'ours: X27, every question has a person who can answer it',
   input: t.Object({ person: Whose, at: t.Optional(t.Array(Timestamp, { maxItems: 2 })) }),
   output: t.Object({}),

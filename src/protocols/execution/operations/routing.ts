@@ -63,7 +63,7 @@ type Escalating = OfRequest & { readonly named: Named }
 const escalate = command({
   name: 'request.escalate',
   summary:
-    'Bring more people to a request: all of them may answer, and it becomes more urgent. The system calls it when the agent asked for it.',
+    'Escalate a request to more people: all of them can answer, and it becomes more urgent. The system calls it when the agent asked for it.',
   draft: 'ours: HXP 0.1, 3.2 knows urgency, but nobody to turn to',
   input: t.Object({
     request_id: Id,

@@ -70,7 +70,7 @@ const snooze = command({
 
 const unsnooze = command({
   name: 'request.unsnooze',
-  summary: 'See a snoozed item again now.',
+  summary: 'End the snooze of an item now.',
   draft: 'ours: the inbox',
   input: t.Object({ request_id: Id }),
   output: t.Object({ request: RequestView }),

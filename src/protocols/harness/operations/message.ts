@@ -85,7 +85,7 @@ const receive = command({
 
 const refuse = command({
   name: 'message.refuse',
-  summary: 'Tell the sender of a submission that could not be read why it was put aside. The system calls it.',
+  summary: 'Tell the sender of an unreadable submission why it was dead-lettered. The system calls it.',
   draft: 'ours: C21, a sender learns what became of its submission',
   input: t.Object({ user_id: t.String({ maxLength: 255 }), message_id: Id, detail: t.String({ maxLength: limits.textCharsMax }) }),
   output: t.Object({ told: t.Boolean() }),
@@ -147,7 +147,7 @@ const returned = command({
 
 const tried = command({
   name: 'message.tried',
-  summary: 'Count that a message could not be taken, so that it is put aside in the end. The system calls it.',
+  summary: 'Count a failed attempt to process a message; after too many the message is dead-lettered. The system calls it.',
   draft: 'ours: C22, a poisoned message does not go round forever',
   input: t.Object({ message_id: Id }),
   output: t.Object({ tries: t.Integer() }),
@@ -168,7 +168,7 @@ const tried = command({
 
 const expire = command({
   name: 'message.expire',
-  summary: 'Put messages aside whose session no answer has named in time. The system calls it.',
+  summary: 'Dead-letter messages whose session no answer has named in time. The system calls it.',
   draft: 'ours: C22, messages of an unknown session',
   input: t.Object({ early_id: t.String({ maxLength: 200, description: 'the sender and the unknown session, with a slash between them' }) }),
   output: t.Object({ expired: t.Integer() }),

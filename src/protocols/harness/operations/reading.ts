@@ -78,7 +78,7 @@ const events = query({
 const SUBJECT = keyOf(Event, '')
 const follow = stream({
   name: 'harness.follow',
-  summary: 'Follow the events of a session from any place on, as they become durable.',
+  summary: 'Follow the events of a session from any cursor on, as they become durable.',
   draft: 'HCP 1.0, L2: Event Stream',
   input: t.Object({ session_id: Id }),
   output: t.Object({ event: EventView }),

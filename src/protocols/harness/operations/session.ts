@@ -164,7 +164,8 @@ const settle = command({
 
 const skip = command({
   name: 'harness.skip',
-  summary: 'Go on after an event that has not come in time: its number is noted, and it is still kept if it comes. The system calls it.',
+  summary:
+    'Continue after an event that has not arrived in time: its number is recorded, and the event is kept if it arrives later. The system calls it.',
   draft: 'HCP 1.0, L2: Event Ordering; C27',
   input: t.Object({ session_id: Id }),
   output,
@@ -172,9 +173,9 @@ const skip = command({
   requires: [
     rule<OfSession>(
       'PRECONDITION_FAILED',
-      'something has waited long enough for an earlier event',
+      'the wait for an earlier event is over',
       ({ cursor }, _, { now }) => cursor.gap_until !== null && cursor.gap_until <= now,
-      'nothing has waited long enough for an earlier event',
+      'no wait for an earlier event is over',
     ),
   ],
   audit: 'session.event',
@@ -227,7 +228,7 @@ const repeat = command({
 
 const forget = command({
   name: 'harness.forget',
-  summary: 'Forget what is kept beside the record of a session that ended long ago: answers, snapshots, numbers. The system calls it.',
+  summary: 'Delete the working data of a session that ended long ago: answers, snapshots, numbers. The record stays. The system calls it.',
   draft: 'HCP 1.0, L2: Session Timeout (idle clean-up); C40',
   input: t.Object({ session_id: Id }),
   output: t.Object({ forgotten: t.Integer() }),

@@ -121,7 +121,7 @@ export const submitEnvelope = (id: string, timestamp: string, payload: Payload):
 
 const abort = command({
   name: 'harness.abort',
-  summary: 'Take a submitted task back: the other side cleans up, within its time, and ends the session.',
+  summary: 'Withdraw a submitted task: the other side cleans up, within its time, and ends the session.',
   draft: 'HCP 1.0, L2: Abort Protocol',
   input: t.Object({ session_id: Id, reason: t.Optional(Words) }),
   output: t.Object({ session: SessionView }),

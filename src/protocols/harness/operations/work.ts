@@ -51,7 +51,7 @@ const reports = {
 
 const report = command({
   name: 'harness.report',
-  summary: 'Tell the caller of a session how the work goes: progress, an intermediate result, a log line, a warning or an error.',
+  summary: 'Report the work on a session to its caller: progress, an intermediate result, a log line, a warning or an error.',
   draft: 'HCP 1.0, L2: Event Types',
   input: t.Object({
     session_id: Id,

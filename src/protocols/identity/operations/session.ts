@@ -163,7 +163,7 @@ const touch = command({
 
 const list = query({
   name: 'session.list',
-  summary: 'List your sessions that are still good.',
+  summary: 'List your open sessions.',
   draft: 'ours: identity',
   input: t.Object({ ...pageInput }),
   output: t.Object({

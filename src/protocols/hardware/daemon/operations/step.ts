@@ -164,7 +164,7 @@ const fail = command({
 
 const rollback = command({
   name: 'step.rollback',
-  summary: 'Take a step back, and record whether that succeeded. The daemon calls it.',
+  summary: 'Roll a step back, and record whether that succeeded. The daemon calls it.',
   draft: 'W33: in reverse order, each with its event',
   input: t.Object({ task_id: Id, index: t.Integer({ minimum: 0 }) }),
   output: t.Object({ rolled_back: t.Boolean() }),
@@ -190,7 +190,7 @@ const rollback = command({
 
 const restored = command({
   name: 'step.restored',
-  summary: 'Record whether a step could be taken back. The daemon calls it once.',
+  summary: 'Record whether a step could be rolled back. The daemon calls it once.',
   draft: 'W33: rolled_back true or false',
   input: t.Object({ id: t.String(), outcome: t.Optional(Outcome) }),
   output: t.Object({ rolled_back: t.Boolean() }),

@@ -306,7 +306,7 @@ const finish = command({
 const approve = (ports: DaemonPorts) =>
   command({
     name: 'task.approve',
-    summary: 'Take the answer that a waiting task was given. The daemon calls it.',
+    summary: 'Apply the answer to a waiting task. The daemon calls it.',
     draft: 'W5: wait_for_approval keeps the task QUEUED until then',
     input: t.Object({ task_id: Id, approval: Given }),
     output: t.Object({ task_id: t.String() }),
