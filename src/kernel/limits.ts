@@ -469,6 +469,18 @@ export const limits = {
   cachedCountsMax: 100_000,
   /** Positions of facts whose seal was found valid: a document that is loaded again needs no second check. */
   sealedPositionsMax: 20_000,
+  /** The name of a log or a witness: an address without its scheme. */
+  logNameCharsMax: 253,
+  /** A checkpoint: three lines and its signatures, of which the largest known kind has 3,300 characters. */
+  logNoteCharsMax: 64 * 1024,
+  /** Signature lines of a note: the log, its earlier key, and twice the witnesses that a policy usually names. */
+  logSignaturesMax: 64,
+  /** A policy file: a hundred lines with keys and addresses. */
+  logPolicyCharsMax: 64 * 1024,
+  /** Logs, witnesses or groups of a policy: C2SP asks for 32. */
+  logPolicyEntriesMax: 64,
+  /** Hashes of a consistency proof: C2SP allows one for each level of a tree of 2^63 entries. */
+  logProofHashesMax: 63,
   /** The look of labels to people, for those labels that come again and again. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */

@@ -8,6 +8,7 @@ export type Head = { readonly seq: number; readonly hash: string; readonly at: s
 export const GENESIS: Head = { seq: 0, hash: '', at: '' }
 
 export const sha256 = (text: string | Uint8Array): string => hash('sha256', text, 'base64url')
+export const sha256Bytes = (bytes: Uint8Array): Uint8Array => hash('sha256', bytes, 'buffer')
 export const sha256Hex = (text: string | Uint8Array): string => hash('sha256', text, 'hex')
 export const digestOf = (salt: string, text: string): string => sha256(salt + text)
 
