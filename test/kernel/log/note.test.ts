@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto'
 import { test } from 'node:test'
-import { base64Of, bytesOfBase64 } from '#kernel/codec/base64.ts'
+import { base64Of, bytesOfBase64 } from '#kernel/log/tree/base64.ts'
 import { limits } from '#kernel/limits.ts'
 import { sha256Bytes } from '#kernel/log/hash-chain.ts'
 import { answerLater, answerNow } from '#kernel/log/tree/asking.ts'

@@ -1,7 +1,7 @@
 // The tree of the log: the vectors of RFC 6962, every proof of small trees against the definition, forged proofs, sizes beyond 32 bits, tiles.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hexOf } from '#kernel/codec/base64.ts'
+import { hexOf } from '#kernel/log/tree/base64.ts'
 import { sha256Bytes } from '#kernel/log/hash-chain.ts'
 import { answerNow } from '#kernel/log/tree/asking.ts'
 import {

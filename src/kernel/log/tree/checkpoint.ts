@@ -1,5 +1,5 @@
 // The checkpoint of C2SP: a signed note of a log's name, size and root, with the cosignatures of its witnesses.
-import { base64Of, bytesOfBase64 } from '../../codec/base64.ts'
+import { base64Of, bytesOfBase64 } from './base64.ts'
 import type { Asking } from './asking.ts'
 import { COSIGNATURE_KEY, isKeyName, noteIn, signatureLine, Unreadable, type SignatureLine, type VerifierKey } from './note.ts'
 import type { TreeHead } from './proofs.ts'

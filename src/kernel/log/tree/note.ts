@@ -1,5 +1,5 @@
 // The signed note of C2SP: a text with signature lines, and the verifier keys that the lines are checked with.
-import { base64Of, bytesOfBase64, hexOf, isSameBytes } from '../../codec/base64.ts'
+import { base64Of, bytesOfBase64, hexOf, isSameBytes } from './base64.ts'
 import { limits } from '../../limits.ts'
 import type { Hashing } from './asking.ts'
 

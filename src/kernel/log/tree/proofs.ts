@@ -1,6 +1,6 @@
 // Proofs of RFC 6962: that a fact is in a tree, and that a tree grew out of an earlier one. They are made from tiles and verified without them.
 import type { Asking, Hashing } from './asking.ts'
-import { isSameBytes } from '../../codec/base64.ts'
+import { isSameBytes } from './base64.ts'
 import { leafBytes, nodeBytes, nodeOf, rootOfRow, emptyRoot, HASH_BYTES, type Sha256 } from './tree.ts'
 import { TILE_HASHES, type TileId } from './tiles.ts'
 
