@@ -44,7 +44,7 @@ export function hacpSource(
   let link: Link | null = null
   let running = Promise.resolve()
 
-  async function open(): Promise<{ readonly made: Link; readonly gone: Promise<void> }> {
+  async function open(): Promise<{ readonly link: Link; readonly gone: Promise<void> }> {
     const socket = connect(path)
     const client = createHacpClient('countersign-server', version, (line) => void socket.write(line))
     const gone = new Promise<void>((done) => socket.once('close', () => done()))
@@ -54,7 +54,7 @@ export function hacpSource(
     try {
       const { session_id } = await client.open()
       const tools = await client.tools(session_id)
-      return { made: { client, session_id, socket, tools: new Map(tools.map((tool) => [tool.name, tool])) }, gone }
+      return { link: { client, session_id, socket, tools: new Map(tools.map((tool) => [tool.name, tool])) }, gone }
     } catch (error) {
       socket.destroy()
       throw error
@@ -64,14 +64,14 @@ export function hacpSource(
   async function loop(offer: Offer): Promise<void> {
     while (!stopping.signal.aborted) {
       try {
-        const { made, gone } = await open()
-        link = made
-        offer([...made.tools.values()].map(manifestOf))
-        log.info({ source: name, capabilities: made.tools.size }, 'the tools of a device are offered')
+        const { link: opened, gone } = await open()
+        link = opened
+        offer([...opened.tools.values()].map(manifestOf))
+        log.info({ source: name, capabilities: opened.tools.size }, 'the tools of a device are offered')
         const over = gone.then(() => true)
         while (!stopping.signal.aborted && !(await Promise.race([over, clock.sleep(BEAT_MS, stopping.signal).then(() => false)])))
-          await made.client.tools(made.session_id).catch(() => made.socket.destroy())
-        made.socket.destroy()
+          await opened.client.tools(opened.session_id).catch(() => opened.socket.destroy())
+        opened.socket.destroy()
       } catch (error) {
         log.warn({ source: name, error: (error as Error).message }, 'cannot reach a device; retrying')
       }

@@ -1,5 +1,5 @@
 // Contracts from collaboration to the inbox: a pending checkpoint and a task that is ready for review each have one open item, created in
-// the batch in which the wait begins and closed in the batch in which it ends.
+// the batch that begins the wait and closed in the batch that ends it.
 import { recode } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -111,10 +111,10 @@ function decidedBy({ actor, basis, via }: ContractFact, by: string, where: strin
   return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
 }
 
-/** A person who answers at the checkpoint is refused in its codes. */
+/** Translates refusals for a person who answers at the checkpoint. */
 const inCodesOfTasks = recode({ EXPIRED: 'CHECKPOINT_EXPIRED', INVALID_RESULT: 'INVALID_SPEC' }, 'hxp_code')
 
-/** An answer at the item has ended it already: there is nothing to look for. */
+/** Skips facts that an answer at the item caused: the item has ended already. */
 const atTheCheckpoint: Terms<Checkpoint> = { when: ({ cause }) => !cause?.startsWith('execution/'), refused: inCodesOfTasks }
 
 const onResolved = to(
@@ -175,7 +175,7 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
   return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...message(said), ...decided, ...shownAs(fact) }
 })
 
-/** A vote that decides nothing yet has closed the item: the others get a new one. */
+/** A vote that does not decide yet closes the item. The remaining reviewers get a new item. */
 const onVoted = to('vote-leaves-the-others', 'review.submitted', 'request.mirror', async ({ subject, detail }, read) => {
   if (detail?.['outcome'] !== 'pending') return null
   const task = await read(Task, subject.task_id)

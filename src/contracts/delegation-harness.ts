@@ -1,4 +1,4 @@
-// Contracts from runs to sessions: the run of a session speaks for it, and a run of an agent that is another harness is submitted there.
+// Contracts from runs to sessions: a run reports for its session, and a run whose agent is another harness is submitted to that harness.
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
@@ -99,7 +99,7 @@ const isUntaken = async (read: Read, { id }: Run): Promise<boolean> => (await re
 
 const HCP = 'hcp:'
 const isIntent = (name: string): boolean => name === 'goal' || name === 'intent'
-/** The capability that was asked for, or the first that its card names; the spec of a task is its input. */
+/** The requested capability, or the first one on the agent's card. Its input is the spec of the task. */
 const submits = up('run-is-submitted', 'run.delegated', 'harness.submit', async ({ subject: run }, read) => {
   const card = await read.raw(Card, run.agent_id)
   if (card?.reach !== 'hcp') return null

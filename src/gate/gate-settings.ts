@@ -1,4 +1,5 @@
-// The settings of one gate with their defaults. Apart from their check, because most gates have no file, and a schema takes 20 MB to load.
+// The settings of one gate with their defaults. Their validation is in gate-fields.ts: a schema takes 20 MB to load, and most gates have no
+// settings file.
 import { limits } from '#kernel/limits.ts'
 import type { GateFields } from './gate-fields.ts'
 import type { GateSettings } from './gate.ts'

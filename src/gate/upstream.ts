@@ -61,13 +61,13 @@ export function upstreamOf(options: UpstreamOptions): Upstream {
     link() {
       if (isClosed) return Promise.reject(new Error('the gate is closed'))
       if (present) return present
-      const onLost = (): void => forget(made)
+      const onLost = (): void => forget(connecting)
       const { era } = options
-      const made: Promise<Link> =
+      const connecting: Promise<Link> =
         era === 'modern' ? connect(options, 'auto', onLost) : connect(options, era, onLost).catch(() => connect(options, 'auto', onLost))
-      present = made
-      made.catch(() => forget(made))
-      return made
+      present = connecting
+      connecting.catch(() => forget(connecting))
+      return connecting
     },
     async close() {
       isClosed = true

@@ -24,9 +24,9 @@ export const askNameOf = (action: Action): string => `ask_${action.toLowerCase()
 const actionOfTool = new Map(actionNames.map((action) => [askNameOf(action), action]))
 export const isAsk = (name: string): boolean => actionOfTool.has(name)
 
-/** Fields of the question itself that a model does not fill in. A secret would be read by the model: the SDK asks for those. */
+/** Fields that a model cannot set. The model would read a secret, so the SDK asks for those. */
 const WITHHELD = ['sensitive']
-/** Fields of `request.create` that an asking agent may want; the others are said by the tool, or are of programs. */
+/** Fields of `request.create` that an agent can set; the tool sets the others, or they are for programs. */
 const COMMON = ['role', 'priority', 'timeout_seconds', 'fallback', 'project_id', 'tags', 'risk', 'quorum', 'escalate', 'remind_seconds']
 
 const said: Readonly<Record<Action, string>> = {
@@ -95,7 +95,7 @@ export async function ask(
     .update(canonical([name, args]))
     .digest('base64url')
   const held = request.state === undefined ? null : seal.open(request.state)
-  // The state of another call, or of other arguments.
+  // The state belongs to another call, or to other arguments.
   if (request.state !== undefined && held?.digest !== digest) throw invalidState()
   const question: Question = held
     ? { ...held, round: held.round + 1, isCollected: false }
@@ -112,7 +112,7 @@ export async function ask(
 
 type Found = { readonly request_id: string; readonly isCollected: boolean }
 
-/** The open question of the same words, or an answered one whose answer no call has collected; otherwise a new one. */
+/** The open question with the same arguments, or an answered one whose answer no call has collected; otherwise a new one. */
 async function questionFor(caller: McpCaller, name: string, args: Result, digest: string): Promise<Found> {
   const newestOf = async (state: 'open' | 'closed'): Promise<RequestView | undefined> => {
     const input = { state, newest: true, limit: limits.pageMax }
@@ -123,7 +123,7 @@ async function questionFor(caller: McpCaller, name: string, args: Result, digest
   if (open) return { request_id: open.id, isCollected: false }
   const last = await newestOf('closed')
   if (last && (await collect(caller, last.id))) return { request_id: last.id, isCollected: true }
-  // Two such calls at the same time ask once: their key is the same.
+  // Concurrent calls with the same arguments ask once: they have the same key.
   const key = `mcp/ask/${digest}/${last?.id ?? ''}`
   const { request } = (await caller.call('execution/request.create', requestInput(name, args, digest), { key })) as { request: RequestView }
   return { request_id: request.id, isCollected: false }
@@ -145,7 +145,7 @@ function requestInput(name: string, args: Result, digest: string): object {
   }
 }
 
-/** Whether this call has the answer for itself. */
+/** Collects the answer; false if another call has collected it. */
 async function collect(caller: McpCaller, request_id: string): Promise<boolean> {
   try {
     await caller.call('execution/request.collect', { request_id })
@@ -166,7 +166,7 @@ const deliver = async (caller: McpCaller, ended: Ended): Promise<CallToolResult>
 const POLL_SECONDS = 25
 const RETRY_MS = 1_000
 
-/** Waits for the end of a request; null: the time is over. A client that goes away leaves the question open. */
+/** Waits until a request ends; null after a timeout. The question stays open when the client disconnects. */
 async function hold(caller: McpCaller, request_id: string, ms: number, request: ClientRequest): Promise<Ended | null> {
   const ends = Date.now() + ms
   const stopProgress = tellProgress(`waiting for ${request_id}`, request)
@@ -184,7 +184,7 @@ async function hold(caller: McpCaller, request_id: string, ms: number, request: 
   }
 }
 
-/** null: no answer of the server now; it restarts, or lets no more calls wait. */
+/** null: the server cannot answer now, because it restarts or has too many waiting calls. */
 async function awaitOnce(caller: McpCaller, request_id: string, wait: number, signal: AbortSignal): Promise<Ended | null> {
   try {
     return (await caller.call('execution/request.await', { request_id, wait }, { signal })) as Ended
@@ -197,7 +197,7 @@ async function awaitOnce(caller: McpCaller, request_id: string, wait: number, si
   }
 }
 
-/** `tools/call` of `ask_await`: by its id, an answer is shown as often as it is asked for. */
+/** `tools/call` of `ask_await`: returns an answer by the id of its request, any number of times. */
 export async function awaitAnswer(caller: McpCaller, args: Result, request: ClientRequest): Promise<Result> {
   const { request_id, wait_seconds = WAIT_SECONDS } = args
   if (typeof request_id !== 'string') throw new ProtocolError(INVALID_PARAMS, `${AWAIT_TOOL}: request_id must be a text`)

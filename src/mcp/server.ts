@@ -130,8 +130,8 @@ export async function callOperation(
 ): Promise<CallToolResult> {
   if (isReading) return outputOf(await caller.call(operation, args, { signal }))
   const { idempotency_key, ...input } = args
-  const own = scope === undefined ? undefined : `mcp/${scope}/${JSON.stringify(id)}`
-  const key = idempotency_key === undefined ? own : keyIn(idempotency_key)
+  const requestKey = scope === undefined ? undefined : `mcp/${scope}/${JSON.stringify(id)}`
+  const key = idempotency_key === undefined ? requestKey : keyIn(idempotency_key)
   return outputOf(await caller.call(operation, input, { signal, key }))
 }
 

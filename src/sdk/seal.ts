@@ -35,12 +35,12 @@ async function nameOf({ kid, crv, kty, x }: SealKey): Promise<string> {
 /** A compact JWE for `request.resolve {sealed}`: the answer with a salt, so that its length and value cannot be guessed by trying. */
 export async function sealAnswer(key: SealKey, value: string | number): Promise<string> {
   const to = await crypto.subtle.importKey('jwk', { kty: key.kty, crv: key.crv, x: key.x }, { name: 'X25519' }, false, [])
-  const own = (await crypto.subtle.generateKey({ name: 'X25519' }, true, ['deriveBits'])) as unknown as {
+  const pair = (await crypto.subtle.generateKey({ name: 'X25519' }, true, ['deriveBits'])) as unknown as {
     privateKey: CryptoKey
     publicKey: CryptoKey
   }
-  const shared = bytesOf(await crypto.subtle.deriveBits({ name: 'X25519', public: to }, own.privateKey, 256))
-  const { kty, crv, x } = await crypto.subtle.exportKey('jwk', own.publicKey)
+  const shared = bytesOf(await crypto.subtle.deriveBits({ name: 'X25519', public: to }, pair.privateKey, 256))
+  const { kty, crv, x } = await crypto.subtle.exportKey('jwk', pair.publicKey)
   const header = base64url(utf8.encode(JSON.stringify({ alg: ALGORITHM, enc: 'A256GCM', kid: await nameOf(key), epk: { kty, crv, x } })))
   const content = await crypto.subtle.generateKey({ name: 'AES-GCM', length: 256 }, true, ['encrypt'])
   const wrapped = bytesOf(await crypto.subtle.wrapKey('raw', content, await wrappingKey(shared), 'AES-KW'))

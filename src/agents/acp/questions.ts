@@ -125,14 +125,14 @@ export function createQuestions(asking: Asking): Questions {
     ask(call, options, withdrawn) {
       if (open >= limits.acpQuestionsMax) return Promise.resolve(CANCELLED)
       open++
-      const own = last.then(() => settle(call, options, withdrawn)).finally(() => open--)
-      last = own.catch(() => undefined)
-      return own
+      const turn = last.then(() => settle(call, options, withdrawn)).finally(() => open--)
+      last = turn.catch(() => undefined)
+      return turn
     },
     decide: (tool, what, args, signal) => {
-      const own = last.then(() => decide(tool, what, args, AbortSignal.any([abandoned.signal, signal])))
-      last = own.catch(() => undefined)
-      return own
+      const turn = last.then(() => decide(tool, what, args, AbortSignal.any([abandoned.signal, signal])))
+      last = turn.catch(() => undefined)
+      return turn
     },
     abandon: () => abandoned.abort(),
     renew() {
@@ -159,9 +159,9 @@ export function createQuestions(asking: Asking): Questions {
 /** Calls of a session that an earlier process left behind: what the agent is told of them. The record learns that outcomes are unknown. */
 export async function takeLeft(port: Port, session_id: string, task_id: string | null): Promise<Answered[]> {
   const { items } = await port.call('gate/call.list', {})
-  const own = items.filter((view) => view.server === ACP_SERVER && view.task_id === task_id && view.client.session_id === session_id)
+  const calls = items.filter((view) => view.server === ACP_SERVER && view.task_id === task_id && view.client.session_id === session_id)
   const left: Answered[] = []
-  for (const [place, view] of own.entries()) {
+  for (const [place, view] of calls.entries()) {
     const what = `your call of kind ${view.tool.split('/').at(-1)}`
     if (view.state === 'begun') {
       await port.call('gate/call.conclude', { call_id: view.call_id, outcome: 'unknown' }).catch(() => undefined)

@@ -28,8 +28,8 @@ async function lastOf({ call }: Port, run_id: string): Promise<{ last: NotedSess
 
 /** `isSameRun`: the session was begun or continued by this very run. */
 export async function findSession(port: Port, run: OfRun, isFresh: boolean): Promise<{ session: NotedSession; isSameRun: boolean } | null> {
-  const own = await lastOf(port, run.id)
-  if (own.last !== null) return { session: own.last, isSameRun: true }
+  const ofRun = await lastOf(port, run.id)
+  if (ofRun.last !== null) return { session: ofRun.last, isSameRun: true }
   if (isFresh) return null
   let before = run.continues
   for (let count = 0; before !== null && count < RUNS_MAX; count++) {

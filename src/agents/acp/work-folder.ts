@@ -1,5 +1,5 @@
-// The changes of a run to its work folder, reckoned by us: agents report fragments of their edits, and not all of them. A snapshot is a tree
-// of git in a repository of our own, so the folder need not be one, and its own repository is not touched.
+// The changes of a run to its work folder, computed from snapshots, because agents report only parts of their edits. A snapshot is a git tree in
+// a separate repository: the folder need not be one, and a repository in it stays untouched.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lstat, mkdir, rm } from 'node:fs/promises'
@@ -20,13 +20,13 @@ export type WorkFolder = {
   forget(): Promise<void>
 }
 
-/** `run_id`: the snapshots of a run are found again after a restart. */
+/** `run_id` names the repository, so that a restart finds the snapshots of the run again. */
 export function openWorkFolder(folder: string, run_id: string): WorkFolder {
-  const own = join(tmpdir(), `countersign-acp-${createHash('sha256').update(`${run_id}\0${folder}`).digest('hex').slice(0, 24)}`)
+  const repository = join(tmpdir(), `countersign-acp-${createHash('sha256').update(`${run_id}\0${folder}`).digest('hex').slice(0, 24)}`)
   async function git(...args: string[]): Promise<string> {
     const { GIT_DIR: _, GIT_INDEX_FILE: __, GIT_WORK_TREE: ___, ...env } = process.env
     const settings = ['-c', 'core.autocrlf=false', '-c', 'core.hooksPath=/dev/null', '-c', 'core.fsmonitor=false', '-c', 'diff.external=']
-    const { stdout } = await run('git', ['--git-dir', own, '--work-tree', folder, ...settings, ...args], {
+    const { stdout } = await run('git', ['--git-dir', repository, '--work-tree', folder, ...settings, ...args], {
       cwd: folder,
       env,
       maxBuffer: limits.patchBytesMax + 1_024,
@@ -35,10 +35,10 @@ export function openWorkFolder(folder: string, run_id: string): WorkFolder {
     return stdout
   }
   async function snapshot(): Promise<string> {
-    await mkdir(own, { recursive: true, mode: 0o700 })
-    // Git runs what the settings of a repository name, and another user could have made this one.
-    const made = await lstat(own)
-    if (!made.isDirectory() || made.uid !== process.getuid?.()) throw new Error(`${own} belongs to another user: remove it`)
+    await mkdir(repository, { recursive: true, mode: 0o700 })
+    // Git runs programs that the settings of a repository name, so a repository of another user is refused.
+    const stats = await lstat(repository)
+    if (!stats.isDirectory() || stats.uid !== process.getuid?.()) throw new Error(`${repository} belongs to another user: remove it`)
     await git('init', '--quiet')
     await git('add', '--all', '--ignore-errors', '.')
     return (await git('write-tree')).trim()
@@ -57,6 +57,6 @@ export function openWorkFolder(folder: string, run_id: string): WorkFolder {
         return { text: `The patch is too long. These files changed:\n${files.join('\n')}\n`, files, isCut: true }
       }
     },
-    forget: () => rm(own, { recursive: true, force: true }),
+    forget: () => rm(repository, { recursive: true, force: true }),
   }
 }

@@ -25,21 +25,21 @@ export async function openKeptSession({ argv, profile, cwd, isFresh = false }: P
   const found = await findSession(port, item.run, isFresh)
   const fits = found !== null && found.session.folder === cwd && found.session.program === program && ID.test(found.session.session_id)
   const known = fits ? found.session.session_id : null
-  const own = known ?? (session.begin === null ? null : randomUUID())
-  const flags = known !== null ? session.resume : own === null ? [] : session.begin!
+  const session_id = known ?? (session.begin === null ? null : randomUUID())
+  const flags = known !== null ? session.resume : session_id === null ? [] : session.begin!
   const note = (session_id: string): Promise<void> => {
     const noted = { session_id, folder: cwd, program, at: new Date().toISOString(), snapshot: null }
     return noteSession(port, item.run.id, item.attempt, noted)
   }
   // An id of ours is durable before the program starts.
-  if (own !== null && !(fits && found.isSameRun)) await note(own)
+  if (session_id !== null && !(fits && found.isSameRun)) await note(session_id)
   return {
-    argv: [...argv.slice(0, place), ...flags.map((word) => word.replace(SESSION, own ?? '')), ...argv.slice(place + 1)],
+    argv: [...argv.slice(0, place), ...flags.map((word) => word.replace(SESSION, session_id ?? '')), ...argv.slice(place + 1)],
     output: session.output,
     async conclude(printed, isGood) {
       if (!isGood && known !== null) return note('')
-      const told = own === null && session.idField !== null ? lastTextAt(printed, session.idField) : null
-      if (told !== null && ID.test(told)) await note(told)
+      const printedId = session_id === null && session.idField !== null ? lastTextAt(printed, session.idField) : null
+      if (printedId !== null && ID.test(printedId)) await note(printedId)
     },
   }
 }

@@ -1,5 +1,5 @@
-// The mark that a program of an agent carries in its environment, and so does everything that it starts. Under it the command line refuses the
-// credentials of the person whose user it runs as. It keeps an honest program honest; only another user or a container holds one that is not.
+// The environment variable that marks an agent's program and everything that it starts. Under it the command line refuses the credentials of the
+// person whose user the program runs as. It prevents mistakes; only another user or a container stops a hostile program.
 
 /** Its value is the agent's id. */
 export const AGENT_VARIABLE = 'COUNTERSIGN_AGENT'
@@ -14,5 +14,5 @@ const launchers = new Set(
   'sudo doas su runuser setpriv chroot unshare bwrap firejail systemd-run docker podman nerdctl kubectl nsenter lxc-attach ssh'.split(' '),
 )
 
-/** Whether a program runs as the user who starts it, as far as its command says. */
+/** Whether a program runs as the user who starts it. Only its command is examined. */
 export const sharesUser = (argv: readonly string[]): boolean => !launchers.has(argv[0]?.split('/').at(-1) ?? '')

@@ -1,6 +1,6 @@
 // The time limit of a child process.
 
-/** A limit that does not count the time in which a person has the next word. */
+/** A time limit that pauses while the program waits for a person. */
 export function createTimeLimit(ms: number, reached: () => void): { pause(): void; goOn(): void; end(): void } {
   let left = ms
   let since = performance.now()
@@ -13,7 +13,7 @@ export function createTimeLimit(ms: number, reached: () => void): { pause(): voi
   }
   return {
     pause,
-    /** A wait that ends after the child must not start it again. */
+    /** A wait can end after the child: `goOn` must not start the timer again then. */
     end() {
       isOver = true
       pause()

@@ -35,7 +35,7 @@ export type HarnessHealth = {
 export type RunningHarness = Worker & { health(): HarnessHealth }
 
 const OFF: HarnessHealth = { state: 'off', how: 'set COUNTERSIGN_AMQP_URL (--amqp) to the address of a RabbitMQ' }
-/** Counted at most this often, and at most so many: it is a figure for operators. */
+/** Bounds of the count of unsent messages, a figure for operators. */
 const COUNT_MS = 1_000
 const COUNT_MAX = 10_000
 

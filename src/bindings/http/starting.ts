@@ -1,5 +1,5 @@
-// A listener for a server that is not ready yet. It tells every client so, and a load balancer can tell a start from a crash. The server
-// then takes over the open port without a gap.
+// A listener that answers 503 while the server starts, so that a load balancer can tell a start from a crash. The server then takes over the
+// open port without a gap.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Server as NetServer } from 'node:net'
 import { createPlainServer, createTlsServer } from './connections/node-http.ts'
@@ -34,7 +34,7 @@ export async function listenEarly(tls: Tls | undefined, port: number, host: stri
       return server
     },
     stop() {
-      // From then on it is the other one's to close.
+      // The server closes the socket once it was handed over.
       if (!isGiven) server.close()
       server.closeAllConnections()
     },

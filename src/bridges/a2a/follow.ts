@@ -11,10 +11,10 @@ export type Update = { readonly task: A2aTask } | { readonly statusUpdate: objec
 export function updatesBetween(before: A2aTask, after: A2aTask): Update[] {
   const { id: taskId, contextId } = after
   const known = new Map((before.artifacts ?? []).map((artifact) => [artifact.artifactId, artifact]))
-  const made = (after.artifacts ?? []).filter((artifact) => canonical(known.get(artifact.artifactId) ?? null) !== canonical(artifact))
+  const changed = (after.artifacts ?? []).filter((artifact) => canonical(known.get(artifact.artifactId) ?? null) !== canonical(artifact))
   const isMoved = canonical(before.status) !== canonical(after.status)
   return [
-    ...made.map((artifact) => ({ artifactUpdate: { taskId, contextId, artifact, append: false, lastChunk: true } })),
+    ...changed.map((artifact) => ({ artifactUpdate: { taskId, contextId, artifact, append: false, lastChunk: true } })),
     ...(isMoved ? [{ statusUpdate: { taskId, contextId, status: after.status } }] : []),
   ]
 }

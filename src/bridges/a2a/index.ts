@@ -65,22 +65,22 @@ export const a2a =
       if (request.method !== 'GET' && request.method !== 'HEAD') throw new A2aError('UNSUPPORTED_OPERATION', 'GET the agent card')
       const card = await servedCard(host, agent_id)
       const signText = (text: string): ReturnType<SignCard> => {
-        const made = JSON.parse(cards.get(text) ?? 'null') as ReturnType<SignCard> | null
-        if (made !== null) return made
+        const stored = JSON.parse(cards.get(text) ?? 'null') as ReturnType<SignCard> | null
+        if (stored !== null) return stored
         const fresh = sign(text)
         setBounded(cards, text, JSON.stringify(fresh), CARDS_MAX)
         return fresh
       }
       const text = agentCardOf(card, originOf(host, request), host.version, signText)
-      const made = answerOf(200, 'application/json', text, [
+      const reply = answerOf(200, 'application/json', text, [
         'cache-control',
         `public, max-age=${limits.a2aCardSecondsMax}`,
         'last-modified',
         new Date(card.updated_at).toUTCString(),
       ])
-      const etag = `"${sha256(made.text)}"`
+      const etag = `"${sha256(reply.text)}"`
       const isKnown = request.headers['if-none-match'] === etag
-      return { ...made, status: isKnown ? 304 : 200, headers: [...made.headers, 'etag', etag], text: isKnown ? '' : made.text }
+      return { ...reply, status: isKnown ? 304 : 200, headers: [...reply.headers, 'etag', etag], text: isKnown ? '' : reply.text }
     }
     return { path: PATH, answer, isSocket: () => false, upgrade: (_, socket) => socket.destroy(), stop: () => undefined } satisfies Bridge
   }

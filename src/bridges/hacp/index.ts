@@ -212,14 +212,14 @@ function note(failure: Failure, method: string, params: object, caller: Caller, 
   if (!isDenial(failure.code)) return null
   const { session_id } = params as { session_id?: unknown }
   // Only count against the caller's own session: otherwise any caller could name a foreign session and use up its limit per minute.
-  const own = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
+  const ofSession = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
   const { tool } = failure.data as { tool?: unknown }
-  return denials.note(own ?? caller.name, {
+  return denials.note(ofSession ?? caller.name, {
     code: failure.data.code,
     method,
     policy: caller.policy,
     ...(typeof tool === 'string' ? { tool: tool.slice(0, 200) } : {}),
-    ...(own === undefined ? {} : { session_id: own }),
+    ...(ofSession === undefined ? {} : { session_id: ofSession }),
   })
 }
 /** Unknown session or tool, not allowed, busy, rate limited, full. A malformed message is not a denial. */

@@ -17,13 +17,13 @@ export type Statement = { readonly words: readonly string[]; readonly definition
 
 type Rights = { readonly configure: string; readonly write: string; readonly read: string }
 const EXCHANGES = 'hcp\\.(commands|events|dead)'
-const own = (id: string): string => `hcp\\.(cmd|evt|dead)\\.${id}`
+const queuesOf = (id: string): string => `hcp\\.(cmd|evt|dead)\\.${id}`
 
 /** Ids have no characters that mean something in a pattern, but the dash, which means nothing there. */
 export function rightsOf(id: string, locked: boolean): Rights {
   if (!isHarnessId(id)) throw new TypeError(`${JSON.stringify(id)} is not a harness id: small letters, digits and dashes, at most 63`)
-  if (locked) return { configure: '^$', write: `^${EXCHANGES}$`, read: `^${own(id)}$` }
-  const all = `^(${EXCHANGES}|${own(id)})$`
+  if (locked) return { configure: '^$', write: `^${EXCHANGES}$`, read: `^${queuesOf(id)}$` }
+  const all = `^(${EXCHANGES}|${queuesOf(id)})$`
   return { configure: all, write: all, read: all }
 }
 

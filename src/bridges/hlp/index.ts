@@ -117,7 +117,7 @@ function inputIn({ required, optional, isOnTask }: Operation, body: Params): Inp
   if (body['params'] !== undefined && !isObject(body['params']))
     throw new Refusal('INVALID_SPEC', 'params is an object', { field: 'params' })
   const { expected_task_revision, idempotency_key, ...params } = { ...body, ...(body['params'] as object | undefined) }
-  const own = Object.fromEntries(
+  const fields = Object.fromEntries(
     Object.entries(params).filter(([field]) => Object.hasOwn((body['params'] as Params | undefined) ?? {}, field)),
   )
   const [revision, key] = [expected_task_revision ?? undefined, idempotency_key ?? undefined]
@@ -125,11 +125,11 @@ function inputIn({ required, optional, isOnTask }: Operation, body: Params): Inp
     throw new Refusal('INVALID_SPEC', 'this operation changes no task: it takes neither idempotency_key nor expected_task_revision')
   if (revision !== undefined && !(Number.isSafeInteger(revision) && Number(revision) >= 0))
     throw new Refusal('INVALID_SPEC', 'expected_task_revision is a number from 0', { field: 'expected_task_revision' })
-  const unknown = Object.keys(own).find((field) => !required.includes(field) && !optional.includes(field))
+  const unknown = Object.keys(fields).find((field) => !required.includes(field) && !optional.includes(field))
   if (unknown !== undefined) throw new Refusal('INVALID_SPEC', `there is no param ${unknown.slice(0, 80)}`, { field: unknown.slice(0, 80) })
-  const missing = required.find((field) => own[field] === undefined)
+  const missing = required.find((field) => fields[field] === undefined)
   if (missing !== undefined) throw new Refusal('INVALID_SPEC', `${missing} is missing`, { field: missing })
-  return { params: own, revision, key }
+  return { params: fields, revision, key }
 }
 
 function refuseClaims(name: string, params: Params, actor: string): void {

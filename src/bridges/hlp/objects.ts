@@ -4,7 +4,7 @@ import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { SPEC_VERSION, STAMPS } from './answers.ts'
 
-/** The object that an answer consists of: the only one with the version of the text. */
+/** The outermost object of an answer; it alone carries `spec_version`. */
 export const whole = (object: object): object => ({ spec_version: SPEC_VERSION, ...object })
 
 /** The type of a task that was created without one. */
@@ -15,7 +15,7 @@ export function taskObject(task: Task, steering: readonly Static<typeof Amendmen
   const { principal, assignee, delegable, chain } = task.ownership
   return {
     id: task.id,
-    // Ours has a word for it.
+    // HLP leaves the type of such a task empty.
     type: task.type === NO_TYPE ? '' : task.type,
     state: task.state,
     revision: task.revision ?? 0,
@@ -39,7 +39,7 @@ export function taskObject(task: Task, steering: readonly Static<typeof Amendmen
     },
     checkpoints: task.checkpoints,
     artifacts: task.artifacts,
-    // A repeated call answers as it did then: the log has grown since.
+    // A repeated call returns the log as it was then, although the log has grown since.
     steering_log: steering.slice(0, task.amendments).map(({ text, intent, by, at }) => ({ text, intent, by, at, ...STAMPS })),
     ...STAMPS,
   }
@@ -85,7 +85,7 @@ export function checkpointObject(checkpoint: Checkpoint) {
     ...STAMPS,
   }
 }
-/** An object there, text here. */
+/** HLP has an object where we have a text. */
 function detailOf(detail: string | undefined): object | null {
   if (detail === undefined) return null
   try {

@@ -93,8 +93,12 @@ function memoryHere(): Memory {
 }
 /** A session is the agent's own word: another agent's is another session. The digest bounds the memory of a key. */
 const memoryOf = ({ read, write, remove }: Memory, agent: string): Memory => {
-  const own = (key: string): string => sha256(`${agent} ${key}`)
-  return { read: (key) => read(own(key)), write: (key, text) => write(own(key), text), remove: (key, text) => remove(own(key), text) }
+  const keyFor = (key: string): string => sha256(`${agent} ${key}`)
+  return {
+    read: (key) => read(keyFor(key)),
+    write: (key, text) => write(keyFor(key), text),
+    remove: (key, text) => remove(keyFor(key), text),
+  }
 }
 
 function serverOf(

@@ -24,7 +24,7 @@ import { createTickets } from './sockets/tickets.ts'
 
 const PATH = '/hxp'
 
-/** `secret`: what all servers of a shared store have. */
+/** `secret` is the same on all servers of one database; null for a server alone. */
 export const hxp =
   (secret: Uint8Array | null): MakeBridge =>
   (host) => {
@@ -67,7 +67,7 @@ export const hxp =
     }
   }
 
-/** A request that has found its route. `isPage`, `ignored`: known as soon as it was looked into. */
+/** A request and its route. `isPage` and `ignored` are set when its body is read. */
 type Routed = {
   readonly found: Found
   readonly query: string
@@ -106,8 +106,8 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
     },
     options: ({ request }) => optionsOf(changes ? idempotencyKeyIn(request.headers) : undefined),
     async call({ input: body, ...ask }, { request, response, found, query, isPage, ignored }) {
-      const made = await route.run({ ...ask, request, response, id: found.id, query, body, isPage })
-      return forReader(ignored.length === 0 ? made : { ...made, headers: [...made.headers, 'HXP-Ignored', ignoredIn(ignored)] }, isPage)
+      const reply = await route.run({ ...ask, request, response, id: found.id, query, body, isPage })
+      return forReader(ignored.length === 0 ? reply : { ...reply, headers: [...reply.headers, 'HXP-Ignored', ignoredIn(ignored)] }, isPage)
     },
     failed(error, { request, found, isPage }) {
       const failure = failed(error, request.url!.split('?', 1)[0]!)
@@ -117,14 +117,14 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
   }
 }
 
-/** To a page of another origin everything that an agent may have written is given in a form that it cannot take for markup. */
+/** For pages of other origins, text that an agent may have written is escaped, so that it cannot act as markup. */
 const forReader = (answer: HttpAnswer, isPage: boolean): HttpAnswer =>
   isPage ? { ...answer, text: JSON.stringify(visible(JSON.parse(answer.text), harmless)) } : answer
 
 const isOfKind = (who: Route['who'], actor: Actor): boolean =>
   who === 'anyone' || actor.kind === who || (who === 'agent' && isProjectKey(actor))
 
-/** Without a word about it, it is taken for what it has to be. */
+/** A body without a content type counts as JSON. */
 const isJson = (type: string | undefined): boolean => type === undefined || /^application\/json *(;|$)/i.test(type)
 
 function withoutSlashes(path: string): string {

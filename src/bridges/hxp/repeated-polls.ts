@@ -6,8 +6,8 @@ import type { HttpAnswer } from './responses.ts'
 
 const answers = new WeakMap<Got['request'], HttpAnswer>()
 
-export function repeatedPoll(request: Got['request'], anew: () => HttpAnswer): HttpAnswer {
+export function repeatedPoll(request: Got['request'], serialize: () => HttpAnswer): HttpAnswer {
   let answer = answers.get(request)
-  if (!answer) answers.set(request, (answer = anew()))
+  if (!answer) answers.set(request, (answer = serialize()))
   return answer
 }

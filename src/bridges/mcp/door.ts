@@ -84,11 +84,11 @@ const responseOf = (failure: Failure): Response => new Response(bodyOf(failure),
 
 async function send(host: BridgeHost, request: IncomingMessage, response: ServerResponse, reply: Response): Promise<void> {
   if (response.destroyed) return void reply.body?.cancel().catch(() => undefined)
-  const own = [...reply.headers].flatMap(([name, value]) => (name === 'connection' ? [] : [name, value]))
-  const names = own.filter((_, i) => i % 2 === 0)
+  const sent = [...reply.headers].flatMap(([name, value]) => (name === 'connection' ? [] : [name, value]))
+  const names = sent.filter((_, i) => i % 2 === 0)
   const common = host.headersFor(request)
   const rest = common.filter((_, i) => !names.includes(common[i - (i % 2)]!.toLowerCase()))
-  response.writeHead(reply.status, [...rest, ...own])
+  response.writeHead(reply.status, [...rest, ...sent])
   if (!reply.body) return void response.end()
   response.flushHeaders()
   const body = Readable.fromWeb(reply.body)

@@ -118,21 +118,21 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
       }
     },
     set(line, value) {
-      const one = hold(line)
-      if (one.direction === 'in') throw new DeviceError('denied', `line ${line} is an input: gpio.mode makes it an output`)
+      const handle = hold(line)
+      if (handle.direction === 'in') throw new DeviceError('denied', `line ${line} is an input: gpio.mode makes it an output`)
       const bits = Buffer.alloc(16)
       bits.writeBigUInt64LE(BigInt(value), 0)
       bits.writeBigUInt64LE(1n, 8)
       try {
-        ioctl('GPIO_V2_LINE_SET_VALUES', one.fd, SET_VALUES, bits)
+        ioctl('GPIO_V2_LINE_SET_VALUES', handle.fd, SET_VALUES, bits)
       } catch (error) {
         throw failureOf(error, `line ${line}`)
       }
     },
     direction: (line) => held.get(line)?.direction ?? profile.gpio.get(line)!.direction,
     mode(line, direction) {
-      const one = hold(line)
-      if (one.direction === direction) return
+      const handle = hold(line)
+      if (handle.direction === direction) return
       const config = Buffer.alloc(272)
       config.writeBigUInt64LE(flagsOf(direction), 0)
       if (direction === 'out') {
@@ -142,19 +142,19 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
         config.writeBigUInt64LE(1n, 48)
       }
       try {
-        ioctl('GPIO_V2_LINE_SET_CONFIG', one.fd, SET_CONFIG, config)
+        ioctl('GPIO_V2_LINE_SET_CONFIG', handle.fd, SET_CONFIG, config)
       } catch (error) {
         throw failureOf(error, `line ${line}`)
       }
-      one.direction = direction
+      handle.direction = direction
     },
     isHeld: (line) => isUsed(lineAt(line)),
     watch(line, edge) {
-      const one = hold(line)
-      if (one.direction === 'out') throw new DeviceError('denied', `line ${line} is an output: nothing outside changes it`)
-      one.watchers.add(edge)
-      listen(one)
-      return () => leave(one, edge)
+      const handle = hold(line)
+      if (handle.direction === 'out') throw new DeviceError('denied', `line ${line} is an output: nothing outside changes it`)
+      handle.watchers.add(edge)
+      listen(handle)
+      return () => leave(handle, edge)
     },
     close() {
       for (const { fd, poll } of held.values()) {

@@ -1,4 +1,4 @@
-// The C library: the one file that calls it, for the ioctls of GPIO, I2C and serial ports, which Node has no words for.
+// The C library: the one file that calls it, for the ioctls of GPIO, I2C and serial ports, which Node does not offer.
 import koffi from 'koffi'
 
 const lib = koffi.load('libc.so.6')
@@ -30,6 +30,7 @@ export function ioctl(what: string, fd: number, request: number, argument: Buffe
 }
 
 /** Calls back whenever there is something to read. */
-export const watchReadable = (fd: number, told: () => void): { close(): void } => koffi.node.poll(fd, { readable: true }, () => told())
+export const watchReadable = (fd: number, onReadable: () => void): { close(): void } =>
+  koffi.node.poll(fd, { readable: true }, () => onReadable())
 
 export const addressOf = (bytes: Buffer): bigint => koffi.address(bytes)

@@ -18,7 +18,7 @@ export type RunnerOptions = {
   readonly log: WorkerLog
   concurrencyOf(policy: string): number
   lockWaitOf(policy: string): number
-  /** Why the record would not have everything; null: it does. Nothing acts before. */
+  /** The reason why the record is incomplete, or null. While there is one, no step starts. */
   amiss(): string | null
   progress(task_id: string, index: number): void
 }
@@ -33,7 +33,7 @@ export type TaskRunner = Worker & {
   released(session_id: string): Promise<void>
 }
 
-/** After it the runner stops without the tasks that have not ended. */
+/** How long a stop waits for tasks that have not ended. */
 const STOP_MS = 3_500
 
 type Runner = {
@@ -121,7 +121,7 @@ async function releaseOutputs(runner: Runner, session_id: string): Promise<void>
   await makeSafe(runner, session_id)
 }
 
-/** Until it succeeds: a board that is gone at the moment may come back with its outputs as they were. */
+/** Retries until it succeeds: a disconnected board can come back with its outputs still set. */
 async function makeSafe({ options: { device, clock, log }, ending }: Runner, session_id: string): Promise<void> {
   for (let attempt = 1; !ending.aborted; attempt++) {
     try {

@@ -84,8 +84,8 @@ export function pinnedAnswer(answer: Fields, pins: readonly Pin[]): Fields {
 }
 
 function pinnedOption(option: Fields, pins: readonly Pin[]): Fields {
-  const own = pins.find(({ params }) => params['configId'] === option['id'])
-  if (own !== undefined) return { ...option, currentValue: own.params['value'] }
+  const pin = pins.find(({ params }) => params['configId'] === option['id'])
+  if (pin !== undefined) return { ...option, currentValue: pin.params['value'] }
   const alike = isMode(option) ? pins.find(({ from }) => from === option['currentValue']) : undefined
   return alike === undefined ? option : { ...option, currentValue: alike.to }
 }

@@ -138,8 +138,8 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
 
   async function answerOfAgent(frame: Frame): Promise<void> {
     const key = keyOf(frame.id as Id)
-    const own = ours.get(key)
-    if (own) return own(frame)
+    const onAnswer = ours.get(key)
+    if (onAnswer) return onAnswer(frame)
     const asked = fromEditorOpen.get(key)
     if (asked === undefined) return note('the agent answered a request that the editor did not make; dropped')
     fromEditorOpen.delete(key)

@@ -1,5 +1,5 @@
-// Few calls of the server at a time: a client that calls a thousand tools would open a thousand connections, 50 KB each. Long polls wait
-// beside the queue. Without this file, calls go out as they come.
+// A queue in front of the server: it bounds the concurrent calls, because a client with a thousand calls would open a thousand connections of
+// 50 KB each. Long polls bypass the queue. Without this file, every call is sent immediately.
 import type { CallOperation } from '../port.ts'
 
 const CALLS_MAX = 16

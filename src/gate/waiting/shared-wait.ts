@@ -66,20 +66,20 @@ export function sharedWait(awaitAny: AwaitAny): SharedWait {
   return {
     until(call_id, ms, signal) {
       const { promise, resolve, reject } = Promise.withResolvers<CallView | null>()
-      const one: Waiting = { settle: resolve, fail: reject }
+      const waiter: Waiting = { settle: resolve, fail: reject }
       const abort = (): void => reject(signal.reason)
       const timer = ms > TIMER_MS_MAX ? undefined : setTimeout(() => resolve(null), ms)
       signal.addEventListener('abort', abort, { once: true })
       const those = waiting.get(call_id)
-      if (those) those.add(one)
-      else waiting.set(call_id, new Set([one]))
+      if (those) those.add(waiter)
+      else waiting.set(call_id, new Set([waiter]))
       if (signal.aborted) abort()
       join(polls.size === 0 ? 0 : JOIN_MS)
       return promise.finally(() => {
         clearTimeout(timer)
         signal.removeEventListener('abort', abort)
         const others = waiting.get(call_id)!
-        others.delete(one)
+        others.delete(waiter)
         if (others.size === 0) waiting.delete(call_id)
         if (waiting.size === 0) polls.forEach(stopPoll)
       })

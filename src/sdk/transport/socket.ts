@@ -124,9 +124,9 @@ export function socketStreams(base: string, ticket: () => Promise<string>): Sock
   let isClosed = false
   let failed = 0
   async function openTicketLine(gone: () => void): Promise<Line> {
-    const one = await ticket()
+    const token = await ticket()
     failed++
-    const line = await openLine(address, one, gone)
+    const line = await openLine(address, token, gone)
     failed = 0
     return line
   }

@@ -56,22 +56,22 @@ export type Retry = Required<RetryOptions>
 export const usualRetry: Retry = { attempts: 6, backoffMs: 100, waitMsMax: 10_000, timeoutMs: 30_000 }
 
 export async function withRetries<T>(retry: Retry, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
-  for (let made = 1; ; made++) {
+  for (let attempts = 1; ; attempts++) {
     try {
       signal?.throwIfAborted()
       return await attempt()
     } catch (error) {
       signal?.throwIfAborted()
-      if (!(error instanceof CountersignError) || !error.retryable || made >= retry.attempts) throw error
+      if (!(error instanceof CountersignError) || !error.retryable || attempts >= retry.attempts) throw error
       if ((error.retryAfterMs ?? 0) > retry.waitMsMax) throw error
-      await pause(Math.max(backoffOf(retry, made), error.retryAfterMs ?? 0), signal)
+      await pause(Math.max(backoffOf(retry, attempts), error.retryAfterMs ?? 0), signal)
     }
   }
 }
 
 /** Doubling with jitter, so that clients that failed together do not come back together. */
-export const backoffOf = ({ backoffMs, waitMsMax }: Retry, made: number): number =>
-  Math.min(waitMsMax, backoffMs * 2 ** Math.min(made - 1, 20)) * (0.5 + Math.random() / 2)
+export const backoffOf = ({ backoffMs, waitMsMax }: Retry, attempts: number): number =>
+  Math.min(waitMsMax, backoffMs * 2 ** Math.min(attempts - 1, 20)) * (0.5 + Math.random() / 2)
 
 /** Over early, without an error, when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {

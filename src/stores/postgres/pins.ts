@@ -13,13 +13,13 @@ export type Pins = {
   hold(checksum: Checksum): Promise<Pin>
   /**
    * Runs `work` in a transaction while no other pin can be added to these bytes. Returns false if there is a pin other than `own`. With `own`,
-   * also if there was another pin that has ended: a document may refer to the bytes by now.
+   * it also returns false if another pin has ended: a document can refer to the bytes by now.
    */
   ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
 }
 
 export function createPins(pool: pg.Pool): Pins {
-  const made = new WeakMap<Pin, { readonly id: string; readonly isAlone: boolean }>()
+  const held = new WeakMap<Pin, { readonly id: string; readonly isAlone: boolean }>()
   return {
     async hold(checksum) {
       const id = randomUUID()
@@ -32,13 +32,13 @@ export function createPins(pool: pg.Pool): Pins {
       })
       // A pin that cannot be removed now expires.
       const pin: Pin = { release: () => void pool.query(`DELETE FROM ${table} WHERE id = $1`, [id]).catch(() => undefined) }
-      made.set(pin, { id, isAlone })
+      held.set(pin, { id, isAlone })
       return pin
     },
     ifFree: (checksum, own, work) =>
       within(pool, async (client) => {
         const last = await lock(client, checksum)
-        const mine = own && made.get(own)
+        const mine = own && held.get(own)
         const isOnly = !mine || (mine.isAlone && last === mine.id)
         const done = isOnly && !(await isHeldBut(client, checksum, mine?.id ?? '')) && (await work(client))
         // Skip locked rows: they are in use, and waiting for them could take forever.

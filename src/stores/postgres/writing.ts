@@ -170,7 +170,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
           ask(client, 'commit', 'COMMIT'),
         ])
         const all = await within(together(trip), Math.min(until, time.now() + COMMIT_MS))
-        if (all.at(-1)!.command !== 'COMMIT') throw new Lost('the question was rolled back')
+        if (all.at(-1)!.command !== 'COMMIT') throw new Lost('the lookup was rolled back')
         if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')
         feed.forget(group.n)
         return all[2]!.rows.length > 0

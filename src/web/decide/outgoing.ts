@@ -59,9 +59,9 @@ export function undoLast(): void {
 }
 /** Sends once more what was refused or not answered; nothing of it has to be typed again. */
 export function sendAgain(request_id: string): void {
-  const one = all.get().get(request_id)
-  if (one?.phase !== 'failed' || isDoubted(one)) return
-  set({ ...one, phase: 'held', dueAt: Date.now(), error: null }, request_id)
+  const outgoing = all.get().get(request_id)
+  if (outgoing?.phase !== 'failed' || isDoubted(outgoing)) return
+  set({ ...outgoing, phase: 'held', dueAt: Date.now(), error: null }, request_id)
   void release(request_id)
 }
 /** The server returned a receipt that does not verify, so the item is not shown as decided, even if the server says so. */
@@ -73,25 +73,25 @@ export function dismiss(request_id: string): void {
 }
 
 async function release(request_id: string): Promise<void> {
-  const one = all.get().get(request_id)
-  if (one?.phase !== 'held') return
+  const outgoing = all.get().get(request_id)
+  if (outgoing?.phase !== 'held') return
   clearTimeout(timers.get(request_id))
-  set({ ...one, phase: 'sending' }, request_id)
+  set({ ...outgoing, phase: 'sending' }, request_id)
   try {
-    const receipt = await one.send()
-    if (receipt === null || receipt === undefined) set({ ...one, phase: 'voted' }, request_id)
+    const receipt = await outgoing.send()
+    if (receipt === null || receipt === undefined) set({ ...outgoing, phase: 'voted' }, request_id)
     else {
       const verdict = await checkReceipt(receipt, request_id)
       if (!verdict.ok) throw new Unverified(verdict.words)
-      set({ ...one, phase: 'done', receipt }, request_id)
+      set({ ...outgoing, phase: 'done', receipt }, request_id)
     }
-    one.arrived?.()
+    outgoing.arrived?.()
     // With a live connection, the event of the decision refreshes the item and the count.
     if (isLive()) return
   } catch (error) {
-    set({ ...one, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
+    set({ ...outgoing, phase: codeOf(error) === 'CHANGED' ? 'changed' : 'failed', error }, request_id)
     // The item's own page already shows the error.
-    if (location.pathname !== `/inbox/${request_id}`) tellError(`${one.title}: ${messageOf(error)}`)
+    if (location.pathname !== `/inbox/${request_id}`) tellError(`${outgoing.title}: ${messageOf(error)}`)
   }
   void queries.invalidateQueries({ queryKey: ['item', request_id] })
 }

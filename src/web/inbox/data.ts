@@ -17,7 +17,7 @@ export type Rows = {
   readonly at: number
 }
 const PAGE = 100
-/** Pages fetched in a row: a filter that the browser applies might leave few rows of a page. */
+/** Pages fetched one after another: a filter in the browser can leave few rows of each. */
 const PAGES_AT_ONCE = 4
 const NEWS_AT_ONCE = 12
 const TOGETHER_MS = 40
@@ -104,7 +104,7 @@ function createRows(key: string, filters: Filters): RowStore {
     waiting.clear()
     const known = new Set(store.get().rows.map(({ request_id }) => request_id))
     const isBurst = ids.length > NEWS_AT_ONCE
-    // An item that cannot be read may have left this inbox: then the whole list is read again.
+    // An unreadable item might have left this inbox, so the whole list is read again.
     const renewed = await Promise.allSettled(ids.map((id) => renewItem(id, !isBurst && known.has(id))))
     if (isBurst || ids.some((id) => !known.has(id)) || renewed.some(({ status }) => status === 'rejected')) await refresh()
   }
@@ -200,7 +200,7 @@ const itemQuery = (request_id: string) => ({
   },
   staleTime: 0,
 })
-/** After news of an item: reads it again, once for its row and for the open page; one that is neither listed nor open is forgotten. */
+/** Fetches an item after news of it, once for its row and its open page. The cache drops an item that is neither listed nor open. */
 async function renewItem(request_id: string, isListed: boolean): Promise<void> {
   const query = itemQuery(request_id)
   const filters = { queryKey: query.queryKey, exact: true }

@@ -1,4 +1,4 @@
-// A new task: what it is for, when it is done well, and which agent gets it. Agents are suggested by what they can do.
+// The form for a new task: goal, acceptance criteria and agent. It suggests the agents whose cards fit the goal.
 import { useState, type FormEvent } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
@@ -20,7 +20,7 @@ type Form = { readonly goal: string; readonly criteria: string; readonly agent: 
 const empty: Form = { goal: '', criteria: '', agent: '', project: '', due: '' }
 
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
-/** How much of the goal an agent's own card speaks about. */
+/** The number of words of the goal that an agent's card contains. */
 function fitOf(card: AgentCard, goal: string): number {
   const cardWords = new Set(
     wordsOf([card.name, card.description, ...card.tags, ...card.capabilities.map((one) => JSON.stringify(one))].join(' ')),

@@ -154,7 +154,7 @@ export function groupsOf(events: readonly Event[]): Group[] {
   const items = itemsIn(events)
   for (const event of events) {
     if (isEcho(event)) continue
-    const one = groupOf(event, items)
+    const group = groupOf(event, items)
     const last = groups.at(-1)
     if (
       last &&
@@ -162,9 +162,9 @@ export function groupsOf(events: readonly Event[]): Group[] {
       last.events[0]!.action === event.action &&
       last.events[0]!.actor === event.actor
     )
-      groups[groups.length - 1] = { ...one, events: [...last.events, event] }
-    else if (last && replaces(event, last.events[0]!)) groups[groups.length - 1] = { ...one, events: [event] }
-    else groups.push(one)
+      groups[groups.length - 1] = { ...group, events: [...last.events, event] }
+    else if (last && replaces(event, last.events[0]!)) groups[groups.length - 1] = { ...group, events: [event] }
+    else groups.push(group)
   }
   return groups
 }

@@ -31,23 +31,23 @@ export function taggerOf(serverKey: Uint8Array): (text: string) => string {
   return (text) => hash('sha256', outer + hash('sha256', inner + text, 'base64url'), 'base64url')
 }
 
-type Made = () => void
-let made: Made[] = []
+type Deliver = () => void
+let signed: Deliver[] = []
 
 /**
- * On the threads of the runtime: a signature costs the main thread a quarter of what it costs when it waits for it. Those that are ready in
- * one turn of the loop are handed out together, and what is answered with them leaves together.
+ * Signs on the threads of the runtime, which costs the main thread a quarter of a signature of its own. The signatures of one turn of the event
+ * loop are delivered together, so that their answers are sent together.
  */
 const signText = (text: string, key: KeyObject): Promise<Buffer> =>
   new Promise((done, failed) =>
     sign(null, Buffer.from(text), key, (error, bytes) => {
-      if (made.push(() => (error ? failed(error) : done(bytes))) === 1) setImmediate(handOut)
+      if (signed.push(() => (error ? failed(error) : done(bytes))) === 1) setImmediate(handOut)
     }),
   )
 
 function handOut(): void {
-  const all = made
-  made = []
+  const all = signed
+  signed = []
   for (const one of all) one()
 }
 

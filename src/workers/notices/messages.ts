@@ -1,4 +1,4 @@
-// Messages of notices in words: of what an agent wrote they hold the title, marked as its own, and never an argument.
+// The texts of mails and digests. Of an agent's words they quote the title, marked as such, and never an argument.
 import { limits } from '#kernel/limits.ts'
 
 export type NoticeItem = {

@@ -1,6 +1,6 @@
-// The daemon as an MCP server (HACP hardware draft, 10.1): its tools are listed as they are, and a call is a task of one step. An error of
-// the daemon is a JSON-RPC error with the same code and data; a step that failed is a result with `isError` (W36). A long call is told by
-// progress, and becomes an MCP task for clients that know those (W14).
+// The daemon as an MCP server (HACP hardware draft, 10.1): its tools are listed unchanged, and a call is a task of one step. An error of the
+// daemon is a JSON-RPC error with the same code and data; a failed step is a result with `isError` (W36). A long call reports its progress, and
+// becomes an MCP task for clients that support tasks (W14).
 import type { Socket } from 'node:net'
 import {
   ProtocolError,
@@ -49,7 +49,7 @@ const asProtocolError = (error: unknown): unknown =>
 
 type Asked = Context['mcpReq']
 
-/** The extension of MCP 2026-07-28 by which a client says that it can take a handle instead of an answer and ask for the rest later. */
+/** The extension of MCP 2026-07-28 with which a client accepts a handle instead of an answer and fetches the answer later. */
 const TASKS = 'io.modelcontextprotocol/tasks'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 /** A client that supports handles gets one for an unfinished call after this time; other clients wait for the end. */
@@ -65,12 +65,12 @@ const handleOf = ({ task_id, created_at, finished_at }: Pick<ShownTask, 'task_id
   taskId: task_id,
   createdAt: created_at,
   lastUpdatedAt: finished_at ?? new Date().toISOString(),
-  // The daemon forgets no task.
+  // The daemon keeps every task.
   ttlMs: null,
   pollIntervalMs: POLL_MS,
 })
 
-/** A step that failed is an answer too: only what never became a task is an error. */
+/** A failed step is an answer, too. Only a call that created no task is an error. */
 function shownAsTask(task: ShownTask): Record<string, unknown> {
   if (task.finished_at === null) return { ...handleOf(task), status: 'working' }
   return task.status === 'CANCELLED'
@@ -84,7 +84,7 @@ const pause = (ms: number): { readonly over: Promise<null>; end(): void } => {
   return { over, end: () => clearTimeout(timer) }
 }
 
-/** Runs a tool as a task of one step; tells how it goes where the client wants to know. */
+/** Runs a tool as a task of one step, and reports its progress to clients that asked for it. */
 async function callTool(client: HacpClient, session_id: string, name: string, args: object, asked: Asked): Promise<CallToolResult> {
   const token = asked._meta?.progressToken
   let eventCount = 0
@@ -101,12 +101,12 @@ async function callTool(client: HacpClient, session_id: string, name: string, ar
   const done = await Promise.race([running, patience.over]).finally(patience.end)
   if (done !== null) return resultOf(done)
   running.catch(() => undefined)
-  // On the disk of the daemon since it has an id.
+  // A task with an id is stored by the daemon.
   const task = (await client.call('task.get', { session_id, task_id: await begun.promise })) as ShownTask
   return { resultType: 'task', ...handleOf(task), status: 'working' } as unknown as CallToolResult
 }
 
-/** Also a task of an earlier session with the same policy: a client can reconnect through another bridge. */
+/** Finds tasks of earlier sessions with the same policy, too: a client can reconnect through another bridge. */
 async function taskNamed(client: HacpClient, session_id: string, task_id: string): Promise<ShownTask> {
   try {
     return (await client.call('task.get', { session_id, task_id })) as ShownTask
@@ -153,14 +153,14 @@ function serverOf(client: HacpClient, session_id: string): Server {
   return server
 }
 
-/** Resolves when the client has gone, or the daemon has. */
+/** Resolves when the client or the daemon has disconnected. */
 export async function serveMcp(socket: Socket, io: Io): Promise<void> {
   const client = createHacpClient('countersign-mcp', version, (line) => void socket.write(line))
   socket.on('data', (bytes: Uint8Array) => client.receive(bytes))
   const gone = new Promise<void>((done) => socket.once('close', done).once('error', () => done()))
   void gone.then(() => client.ended('the daemon has closed the connection'))
   const { session_id } = await client.open()
-  // Sessions end after five minutes without a call; a client that has this open speaks through us.
+  // Sessions end after five minutes without a call, so this keeps the session of a connected client open.
   const beat = setInterval(() => void client.tools(session_id).catch(() => undefined), BEAT_MS)
   const transport = new StdioServerTransport(io.input, io.out as NodeJS.WriteStream)
   const send = transport.send.bind(transport)
@@ -177,8 +177,8 @@ const BEAT_MS = 60_000
 
 const TOOL_NOT_FOUND = -32_002
 /**
- * The library writes one number as another, because it once meant something else in MCP; here it means the daemon's (W36). And it gives every
- * answer to a call some content, which the handle of a task has not.
+ * Undoes two changes of the library: it replaces an error code that had another meaning in earlier revisions of MCP (here it is the daemon's,
+ * W36), and it adds content to every answer, which the handle of a task must not have.
  */
 function asMeant<M>(message: M): M {
   const { error, result } = message as { error?: { data?: { code?: unknown } }; result?: { resultType?: unknown; content?: unknown } }

@@ -92,7 +92,7 @@ type Gate = { readonly program: string; readonly keyFile: string; readonly url: 
 function wrap(name: string, server: Server, gate: Gate): Server {
   if (isWrapped(server)) return server
   const { command, args: _, env, url, type, headers, ...rest } = server
-  const own = { COUNTERSIGN_URL: gate.url, [KEY_VARIABLE]: gate.keyFile }
+  const variables = { COUNTERSIGN_URL: gate.url, [KEY_VARIABLE]: gate.keyFile }
   if (headers !== undefined)
     throw usage(`mcpServers.${name} has headers, which a local gate does not carry`, 'serve it with `countersign up --gates` instead')
   if (typeof url === 'string')
@@ -100,7 +100,7 @@ function wrap(name: string, server: Server, gate: Gate): Server {
       ...rest,
       command: gate.program,
       args: ['gate', '--name', name, '--url', url],
-      env: own,
+      env: variables,
       ...(type === undefined ? {} : { type: 'stdio' }),
     }
   // By name alone: the arguments of a process are readable by other users of the machine.
@@ -110,7 +110,7 @@ function wrap(name: string, server: Server, gate: Gate): Server {
     ...(type === undefined ? {} : { type }),
     command: gate.program,
     args: ['gate', '--name', name, ...named, '--', String(command), ...argsOf(server)],
-    env: { ...(env as object), ...own },
+    env: { ...(env as object), ...variables },
   }
 }
 
@@ -121,8 +121,8 @@ function unwrap(server: Server): Server {
   const at = args.indexOf('--')
   if (at === -1) return { ...rest, ...(type === undefined ? {} : { type: 'http' }), url: args[args.indexOf('--url') + 1]! }
   const { COUNTERSIGN_URL: ___, [KEY_VARIABLE]: ____, ...variables } = env as Record<string, unknown>
-  const own = Object.keys(variables).length === 0 ? {} : { env: variables }
-  return { ...rest, ...(type === undefined ? {} : { type }), command: args[at + 1]!, args: args.slice(at + 2), ...own }
+  const keptEnv = Object.keys(variables).length === 0 ? {} : { env: variables }
+  return { ...rest, ...(type === undefined ? {} : { type }), command: args[at + 1]!, args: args.slice(at + 2), ...keptEnv }
 }
 
 /** Whole or not at all: an agent reads this file at its start. */

@@ -89,13 +89,13 @@ function planOf({ io }: Context, { agent, wait = limits.hookWait, late = dialect
 /** The short name where it leads to this program. Codex runs a tool whose hook is not found, so it gets the whole path. */
 export function programFor(env: Context['io']['env'], agent: AgentName, isManaged: boolean): readonly string[] {
   const bin = resolve(import.meta.dirname, '../../../../bin')
-  const own = existsSync(join(bin, 'countersign')) ? join(bin, 'countersign') : join(bin, 'countersign.js')
+  const command = existsSync(join(bin, 'countersign')) ? join(bin, 'countersign') : join(bin, 'countersign.js')
   const found = (env['PATH'] ?? '')
     .split(delimiter)
     .map((folder) => join(folder, 'countersign'))
     .find((file) => existsSync(file))
   const isShort = found !== undefined && !isManaged && agent !== 'codex' && realpathSync(found).startsWith(bin)
-  return [isShort ? 'countersign' : own]
+  return [isShort ? 'countersign' : command]
 }
 
 function hasHttp(env: Context['io']['env']): boolean {
@@ -152,9 +152,9 @@ function notesFor(agent: AgentName, { cwd, env, home }: Context['io'], isManaged
   if (agent === 'codex' && !isManaged)
     notes.push('Codex skips a hook until you trust it: open /hooks in Codex, then run `countersign hook check codex`')
   if (agent === 'claude-code') {
-    const own = env['CLAUDE_CONFIG_DIR'] || join(home, '.claude')
+    const folder = env['CLAUDE_CONFIG_DIR'] || join(home, '.claude')
     const project = ['settings.json', 'settings.local.json'].map((name) => join(cwd, '.claude', name))
-    for (const file of ['/etc/claude-code/managed-settings.json', join(own, 'settings.json'), ...project]) {
+    for (const file of ['/etc/claude-code/managed-settings.json', join(folder, 'settings.json'), ...project]) {
       const { rules, isOff } = settingsIn(file)
       if (rules.length > 0)
         notes.push(`${file} has \`ask\` rules (${rules.join(', ')}): Claude Code asks at its terminal even where Countersign allows`)

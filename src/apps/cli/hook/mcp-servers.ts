@@ -36,13 +36,15 @@ type Settings = { readonly folder: string; readonly home: Home; readonly url: st
 /** Whether the server of a call is `countersign gate`, or a gate of our server. */
 export function isGated(agent: AgentName, { server, mcp }: Named, { folder, home, url, isManaged }: Settings): boolean {
   const reported = mcp?.command !== undefined || mcp?.url !== undefined ? mcp : serversOf(agent, folder, home)[server]
-  const one = isManaged ? servers(json(MANAGED_SERVERS)['mcpServers'])[server] : reported
-  if (one === undefined) return false
-  if (one.url !== undefined)
+  const entry = isManaged ? servers(json(MANAGED_SERVERS)['mcpServers'])[server] : reported
+  if (entry === undefined) return false
+  if (entry.url !== undefined)
     return (
-      URL.canParse(one.url) && new URL(one.url).origin === new URL(url).origin && /^\/gate\/[^/]+\/mcp$/.test(new URL(one.url).pathname)
+      URL.canParse(entry.url) &&
+      new URL(entry.url).origin === new URL(url).origin &&
+      /^\/gate\/[^/]+\/mcp$/.test(new URL(entry.url).pathname)
     )
-  return isGateCommand(wordsOf(one))
+  return isGateCommand(wordsOf(entry))
 }
 
 const wordsOf = ({ command, args = [] }: McpServer): string[] =>

@@ -86,10 +86,10 @@ async function answerTo(found: ToolCall, { agent, waitMs, late, as, url, isManag
     const { env } = process
     const folder = env['CLAUDE_PROJECT_DIR'] || process.cwd()
     const home = { env, home: homedir() }
-    const own = isManaged ? {} : env
-    const stored = own['COUNTERSIGN_KEY'] ? null : agentKeyFor(isManaged ? managedHome : home, folder, as, url)
-    const key = own['COUNTERSIGN_KEY'] || stored?.key
-    const server = own['COUNTERSIGN_URL'] || url || stored?.url || URL_USUAL
+    const trusted = isManaged ? {} : env
+    const stored = trusted['COUNTERSIGN_KEY'] ? null : agentKeyFor(isManaged ? managedHome : home, folder, as, url)
+    const key = trusted['COUNTERSIGN_KEY'] || stored?.key
+    const server = trusted['COUNTERSIGN_URL'] || url || stored?.url || URL_USUAL
     const named = serverNameOf(agent, found, folder, home)
     if (named.isMcp && isGated(agent, named, { folder, home, url: server, isManaged })) return ''
     if (key === undefined)

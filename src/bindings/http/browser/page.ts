@@ -17,9 +17,9 @@ const SHELL = '/index.html'
 /** Shows how the page is put onto a device: the one document that may register its service worker. */
 const INSTALL = '/install'
 const INSTALL_FILE = '/install.html'
-const own = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record|insight|projects)$/
+const PAGES = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record|insight|projects)$/
 /** Whether the page itself shows something at this path. */
-export const isPagePath = (path: string): boolean => own.test(path)
+export const isPagePath = (path: string): boolean => PAGES.test(path)
 
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; font-src 'self'; connect-src 'self'; " +

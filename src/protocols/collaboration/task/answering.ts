@@ -1,4 +1,4 @@
-// The effect of an answer on a checkpoint and its task, and on the interrupts below that it had brought along.
+// The effect of an answer on a checkpoint, on its task, and on the interrupts of tasks below that came with it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -11,7 +11,7 @@ import { Checkpoint, Task, type CheckpointAnswer } from '../schema.ts'
 
 export type Resolving = { readonly checkpoint: Checkpoint; readonly task: Task }
 
-/** The task after an answer: a reject ends it with its principal; any other answer hands it on. */
+/** The task after an answer: a reject ends it, any other answer continues it. */
 export function applyAnswer({ checkpoint, task }: Resolving, answer: CheckpointAnswer, by: string, now: string): Resolving {
   const state = patchedState(checkpoint, answer)
   const resolved: Checkpoint = {

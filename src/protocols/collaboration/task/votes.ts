@@ -27,8 +27,8 @@ export function neededIn({ required_reviewers: { length }, quorum }: Policy): nu
  */
 export function voiceOf({ required_reviewers }: Policy, votes: Votes, actor: Actor, project_id: string): string | null {
   if (required_reviewers.includes(actor.id)) return actor.id
-  const own = votes.find(({ by }) => by === actor.id)
-  const isOpen = (who: string): boolean => (own ? own.reviewer === who : votes.every(({ reviewer }) => reviewer !== who))
+  const vote = votes.find(({ by }) => by === actor.id)
+  const isOpen = (who: string): boolean => (vote ? vote.reviewer === who : votes.every(({ reviewer }) => reviewer !== who))
   return required_reviewers.find((who) => isOpen(who) && speaksFor(actor, who, project_id)) ?? null
 }
 

@@ -1,4 +1,4 @@
-// Counts of requests by outcome: for the agent that asked them, and for the people who are to answer.
+// Counts of requests by outcome: for the agent that asked them, and for the people who answer them.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -9,7 +9,7 @@ import { isProjectKey } from '../access.ts'
 import { Id, rankOf, Request, type Outcome, type Priority } from '../schema.ts'
 import { counterOf, endedStatuses, open, outcomesOf, type Prefix } from './draft-inbox.ts'
 
-/** So many are read for the average. */
+/** The number of requests that the average covers. */
 const LATEST = 50
 
 const Counts = t.Record(t.String(), t.Integer())
@@ -55,7 +55,7 @@ const endedBy = async (counted: (outcome: Outcome) => Promise<number>): Promise<
 })
 const sumOf = (figures: Figures): number => Object.values(figures).reduce((sum, one) => sum + one, 0)
 
-/** How long the latest took. A sum over all would have to be kept with every answer; what was long ago says little anyway. */
+/** The mean time of the latest answers. A mean of all would need a sum that every answer updates. */
 async function averageUnder(
   read: Read,
   index: 'asker' | 'closed',

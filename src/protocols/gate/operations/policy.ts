@@ -93,8 +93,8 @@ const suggest = query({
     const time = timeOf(input, context.now)
     const { recorded, isCut } = await recordedCalls(read, within, time, context)
     const gate = await read.ports.policies.ofScope(read, within.scope)
-    const own = gate === null ? null : await withStanding(read, gate)
-    return { ...within, items: suggestionsIn(recorded, own, { ...time, scope: within.scope, isCut }) }
+    const policy = gate === null ? null : await withStanding(read, gate)
+    return { ...within, items: suggestionsIn(recorded, policy, { ...time, scope: within.scope, isCut }) }
   },
   view: ({ items }) => ({ items, next_cursor: null }),
   example: { given: 'asked', as: 'alice', input: {} },

@@ -1,4 +1,4 @@
-// A form in the item and one button that sends it; and an answer that did not arrive.
+// The bar of a form: one button that sends it, and the notice of an answer that did not arrive.
 import { useLayoutEffect, useState, type ReactNode } from 'react'
 import { createPortal } from 'react-dom'
 import { CountersignError, phraseFor } from '#sdk/index.ts'
@@ -12,10 +12,10 @@ import { isDoubted, sendAgain, useOutgoing } from '../outgoing.ts'
 import { decide, DECLINING } from '../send.ts'
 import type { KindProps } from './kind.ts'
 
-/** Forms stand in the middle of the item, where it is read; the bar below only sends them. */
+/** Places a form inside the item, above the bar with its button. */
 export function InItem({ children }: { readonly children: ReactNode }) {
   const [place, setPlace] = useState<Element | null>(null)
-  // Its place comes into being together with the bar: it is known before anything is painted, and not one paint later.
+  // The place is mounted together with the bar. A layout effect finds it before the first paint.
   // oxlint-disable-next-line react/set-state-in-effect -- the place is an element of the item, which exists only after the commit
   useLayoutEffect(() => setPlace(document.querySelector('#answer-place')), [])
   return place ? createPortal(children, place) : null
@@ -45,7 +45,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
   const [isBusy, setBusy] = useState(false)
   const [isDeclining, setDeclining] = useState(false)
   const [typed, setTyped] = usePhrase(item, prepared.value)
-  // It is asked for once there is an answer to confirm.
+  // The phrase is required once there is an answer to confirm.
   const phrase = prepared.blocked === undefined ? phraseFor(item, prepared.value) : null
   const isConfirmed = phrase === null || typed === phrase
   const unfinished = prepared.blocked ?? (isBusy ? 'It is on its way.' : undefined)
@@ -58,7 +58,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
       .catch(() => undefined)
       .finally(() => setBusy(false))
   }
-  // Fields are sent again by the rules of their own button. A secret is gone from its field: it is sent as it was confirmed.
+  // The form's own button sends changed fields again. The field of a secret is empty by now, so the confirmed value is sent again.
   const resend = prepared.blocked === undefined ? undefined : () => sendAgain(item.request_id)
   const again = prepared.isKept ? (why === undefined ? send : undefined) : resend
   const canDecline = item.declinable
@@ -105,7 +105,7 @@ function SendBar({ item, settled, blocked, prepared }: KindProps & { readonly pr
     </>
   )
 }
-/** A kind of answer that is a form in the item and one button. */
+/** A kind of answer that consists of a form in the item and one button. */
 export const formKind = (useForm: typeof useChoice) =>
   function FormKind(props: KindProps) {
     const { form, prepared } = useForm(props.item)
