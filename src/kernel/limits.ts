@@ -150,6 +150,15 @@ export const limits = {
   a2aWaitMs: 10 * 60_000,
   /** Agent cards are public: how long others may keep one. */
   a2aCardSecondsMax: 300,
+  /** Remote agents that this server delegates to, each with a waiting call, and what one answer of theirs may hold. */
+  a2aRemotesMax: 1_000,
+  a2aAnswerBytesMax: 8 * 1024 * 1024,
+  /** A remote task is asked for its state this often: soon after a change, ever later while nothing happens. */
+  a2aPollMsMin: 500,
+  a2aPollMsMax: 15_000,
+  /** Calls in a row that a remote agent may fail to answer, over about 15 minutes, before its run fails. */
+  a2aTriesMax: 20,
+  a2aCallMsMax: 30_000,
 
   nameCharsMax: 200,
   idCharsMax: 80,

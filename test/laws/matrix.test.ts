@@ -132,6 +132,7 @@ const declared: Readonly<Record<string, readonly string[]>> = {
   'collaboration/checkpoint.ask': ['raised_by'], // whose request it is
   'execution/request.close': ['by'], // who has answered
   'delegation/card.declare': ['agent_id'],
+  'delegation/card.pin': ['agent_id'],
   'execution/request.mirror': ['agent_id'], // as a harness calls itself
   'harness/harness.declare': ['agent_id'],
   'harness/harness.allow': ['caller_id'],

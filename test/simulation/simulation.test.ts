@@ -63,6 +63,7 @@ const bySystem = new Set([
     'agent.cancel',
     'card.sync',
     'card.declare',
+    'card.pin',
     'agent.retire',
     'run.abandon',
     'run.forget',

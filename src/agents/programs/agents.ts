@@ -11,7 +11,7 @@ import { sharesUser } from './marker.ts'
 import type { Plan, Port } from './conversation.ts'
 import { runOutbox, type Channel } from '#workers/outbox.ts'
 import type { MailboxLoop } from '#sdk/mailbox/mailbox-loop.ts'
-import { programBackoffMs, startRunLoop } from './run-loop.ts'
+import { programBackoffMs, startRunLoop, withProgram } from './run-loop.ts'
 import { ALONE, type Duty } from '#workers/leases.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 
@@ -35,11 +35,11 @@ export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
   return {
     call: (operation, input, { idempotencyKey, signal } = {}) =>
       kernel.call(operation, input, caller, { key: idempotencyKey ?? undefined, signal }),
-    async upload(task_id, bytes) {
+    async upload(task_id, bytes, about = { media_type: 'text/plain', name: 'result.txt' }) {
       const held = await blobs.put(once(bytes), { size: bytes.length }, bytes.length)
       try {
         const { checksum, size } = held
-        const input = { task_id, media_type: 'text/plain', name: 'result.txt' }
+        const input = { task_id, ...about }
         return (await kernel.call('collaboration/artifact.upload', input, caller, { received: { checksum, size } })) as Awaited<
           ReturnType<Port['upload']>
         >
@@ -86,6 +86,16 @@ function onceEach(say: (message: string) => void): (message: string) => void {
   }
 }
 
+/** What the loops of all agents that this server speaks for have in common. */
+export const loopBasics = (agent_id: string, port: Port, worker: string, log: WorkerLog) => ({
+  agent_id,
+  port,
+  worker,
+  againMs: AGAIN_MS,
+  note: (run_id: string, message: string) => log.debug({ agent: agent_id, run: run_id }, message),
+  trouble: onceEach((message) => log.warn({ agent: agent_id }, message)),
+})
+
 /** `worker`: the name of this server, under which its programs hold their runs. */
 export function runProgramAgents(
   kernel: Kernel,
@@ -99,18 +109,10 @@ export function runProgramAgents(
   if (shared.length > 0)
     log.warn({ agents: shared }, "these agents' programs run as the server's own user and can read its keys: use sudo -u or a container")
   const loops = new Map(
-    agents.slice(0, limits.childAgentsMax).map(({ agent_id, ...own }) => [
-      agent_id,
-      startRunLoop({
-        ...own,
-        agent_id,
-        port: portAs(kernel, blobs, agent_id),
-        worker,
-        againMs: AGAIN_MS,
-        note: (run_id, message) => log.debug({ agent: agent_id, run: run_id }, message),
-        trouble: onceEach((message) => log.warn({ agent: agent_id }, message)),
-      }),
-    ]),
+    agents.slice(0, limits.childAgentsMax).map(({ agent_id, plan, ...own }) => {
+      const port = portAs(kernel, blobs, agent_id)
+      return [agent_id, startRunLoop({ ...own, ...loopBasics(agent_id, port, worker, log), converse: withProgram(plan, port) })]
+    }),
   )
   const ringing = runOutbox(kernel, bell(kernel, loops), clock, log, duty)
   return {

@@ -25,7 +25,11 @@ import { promptFor, resultIn, type Profile } from './profiles.ts'
 /** How operations are called: in this process, or over the network. A refusal has a code. */
 export type Port = {
   readonly call: Call<CallOptions>
-  upload(task_id: string, bytes: Buffer): Promise<{ readonly uri: string; readonly checksum: string; readonly size: number }>
+  upload(
+    task_id: string,
+    bytes: Buffer,
+    about?: { readonly media_type: string; readonly name: string },
+  ): Promise<{ readonly uri: string; readonly checksum: string; readonly size: number }>
 }
 export type Plan = Command & {
   readonly profile: Profile

@@ -1,5 +1,5 @@
-// The run loop of a program agent: each run that the mailbox loop takes is given to a child, and a failed child is restarted. Children of the
-// server and commands behind `countersign agent run` both use it.
+// The run loop of an agent that this process works for: each run that the mailbox loop takes gets a conversation, and a failed one begins again.
+// Children of the server, commands behind `countersign agent run` and remote agents use it.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Message } from '#protocols/delegation/schema.ts'
@@ -10,10 +10,18 @@ import type { MailboxItem } from './lines.ts'
 import { startAcpConversation } from '../acp/conversation.ts'
 import { startConversation, type Plan, type Port, type RunHandle } from './conversation.ts'
 
+export type Converse = (item: MailboxItem, note: (message: string) => void) => RunHandle
+/** The conversation with a program. */
+export const withProgram =
+  (plan: Plan, port: Port): Converse =>
+  (item, note) =>
+    (plan.profile.input === 'acp' ? startAcpConversation : startConversation)(item, plan, port, note)
+
 export type RunLoopOptions = {
   readonly agent_id: string
   readonly port: Port
-  readonly plan: Plan
+  /** Begins the conversation about a run with whatever does the work. */
+  readonly converse: Converse
   /** Runs at a time, and how often a child that fails is started for one of them. */
   readonly concurrency: number
   readonly tries: number
@@ -50,9 +58,8 @@ export function startRunLoop(options: RunLoopOptions): MailboxLoop {
 }
 
 /** One run, through as many children as it takes. */
-function startJob(first: MailboxItem, slots: Concurrency, { port, plan, tries, note, trouble }: RunLoopOptions): Job {
+function startJob(first: MailboxItem, slots: Concurrency, { port, converse, tries, note, trouble }: RunLoopOptions): Job {
   const { id } = first.run
-  const start = plan.profile.input === 'acp' ? startAcpConversation : startConversation
   const ready = Promise.withResolvers<void>()
   const over = new AbortController()
   let item = first
@@ -63,7 +70,7 @@ function startJob(first: MailboxItem, slots: Concurrency, { port, plan, tries, n
     isAtWork = true
     if (!over.signal.aborted) note(id, 'taken')
     for (let count = 1; !over.signal.aborted; count++) {
-      conversation = start(item, plan, port, (message) => note(id, message))
+      conversation = converse(item, (message) => note(id, message))
       const outcome = await conversation.ended
       conversation = null
       if (over.signal.aborted) return

@@ -7,6 +7,7 @@ import { runConcluder } from '#workers/effect-runner.ts'
 import type { Duty, Leases } from '#workers/leases.ts'
 import { runLoop } from '#workers/loop.ts'
 import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
+import { runRemoteAgents } from '#agents/a2a/agents.ts'
 import { runProgramAgents, type ProcessAgent } from '#agents/programs/agents.ts'
 import { runTimers } from '#workers/timers.ts'
 import { runBlobCollector } from '#workers/upkeep/blob-collector.ts'
@@ -20,6 +21,7 @@ export const LEASES = [
   'outbox/webhook',
   'outbox/notice',
   'outbox/process',
+  'outbox/a2a',
   'outbox/amqp',
   'notices',
   'sweeper',
@@ -59,6 +61,10 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
     runProgramAgents(kernel, blobs, agents, clock, log, {
       worker: kernel.store.isShared ? leases.node : 'server',
       duty: duty('outbox/process'),
+    }),
+    runRemoteAgents(kernel, blobs, webhooks, clock, log, {
+      worker: kernel.store.isShared ? leases.node : 'server',
+      duty: duty('outbox/a2a'),
     }),
   ]
 }

@@ -19,7 +19,7 @@ export const Open = t.Object({}, { additionalProperties: true })
 export const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
 export type CapabilityRef = Static<typeof CapabilityRef>
 export const Tag = t.String({ pattern: '^[a-z0-9][a-z0-9._:-]{0,63}$', description: 'up to 64 small letters, digits, . _ : or -' })
-export const Reach = either('pull', 'webhook', 'process', 'local', 'hcp')
+export const Reach = either('pull', 'webhook', 'process', 'local', 'hcp', 'a2a')
 
 const CardSchema = t.Object({
   id: Id,
@@ -35,6 +35,7 @@ const CardSchema = t.Object({
   reach: Reach, // how it receives messages
   available: t.Boolean(),
   a2a: t.Optional(t.Boolean()), // other systems find its card and send it messages at /a2a/<agent_id>
+  card_key: t.Optional(text(100)), // the key that signed the remote agent's own card when it was first read; `none`: that card is not signed
   declared: t.Optional(t.Array(Open)), // capabilities for other harnesses, declared by the operator
   owner: nullable(Id),
   projects: t.Array(Id), // from its registration: where it can be found
@@ -54,11 +55,20 @@ export const Card = doc('delegation.card', CardSchema, {
     project: index((card) => foundIn(card).map((id) => [id])),
     capability: index((card) => foundIn(card).flatMap((id) => capabilitiesOf(card).map((name) => [id, name]))),
     tag: index((card) => foundIn(card).flatMap((id) => card.tags.map((tag) => [id, tag]))),
+    reach: index((card) => (card.reach === 'a2a' ? [[card.reach]] : [])), // agents that a worker of the server speaks for
   },
 })
 
-/** Where an agent is reached. No fact holds it: it is for the runtime and for agents, never for people. */
-export const Endpoint = doc('delegation.endpoint', t.Object({ id: Id, endpoint: text(2_000) }), { scopeOf: () => SYSTEM_SCOPE })
+/**
+ * Where an agent is reached. No fact holds it: it is for the runtime and for agents, never for people. `credential` is what a remote agent
+ * expects from us; no operation shows it.
+ */
+export const Endpoint = doc(
+  'delegation.endpoint',
+  t.Object({ id: Id, endpoint: text(2_000), credential: t.Optional(text(limits.a2aTokenCharsMax)) }),
+  { scopeOf: () => SYSTEM_SCOPE },
+)
+export type Endpoint = Static<typeof Endpoint.schema>
 
 /**
  * The secret that signs messages to a webhook. The server needs it to sign, so it is stored as is. No fact holds it, and only the response

@@ -1,4 +1,4 @@
-// One POST to a foreign address: bounded in time and in the size of the response, never redirected, and sent to exactly the address that
+// One request to a foreign address: bounded in time and in the size of the response, never redirected, and sent to exactly the address that
 // was checked. Failure messages omit the endpoint, because people who must not see it read them.
 import { lookup as resolve, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { ClientRequest, RequestOptions } from 'node:http'
@@ -54,57 +54,76 @@ const checkedLookup =
       return options.all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)
     })
 
-export function post(endpoint: string, headers: Record<string, string>, body: string | Buffer, options: PostOptions): Promise<Posted> {
+/** `text`: the body of the answer, up to `answerBytesMax`; `isCut`: there was more. `isForbidden`: the address is none that may be called. */
+export type Exchanged = Posted & { readonly text: string; readonly isCut: boolean; readonly isForbidden: boolean }
+export type Sending = {
+  readonly method: 'GET' | 'POST'
+  readonly headers: Record<string, string>
+  readonly body?: string | Buffer
+  readonly answerBytesMax: number
+}
+
+export const post = (endpoint: string, headers: Record<string, string>, body: string | Buffer, options: PostOptions): Promise<Posted> =>
+  exchange(endpoint, { method: 'POST', headers, body, answerBytesMax: limits.webhookAnswerBytesMax }, options)
+
+export function exchange(endpoint: string, sending: Sending, options: PostOptions): Promise<Exchanged> {
+  const { method, headers, body = '', answerBytesMax } = sending
   const { allowsPrivate, timeoutMs = limits.webhookMsMax } = options
   const began = performance.now()
-  const { promise, resolve: done } = Promise.withResolvers<Posted>()
-  const end: End = (status, error, isLate = false): void =>
-    done({ status, error, durationMs: Math.round(performance.now() - began), ...(isLate ? { isLate } : {}) })
+  const { promise, resolve: done } = Promise.withResolvers<Exchanged>()
+  const end: End = (status, error, { isLate = false, text = '', isCut = false, isForbidden = false } = {}): void =>
+    done({ status, error, durationMs: Math.round(performance.now() - began), ...(isLate ? { isLate } : {}), text, isCut, isForbidden })
   const url = URL.parse(endpoint)
   const host = url?.hostname.replace(/^\[|\]$/g, '') ?? ''
-  if (!url || !['http:', 'https:'].includes(url.protocol)) end(null, 'its endpoint is no http or https address')
-  else if (!allowsPrivate && url.protocol !== 'https:') end(null, 'its endpoint is plain http: only https is used beyond this network')
-  else if (!allowsPrivate && isIP(host) !== 0 && !isPublic(host)) end(null, PRIVATE)
+  if (!url || !['http:', 'https:'].includes(url.protocol)) end(null, 'its endpoint is no http or https address', { isForbidden: true })
+  else if (!allowsPrivate && url.protocol !== 'https:')
+    end(null, 'its endpoint is plain http: only https is used beyond this network', { isForbidden: true })
+  else if (!allowsPrivate && isIP(host) !== 0 && !isPublic(host)) end(null, PRIVATE, { isForbidden: true })
   else {
     const request = url.protocol === 'https:' ? requestHttps : requestHttp
     const lookup = allowsPrivate ? {} : { lookup: checkedLookup(options.resolve ?? resolve) as RequestOptions['lookup'] }
     const length = String(Buffer.byteLength(body))
     const sent = request(url, {
-      method: 'POST',
+      method,
       agent: false,
       maxHeaderSize: limits.headerBytesMax,
-      headers: { ...headers, 'content-length': length, connection: 'close' },
+      headers: { ...headers, ...(method === 'GET' ? {} : { 'content-length': length }), connection: 'close' },
       ...lookup,
     })
-    listen(sent, timeoutMs, options.signal, end)
+    listen(sent, { timeoutMs, answerBytesMax, signal: options.signal }, end)
     sent.end(body)
   }
   return promise
 }
 
-type End = (status: number | null, error: string | null, isLate?: boolean) => void
+type Rest = { readonly isLate?: boolean; readonly text?: string; readonly isCut?: boolean; readonly isForbidden?: boolean }
+type End = (status: number | null, error: string | null, rest?: Rest) => void
+type Bounds = { readonly timeoutMs: number; readonly answerBytesMax: number; readonly signal: AbortSignal | undefined }
 
-function listen(sent: ClientRequest, timeoutMs: number, signal: AbortSignal | undefined, end: End): void {
+function listen(sent: ClientRequest, { timeoutMs, answerBytesMax, signal }: Bounds, end: End): void {
   // The timeout covers the whole exchange, not idle time: a receiver that sends one byte a second is also too slow.
-  const timer = setTimeout(() => finish(null, `no complete answer within ${timeoutMs / 1_000} s`, true), timeoutMs)
-  const finish: End = (status, error, isLate): void => {
+  const timer = setTimeout(() => finish(null, `no complete answer within ${timeoutMs / 1_000} s`, { isLate: true }), timeoutMs)
+  const finish: End = (status, error, rest): void => {
     clearTimeout(timer)
     signal?.removeEventListener('abort', leave)
-    end(status, error, isLate)
+    end(status, error, rest)
     sent.destroy()
   }
   const leave = (): void => finish(null, 'the server was stopped')
   signal?.addEventListener('abort', leave)
-  sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, messageFor(code)))
+  sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, messageFor(code), { isForbidden: code === 'PRIVATE' }))
   sent.on('response', (answer) => {
     const status = answer.statusCode ?? 0
+    const parts: Buffer[] = []
     let bytes = 0
+    const textOf = (): string => Buffer.concat(parts).toString('utf8')
     answer.on('data', (part: Buffer) => {
       bytes += part.length
       // The status is enough: do not wait for the rest.
-      if (bytes > limits.webhookAnswerBytesMax) finish(status, errorFor(status))
+      if (bytes > answerBytesMax) finish(status, errorFor(status), { text: textOf(), isCut: true })
+      else parts.push(part)
     })
-    answer.on('end', () => finish(status, errorFor(status)))
+    answer.on('end', () => finish(status, errorFor(status), { text: textOf() }))
     answer.on('error', () => finish(status, errorFor(status)))
     answer.on('aborted', () => finish(null, 'the answer was cut'))
   })

@@ -11,7 +11,8 @@ import { directory } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { profiles } from '#agents/programs/profiles.ts'
-import { startRunLoop } from '#agents/programs/run-loop.ts'
+import type { Plan, Port } from '#agents/programs/conversation.ts'
+import { startRunLoop, withProgram } from '#agents/programs/run-loop.ts'
 import { until } from '../../support/as-processes/agents.ts'
 import { testNotary } from '../../support/in-process/notary.ts'
 import { cast, seededEntropy } from '../../support/in-process/world.ts'
@@ -28,28 +29,30 @@ async function startLoop(t: TestContext, argv: readonly [string, ...string[]], b
   let takes = 0
   let refused = 0
   const troubles: string[] = []
+  const port: Port = {
+    async call(operation, input, options = {}) {
+      await before(operation)
+      if (operation === 'delegation/mailbox.take') takes++
+      return kernel.call(operation, input, cast['devin']!, { signal: options.signal }).catch((error: unknown) => {
+        if (operation === 'collaboration/artifact.commit') refused++
+        throw error
+      })
+    },
+    upload: () => Promise.reject(new Error('nothing here is large')),
+  }
+  const plan: Plan = {
+    argv,
+    profile: profiles['text']!,
+    cwd: import.meta.dirname,
+    env: { PATH: process.env['PATH']! },
+    timeLimitMs: 60_000,
+    waitMs: 60_000,
+    graceMs: 100,
+  }
   const loop = startRunLoop({
     agent_id: 'agent_devin',
-    port: {
-      async call(operation, input, options = {}) {
-        await before(operation)
-        if (operation === 'delegation/mailbox.take') takes++
-        return kernel.call(operation, input, cast['devin']!, { signal: options.signal }).catch((error: unknown) => {
-          if (operation === 'collaboration/artifact.commit') refused++
-          throw error
-        })
-      },
-      upload: () => Promise.reject(new Error('nothing here is large')),
-    },
-    plan: {
-      argv,
-      profile: profiles['text']!,
-      cwd: import.meta.dirname,
-      env: { PATH: process.env['PATH']! },
-      timeLimitMs: 60_000,
-      waitMs: 60_000,
-      graceMs: 100,
-    },
+    port,
+    converse: withProgram(plan, port),
     concurrency: 1,
     tries: 1,
     worker: 'one',

@@ -144,6 +144,7 @@ export const doors: readonly { file: string; module: string; names: readonly str
     names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],
     why: 'signing keys are made and checked here',
   },
+  { file: 'agents/a2a/card-key.ts', module: 'node:crypto', names: ['createPublicKey', 'verify'], why: 'cards of remote agents are signed' },
   { file: 'agents/programs/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
   { file: 'agents/programs/kept-session.ts', module: 'node:crypto', names: ['randomUUID'], why: "the id of a program's session" },
   { file: 'agents/acp/work-folder.ts', module: 'node:child_process', names: ['execFile'], why: 'snapshots of the work folder by git' },

@@ -82,6 +82,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/agent.discover': '         y      y     y     y    y   y     n      y     y    n    y      y',
   'delegation/card.sync': '              y      u     u     u    u   u     n      u     u    n    u      u',
   'delegation/card.declare': '           y      u     u     u    u   u     n      u     u    n    u      u',
+  'delegation/card.pin': '               y      u     u     u    u   u     n      u     u    n    u      u',
   'delegation/agent.delegate': '         y      u     u     u    u   u     n      y     y    n    u      u',
   'delegation/agent.handoff': '          y      u     u     u    n   n     n      u     y    n    u      u',
   'delegation/agent.block': '            y      u     u     u    n   n     n      u     n    n    u      u',

@@ -121,10 +121,10 @@ function portOver(remote: Remote, connection: { isAway(): boolean; back(): void 
       }
       return remote.callAny(operation, input, { ...options, ...(idempotencyKey ? { key: idempotencyKey } : {}) })
     }) as Port['call'],
-    upload: (task_id, bytes) =>
+    upload: (task_id, bytes, about = { media_type: 'text/plain', name: 'result.txt' }) =>
       remote.upload(
         'collaboration/artifact.upload',
-        { task_id, media_type: 'text/plain', name: 'result.txt' },
+        { task_id, ...about },
         new Blob([new Uint8Array(bytes)]),
         () => undefined,
       ) as ReturnType<Port['upload']>,
@@ -138,19 +138,20 @@ async function attend(context: Context, given: FlagValues, remote: Remote, plan:
     void io.out.write(
       json ? `${inertJson({ run_id, event: message }, 0)}\n` : `${paint('dim', escapeControl(run_id))}  ${escapeControl(message)}\n`,
     )
-  const { startRunLoop } = await import('#agents/programs/run-loop.ts')
+  const { startRunLoop, withProgram } = await import('#agents/programs/run-loop.ts')
   let troubled = ''
   let ran = 0
+  const port = portOver(remote, {
+    isAway: () => troubled !== '',
+    back() {
+      troubled = ''
+      io.err.write(`${agent_id} is connected to ${remote.where} again\n`)
+    },
+  })
   const loop: MailboxLoop = startRunLoop({
     agent_id,
-    port: portOver(remote, {
-      isAway: () => troubled !== '',
-      back() {
-        troubled = ''
-        io.err.write(`${agent_id} is connected to ${remote.where} again\n`)
-      },
-    }),
-    plan,
+    port,
+    converse: withProgram(plan, port),
     concurrency: given.get('once') === true ? 1 : boundedFlag(given, 'concurrency', 1, limits.childrenPerAgentMax),
     tries: boundedFlag(given, 'tries', limits.childTriesDefault, limits.childTriesMax),
     worker: ((given.get('worker') as string | undefined) ?? `${hostname()}-${process.pid}`).slice(0, limits.workerCharsMax),

@@ -43,6 +43,20 @@ export const signingFor = (id: string, random: string, before: string | null = n
   before_until,
 })
 
+const calledAt = (reach: string | undefined): boolean => reach === 'webhook' || reach === 'a2a'
+
+/** A credential stays with the server that it was given for. */
+function endpointOf(
+  id: string,
+  { endpoint, credential }: { endpoint?: string; credential?: string },
+  before: Endpoint | null,
+): Endpoint | null {
+  if (endpoint === undefined) return null
+  const isSamePlace = before !== null && URL.parse(before.endpoint)?.origin === URL.parse(endpoint)?.origin
+  const kept = credential ?? (isSamePlace ? before.credential : undefined)
+  return { id, endpoint, ...(kept === undefined ? {} : { credential: kept }) }
+}
+
 const publish = command({
   name: 'agent.publish',
   summary: 'Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it.',
@@ -58,6 +72,13 @@ const publish = command({
     manifest: t.Optional(Open),
     concurrency: t.Optional(nullable(t.Integer({ minimum: 1, maximum: limits.concurrencyMax }))),
     reach: t.Optional(Reach),
+    credential: t.Optional(
+      t.String({
+        minLength: 1,
+        maxLength: limits.a2aTokenCharsMax,
+        description: 'the key that a remote agent (reach a2a) expects as `Authorization: Bearer`; never shown again',
+      }),
+    ),
     available: t.Optional(t.Boolean()),
     a2a: t.Optional(
       t.Boolean({ description: 'show its card at /a2a/<agent_id> to the public, and take messages there from those who may give it work' }),
@@ -71,11 +92,17 @@ const publish = command({
   }),
   callers: [system, administrator, installationOwner, agentItself, agentOwner],
   requires: [
+    rule<unknown, { readonly reach?: string; readonly credential?: string }>(
+      'INVALID_REQUEST',
+      'only a remote agent has a credential',
+      (_, { reach, credential }) => credential === undefined || reach === 'a2a',
+      'credential is for agents that are reached by a2a',
+    ),
     rule<unknown, { readonly reach?: string; readonly endpoint?: string }>(
       'INVALID_REQUEST',
-      'an agent that is reached by webhook names an endpoint that the server may call',
-      (_, { reach, endpoint = '' }, { terms }) => reach !== 'webhook' || isHookAddress(endpoint, terms.publicHooksOnly),
-      'endpoint is missing or cannot be called: an agent that is reached by webhook gives an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
+      'an agent that is reached by webhook or a2a names an endpoint that the server may call',
+      (_, { reach, endpoint = '' }, { terms }) => !calledAt(reach) || isHookAddress(endpoint, terms.publicHooksOnly),
+      'endpoint is missing or cannot be called: an agent that is reached by webhook or a2a gives an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
     ),
   ],
   audit: 'agent.registered',
@@ -111,7 +138,7 @@ const publish = command({
       disabled,
       updated_at: now,
     }
-    const endpoint = input.endpoint === undefined ? null : { id, endpoint: input.endpoint }
+    const endpoint = endpointOf(id, input, reached)
     const newSigning = card.reach === 'webhook' && signing === null ? signingFor(id, secret()) : null
     return {
       facts: [fact('agent.registered', [image(Card, card)])],
@@ -293,4 +320,27 @@ const declare = command({
   },
 })
 
-export const cardOperations = [publish, get, discover, sync, declare]
+const pin = command({
+  name: 'card.pin',
+  summary: "Keep the key that signed a remote agent's own card. The system calls it when the card is read for the first time.",
+  draft: 'A2A 1.0, 8.4 (signatures of agent cards); ours: the first key stays until the agent is published again',
+  input: t.Object({ agent_id: Id, key: t.String({ minLength: 1, maxLength: 100, description: 'its thumbprint, or none' }) }),
+  output: t.Object({ card: Card.schema }),
+  callers: [system],
+  requires: [],
+  audit: 'agent.card_synced',
+  async load(read, { agent_id }, { actor }) {
+    const card = await read.maybe(Card, agent_id)
+    if (!card) throw new Refusal('AGENT_NOT_FOUND', `there is no card of an agent ${agent_id}`)
+    await seenAgent(read, agent_id, actor)
+    return { card }
+  },
+  decide({ card }, { key }, { now }) {
+    if (card.card_key !== undefined) return { facts: [], output: { card } }
+    const next: Card = { ...card, card_key: key, updated_at: now }
+    return { facts: [fact('agent.card_synced', [image(Card, next)])], output: { card: next } }
+  },
+  example: { given: 'offered', as: 'system', input: { agent_id: 'agent_robin', key: 'none' } },
+})
+
+export const cardOperations = [publish, get, discover, sync, declare, pin]
