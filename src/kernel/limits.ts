@@ -173,6 +173,8 @@ export const limits = {
   optionsMax: 50,
   actionsMax: 100,
   grantsPerTaskMax: 200,
+  /** Grants that a task begins with: they are one batch with it. */
+  firstGrantsMax: 50,
   amendmentsPerTaskMax: 1_000,
   stateBytesMax: 64 * 1024,
   evidenceMax: 50,

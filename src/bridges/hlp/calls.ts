@@ -3,7 +3,7 @@ import type { Caller, CallOptions, Kernel } from '#kernel/kernel.ts'
 import { idempotencyKeyOf } from '#bindings/shared/call-options.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
-import type { Amendment, Artifact, Checkpoint, Review, Task } from '#protocols/collaboration/schema.ts'
+import type { Amendment, Artifact, Checkpoint, Comment, Grant, Review, Task } from '#protocols/collaboration/schema.ts'
 import type { Entry } from './objects.ts'
 
 export type Params = Readonly<Record<string, unknown>>
@@ -16,12 +16,14 @@ type Answers = Record<OfTask, { readonly task: Task }> &
   Record<OfCheckpoint, { readonly checkpoint: Checkpoint }> &
   Record<`artifact.${'commit' | 'get' | 'reference'}`, { readonly artifact: Artifact }> &
   Record<`ledger.${'read' | 'write'}`, { readonly entry: Entry }> &
-  Record<'review.submit', { readonly review: Review }>
+  Record<`review.${'submit' | 'get'}`, { readonly review: Review }> &
+  Record<'review.comment', { readonly comment: Static<typeof Comment.schema> }>
 export type TaskOperation = OfTask
 type Lists = {
   readonly 'task.list': Task
   readonly 'task.steering': Static<typeof Amendment.schema>
   readonly 'checkpoint.list': Checkpoint
+  readonly 'grant.list': Grant
   readonly 'ledger.history': Entry
   readonly 'audit.query': AuditEvent
 }

@@ -1,5 +1,5 @@
 // The objects of the wire (HLP 3), made from the answers of operations. Data of others, such as a ledger's value, carries no stamps.
-import type { Amendment, Artifact, Checkpoint, LedgerEntry, Review, Task } from '#protocols/collaboration/schema.ts'
+import type { Amendment, Artifact, Checkpoint, Comment, Grant, LedgerEntry, Review, Task } from '#protocols/collaboration/schema.ts'
 import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { SPEC_VERSION, STAMPS } from './answers.ts'
@@ -9,7 +9,7 @@ export const whole = (object: object): object => ({ spec_version: SPEC_VERSION, 
 
 /** The type of a task that was created without one. */
 const NO_TYPE = 'task'
-export function taskObject(task: Task, steering: readonly Static<typeof Amendment.schema>[]) {
+export function taskObject(task: Task, steering: readonly Static<typeof Amendment.schema>[], grants: readonly Grant[]) {
   const { goal, acceptance_criteria, inputs, constraints, review_policy } = task.spec
   const { max_duration = null, external_refs = [], autonomy = null } = constraints
   const { principal, assignee, delegable, chain } = task.ownership
@@ -26,7 +26,7 @@ export function taskObject(task: Task, steering: readonly Static<typeof Amendmen
       goal,
       acceptance_criteria,
       inputs,
-      constraints: { max_duration, external_refs, autonomy, grants: [], ...STAMPS },
+      constraints: { max_duration, external_refs, autonomy, grants: grants.map(grantObject), ...STAMPS },
       review_policy: review_policy === undefined ? null : { ...review_policy, ...STAMPS },
       ...STAMPS,
     },
@@ -44,6 +44,16 @@ export function taskObject(task: Task, steering: readonly Static<typeof Amendmen
     ...STAMPS,
   }
 }
+
+/** The log of grants: one that was revoked stays in it. */
+const grantObject = ({ scope, decision, until, granted_by, granted_at }: Grant) => ({
+  scope,
+  decision,
+  until,
+  granted_by,
+  granted_at,
+  ...STAMPS,
+})
 
 const raiserOf = (id: string): 'agent' | 'human' | 'system' =>
   id === 'agent_system' ? 'system' : id.startsWith('agent_') ? 'agent' : 'human'
@@ -136,6 +146,45 @@ export function reviewObject({
 export type Entry = Pick<LedgerEntry, 'key' | 'value' | 'written_at'> & { readonly by: string | null }
 export const entryObject = ({ key, value, by, written_at }: Entry) => ({ key, value, by, written_at, ...STAMPS })
 
-export function eventObject({ id, seq, at, actor, action, subject, task_id, before, after, prev_hash, hash }: AuditEvent) {
-  return { id, seq, at, actor, action, subject: [subject.kind, subject.id], task_id, before, after, prev_hash, hash, ...STAMPS }
+/** A remark in the shape of a review: the verdict is the one of the review that it is about, and it counts for nothing. */
+export const remarkObject = (
+  review: Review,
+  { id, by, artifact_version, anchor, severity, body, at }: Static<typeof Comment.schema>,
+): ReturnType<typeof reviewObject> =>
+  reviewObject({
+    ...review,
+    id,
+    artifact_version,
+    reviewer: by,
+    comments: [{ ...(anchor === undefined ? {} : { anchor }), severity, body }],
+    requested_changes: [],
+    at,
+  })
+
+type Shown = Readonly<Record<string, unknown>>
+/** What a reader needs to rebuild the task: its state as the event leaves it. Null where the event changes no task. */
+function reducerOf({ subject, changes, detail }: AuditEvent): object | null {
+  const task = changes.find(({ kind, after }) => kind === 'task' && after !== null)?.after as Shown | undefined
+  if (task === undefined) return null
+  const { id, state, revision = 0, ownership, checkpoints, artifacts, amendments } = task
+  const { principal, assignee, delegable } = ownership as Shown
+  return {
+    subject,
+    change: detail ?? {},
+    task: {
+      id,
+      state,
+      revision,
+      ownership: { principal, assignee, delegable },
+      checkpoint_ids: checkpoints,
+      artifact_ids: artifacts,
+      steering_count: amendments,
+    },
+  }
+}
+
+export function eventObject(event: AuditEvent) {
+  const { id, seq, at, actor, action, subject, task_id, before, after, prev_hash, hash } = event
+  const reducer = reducerOf(event)
+  return { id, seq, at, actor, action, subject: [subject.kind, subject.id], task_id, before, after, reducer, prev_hash, hash, ...STAMPS }
 }

@@ -5,7 +5,7 @@ import { judgesOf } from '#kernel/ports/tasks.ts'
 import type { Task } from '#protocols/collaboration/schema.ts'
 import type { Ask, Params, TaskOperation } from './calls.ts'
 import { STAMPS } from './answers.ts'
-import { artifactObject, checkpointObject, entryObject, eventObject, reviewObject, taskObject, whole } from './objects.ts'
+import { artifactObject, checkpointObject, entryObject, eventObject, remarkObject, reviewObject, taskObject, whole } from './objects.ts'
 
 export type Operation = {
   readonly required: readonly string[]
@@ -19,7 +19,7 @@ export type Operation = {
 
 async function shownTask(ask: Ask, task: Task) {
   const steering = task.amendments === 0 ? [] : await ask.list('task.steering', { task_id: task.id })
-  return taskObject(task, steering)
+  return taskObject(task, steering, await ask.list('grant.list', { task_id: task.id }))
 }
 
 /** Params that the wire sends as null where it means nothing. */
@@ -45,10 +45,10 @@ const listIn = (value: unknown, field: string): readonly Params[] => {
 }
 /** HLP's grammar alone: bare words are scopes at every other door. */
 const SCOPE = /^(?:[*]|[a-z][a-z0-9_-]*:(?:[*]|[^\s*]+[*]?))$/
-function scopeIn(said: unknown): string {
+function scopeIn(said: unknown, field: string): string {
   const scope = typeof said === 'string' ? said.trim() : ''
   if (SCOPE.test(scope)) return scope
-  throw new Refusal('INVALID_SPEC', 'permission_scope is *, or a namespace and a target such as fs:/repo:*', { field: 'permission_scope' })
+  throw new Refusal('INVALID_SPEC', 'a scope is *, or a namespace and a target such as fs:/repo:*', { field })
 }
 const contextIn = (one: Params) =>
   one['kind'] === 'artifact'
@@ -60,20 +60,28 @@ const actionIn = ({ detail, permission_scope, risk = 'medium', id, kind, summary
   summary,
   risk,
   ...(detail === undefined || detail === null ? {} : { detail: typeof detail === 'string' ? detail : JSON.stringify(detail) }),
-  ...(permission_scope === undefined || permission_scope === null ? {} : { permission_scope: scopeIn(permission_scope) }),
+  ...(permission_scope === undefined || permission_scope === null
+    ? {}
+    : { permission_scope: scopeIn(permission_scope, 'permission_scope') }),
 })
 
 function specIn({ goal, acceptance_criteria, inputs, constraints, review_policy }: Params): object {
-  const { grants = [], ...others } = (isObject(constraints) ? constraints : {}) as Params
-  if (!Array.isArray(grants) || grants.length > 0)
-    throw new Refusal('INVALID_SPEC', 'constraints.grants: give grants with collaboration/grant.add, once the task is there', {
-      field: 'constraints.grants',
-    })
+  const { grants: _, ...others } = (isObject(constraints) ? constraints : {}) as Params
   return {
     goal,
     ...pickIn({ acceptance_criteria, inputs, review_policy }, 'acceptance_criteria', 'inputs', 'review_policy'),
     constraints: pickIn(others, ...Object.keys(others)),
   }
+}
+
+/** The grants of a spec are grants of the task, in the same batch. Who gave them and when is what happens now. */
+function grantsIn({ constraints }: Params, actor: string): readonly object[] {
+  const { grants } = (isObject(constraints) ? constraints : {}) as Params
+  return listIn(grants, 'constraints.grants').map(({ scope, decision, until, granted_by = actor }) => {
+    if (granted_by !== null && granted_by !== actor)
+      throw new Refusal('UNAUTHORIZED', 'granted_by names another one than the credential', { field: 'constraints.grants' })
+    return { scope: scopeIn(scope, 'constraints.grants'), decision, until: until ?? 'session' }
+  })
 }
 
 const verdictIn = ({ task_id, artifact_id, verdict, ...params }: Params): Params => ({
@@ -87,7 +95,9 @@ const ledgerScope = ({ scope }: Params): Params => ({ scope })
 const taskOperations: Readonly<Record<string, Operation>> = {
   'task.create': writes('goal|type acceptance_criteria inputs constraints review_policy principal', async (ask) => {
     const { type, ...params } = ask.params
-    const input = { spec: specIn(params), delegable: true, ...(type === '' ? {} : pickIn({ type }, 'type')) }
+    const grants = grantsIn(params, ask.actor)
+    const given = grants.length === 0 ? {} : { grants }
+    const input = { spec: specIn(params), delegable: true, ...given, ...(type === '' ? {} : pickIn({ type }, 'type')) }
     return whole(await shownTask(ask, (await ask.command('task.create', input)).task))
   }),
   'task.assign': onTask('task_id agent_id|', 'task.assign', ({ task_id, agent_id }) => ({ task_id, assignee: agent_id })),
@@ -141,6 +151,14 @@ const workOperations: Readonly<Record<string, Operation>> = {
   'review.submit': changes('task_id artifact_id verdict|kind comments requested_changes reviewer', async (ask) =>
     whole(reviewObject((await ask.command('review.submit', verdictIn(ask.params))).review)),
   ),
+  'review.comment': writes('review_id comment|', async (ask) => {
+    const { review_id, comment } = ask.params
+    if (!isObject(comment)) throw new Refusal('INVALID_SPEC', 'comment is an object', { field: 'comment' })
+    const { review } = await ask.query('review.get', { review_id })
+    const { task_id, artifact_id } = review
+    const input = { task_id, artifact_id, review_id, ...pickIn(comment, 'anchor', 'severity', 'body') }
+    return whole(remarkObject(review, (await ask.command('review.comment', input)).comment))
+  }),
   'artifact.commit': changes('task_id type payload|produced_by parent_version', async (ask) => {
     const { task_id, type, payload, parent_version } = ask.params
     const isPlan = type === 'plan' ? { kind: 'plan' } : {}

@@ -179,7 +179,9 @@ test('unknown, missing and misplaced params are INVALID_SPEC', async (t) => {
     ['task.create', { goal: 'g', deadline: null }, {}],
     ['task.create', {}, {}],
     ['task.create', { goal: 'g' }, { idempotency_key: 'k' }],
-    ['task.create', { goal: 'g', constraints: { grants: [{ scope: '*' }] } }, {}],
+    ['task.create', { goal: 'g', constraints: { grants: [{ scope: 'deploy', decision: 'deny', until: 'task' }] } }, {}],
+    ['task.create', { goal: 'g', constraints: { grants: [{ scope: 'fs:/a*', decision: 'perhaps', until: 'task' }] } }, {}],
+    ['task.create', { goal: 'g', constraints: { grants: 'all' } }, {}],
     ['task.get', { task_id }, { expected_task_revision: 2 }],
     ['task.amend', { task_id, text: 'x', intent: 'order' }, {}],
     ['task.amend', { task_id, text: 'x' }, { expected_task_revision: '2' }],
@@ -230,6 +232,64 @@ test('the bridge refuses what the reference lets pass', async (t) => {
   await on.refused(400, 'INVALID_SPEC', () => on.op('alice', 'review.submit', { task_id, artifact_id: artifact.id, verdict: 'perhaps' }))
   await on.refused(401, 'UNAUTHORIZED', () => on.op('devin', 'review.submit', { task_id, artifact_id: artifact.id, verdict: 'approved' }))
   await on.refused(412, 'PRECONDITION_FAILED', () => on.op('alice', 'task.assign', { task_id, agent_id: 'agent_robin' }))
+})
+
+test('a task begins with the grants of its spec, and shows them', async (t) => {
+  const on = await hlpWorld(t)
+  const grants = [
+    { scope: 'fs:/repo:*', decision: 'allow', until: 'task' },
+    { scope: ' fs:/repo/secrets:* ', decision: 'deny', until: 'task', granted_by: 'user_alice' },
+    { scope: 'bash:*', decision: 'allow', until: 'session' },
+  ]
+  const { json: task } = await on.op('alice', 'task.create', { goal: 'g', constraints: { autonomy: 'autonomous', grants } })
+  const shown = task.spec.constraints.grants
+  assert.equal(
+    still(JSON.stringify(shown)),
+    '[{"scope":"fs:/repo:*","decision":"allow","until":"task","granted_by":"user_alice","granted_at":"TIME","schema_version":"0.2","profile":"HLP-industrial"},{"scope":"fs:/repo/secrets:*","decision":"deny","until":"task","granted_by":"user_alice","granted_at":"TIME","schema_version":"0.2","profile":"HLP-industrial"},{"scope":"bash:*","decision":"allow","until":"session","granted_by":"user_alice","granted_at":"TIME","schema_version":"0.2","profile":"HLP-industrial"}]',
+  )
+  assert.equal(task.revision, 0)
+  assert.deepEqual((await on.op('alice', 'task.get', { task_id: task.id })).json.spec.constraints.grants, shown)
+  const claimed = { grants: [{ ...grants[0]!, granted_by: 'user_rita' }] }
+  await on.refused(401, 'UNAUTHORIZED', () => on.op('alice', 'task.create', { goal: 'g', constraints: claimed }))
+})
+
+test('a remark has the shape of a review, with its own id, and counts for nothing', async (t) => {
+  const on = await hlpWorld(t)
+  const { id: task_id } = await started(on)
+  const { json: artifact } = await on.op('devin', 'artifact.commit', { task_id, type: 'patch', payload: PAYLOAD })
+  const verdict = { task_id, artifact_id: artifact.id, verdict: 'changes_requested', requested_changes: ['shorter'] }
+  const { json: review } = await on.op('alice', 'review.submit', verdict)
+  const said = { review_id: review.id, comment: { anchor: 'line 1', severity: 'nit', body: 'Greet by name?' } }
+  const { json: remark } = await on.op('alice', 'review.comment', said)
+  assert.match(remark.id, /^rcm_/)
+  assert.deepEqual(
+    [remark.verdict, remark.reviewer, remark.requested_changes, remark.comments.map(({ body }: any) => body)],
+    ['changes_requested', 'user_alice', [], ['Greet by name?']],
+  )
+  const { json: task } = await on.op('alice', 'task.get', { task_id })
+  assert.deepEqual([task.state, task.revision], ['in_progress', 4])
+  await on.refused(400, 'INVALID_SPEC', () => on.op('alice', 'review.comment', { ...said, comment: 'nice' }))
+  await on.refused(404, 'NOT_FOUND', () => on.op('mallory', 'review.comment', said))
+})
+
+test('an event carries what a reader needs to rebuild its task', async (t) => {
+  const on = await hlpWorld(t)
+  const { id } = await started(on)
+  const { json: events } = await on.op('alice', 'audit.replay', { task_id: id })
+  const { reducer } = events.find(({ action }: any) => action === 'task.started')
+  assert.deepEqual(reducer, {
+    subject: { kind: 'task', id },
+    change: {},
+    task: {
+      id,
+      state: 'in_progress',
+      revision: 2,
+      ownership: { principal: 'user_alice', assignee: 'agent_devin', delegable: true },
+      checkpoint_ids: [],
+      artifact_ids: [],
+      steering_count: 0,
+    },
+  })
 })
 
 test('required reviewers see a delivery until each has voted', async (t) => {

@@ -10,10 +10,10 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { either, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import type { KnownAnswer } from '#kernel/ports/requests.ts'
-import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { fact } from '../events.ts'
 import { isTerminal } from '../states.ts'
 import { isInForce, scopesOf, sessionOf, speakingFor } from '../task/grants.ts'
+import { headWith, newGrant } from '../task/new-grants.ts'
 import { beginningOf, covers } from '../task/scopes.ts'
 import { executor, isActive, isInTime, principal, reviewer } from '../access.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantScopes, GrantUntil, Id, Task } from '../schema.ts'
@@ -46,28 +46,11 @@ const add = command({
     const isOwn = actor.id === task.ownership.principal
     if (!isOwn && decision === 'allow' && until === 'task')
       throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
-    const { id: task_id, project_id, root_task_id } = task
-    const grant: Grant = {
-      id: newId('grant'),
-      task_id,
-      project_id,
-      root_task_id,
-      scope,
-      decision,
-      until: until === 'session' || until === 'task' ? until : futureTimestamp(until, now, 'INVALID_SPEC', 'until'),
-      uses,
-      used: 0,
-      granted_by: actor.id,
-      granted_at: now,
-      revoked_at: null,
-      executor: until === 'session' ? task.executor : null,
-      ...(until === 'session' ? { run: session.run, after_run: session.run === null ? session.after_run : null } : {}),
-    }
+    const grant = newGrant(task, { scope, decision, until, uses }, { by: actor.id, session, now, newId })
     // In older heads `grant_id` may name a deny; now it names only allows.
     const earlier = before?.denies ?? (last?.decision === 'deny' ? [last.id] : [])
-    const denies = decision === 'deny' ? [...earlier, grant.id] : earlier
-    const grant_id = decision === 'allow' ? grant.id : (before?.grant_id ?? null)
-    const head = { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id, ...(denies.length > 0 ? { denies } : {}) }
+    const head = headWith(grant, { grant_id: before?.grant_id ?? null, denies: earlier })
+    const { id: task_id, project_id, root_task_id } = task
     const known = { id: task_id, project_id, root_task_id, scopes: [...new Set([...scopes, scope])] }
     const max = limits.grantsPerTaskMax
     return {

@@ -277,4 +277,16 @@ const list = query({
   example: { given: 'completed', as: 'alice', input: ({ task }) => ({ task_id: task.id }) },
 })
 
-export const reviewOperations = [submit, comment, list]
+const get = query({
+  name: 'review.get',
+  summary: 'Fetch one review by its id.',
+  draft: 'ours: reading',
+  input: t.Object({ review_id: Id }),
+  output: t.Object({ review: Review.schema }),
+  callers: [anyone],
+  load: async (read, { review_id }) => ({ review: await read(Review, review_id) }),
+  view: ({ review }) => ({ review }),
+  example: { given: 'completed', as: 'alice', input: ({ review }) => ({ review_id: review.id }) },
+})
+
+export const reviewOperations = [submit, comment, list, get]

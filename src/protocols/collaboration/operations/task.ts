@@ -3,7 +3,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
 import { fact } from '../events.ts'
@@ -24,11 +24,12 @@ import {
   leavesReviewersFree,
 } from '../access.ts'
 import { Checkpoint, ExpectedRevision, Id, isTerminal, Origin, Task, TaskSpecInput, Timestamp } from '../schema.ts'
+import { FirstGrant, firstGrants } from '../task/new-grants.ts'
 import { refuseUnfitReviewers, refuseUnknownInputs, specOf } from '../task/spec.ts'
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
-type Creating = { readonly project_id: string; readonly parent: Task | null; readonly isUnderEnded: boolean }
+type Creating = { readonly project_id: string; readonly parent: Task | null; readonly isUnderEnded: boolean; readonly hasGrants: boolean }
 /** The parent while it is active: its people and agents might still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
@@ -72,11 +73,18 @@ const create = command({
     deadline: t.Optional(t.Union([Timestamp, t.Null()])),
     delegable: t.Optional(t.Boolean()),
     reviewers: t.Optional(t.Array(Id, { maxItems: limits.reviewersMax })),
+    grants: t.Optional(
+      t.Array(FirstGrant, {
+        maxItems: limits.firstGrantsMax,
+        description: 'scopes that are allowed or denied from the beginning, like grant.add; until session: for the first run',
+      }),
+    ),
     origin: t.Optional(Origin),
   }),
   output: t.Object({ task: Task.schema }),
   callers: [personOfProject, parentsPrincipal],
   requires: [
+    freshProof<Creating>(({ hasGrants }) => !hasGrants),
     rule<Creating>(
       'PRECONDITION_FAILED',
       'the parent task has not ended, or it was rejected and this is a new attempt; nor has a task above it',
@@ -85,9 +93,10 @@ const create = command({
     ),
   ],
   audit: 'task.created',
-  async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], spec }, { actor }) {
+  async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], grants = [], spec }, { actor }) {
+    const hasGrants = grants.length > 0
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false }
+    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false, hasGrants }
     await refuseUnknownInputs(read, spec, project_id, actor)
     await refuseUnfitReviewers(read, spec, project_id)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
@@ -95,7 +104,7 @@ const create = command({
     if (parent && parent.project_id !== project_id)
       throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
     const isUnderEnded = parent !== null && (await hasEndedAbove(read, belowOf(parent)))
-    return { project_id, parent, isUnderEnded }
+    return { project_id, parent, isUnderEnded, hasGrants }
   },
   decide({ project_id, parent }, input, { actor, now, newId }) {
     const id = newId('task')
@@ -103,7 +112,11 @@ const create = command({
     const task = newTask({ ...input, id, project_id, parent, principal: actor.id, event, now })
     const adopted = parent ? [fact('task.child_added', [image(Task, addChild(parent, id))], { detail: { child: id }, cause: 0 })] : []
     return {
-      facts: [fact('task.created', [image(Task, task)], { id: event }), ...adopted],
+      facts: [
+        fact('task.created', [image(Task, task)], { id: event }),
+        ...adopted,
+        ...firstGrants(task, input.grants ?? [], { by: actor.id, now, newId }),
+      ],
       atMost: parent ? [treeBound(task.root_task_id)] : [],
       output: { task },
     }
