@@ -1,8 +1,8 @@
 // The capability registry: all sources behind one port. It stores their offers as documents, and routes each call to its source within
 // bounds of time and size.
 import type { Clock } from '#kernel/ports/clock.ts'
-import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import type { Caller, Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -157,7 +157,7 @@ function usableOf(manifests: readonly CapabilityManifest[], source: string, log:
       if (kept.has(capabilityKey(usable))) throw new Error('there are two of this name')
       kept.set(capabilityKey(usable), usable)
     } catch (error) {
-      log.warn({ source, capability: manifest.capability_id, error: messageOf(error) }, 'a capability is left out')
+      log.warn({ source, capability: manifest.capability_id, error: shownMessage(error) }, 'a capability is left out')
     }
   }
   if (manifests.length > limits.capabilitiesPerSourceMax)
@@ -186,7 +186,7 @@ function boundOutput(output: unknown): unknown {
   try {
     return decodeText(text)
   } catch (error) {
-    throw new Unfit('output_invalid', `its answer is not usable JSON: ${messageOf(error)}`)
+    throw new Unfit('output_invalid', `its answer is not usable JSON: ${shownMessage(error)}`)
   }
 }
 
@@ -216,11 +216,8 @@ async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
 
 function errorOf(error: unknown): NonNullable<InvokeOutcome['error']> {
   const reason = error instanceof CapabilityFailure || error instanceof Unfit ? error.reason : 'failed'
-  return { code: 'EXECUTION_FAILED', reason, message: messageOf(error) }
+  return { code: 'EXECUTION_FAILED', reason, message: shownMessage(error) }
 }
 
 /** The error message of a source for the caller, cut and cleaned for display. */
-function messageOf(error: unknown): string {
-  const message = error instanceof Refusal || error instanceof Error ? error.message : String(error)
-  return message.replaceAll('\0', '').slice(0, MESSAGE_CHARS_MAX).toWellFormed()
-}
+const shownMessage = (error: unknown): string => messageOf(error, MESSAGE_CHARS_MAX).replaceAll('\0', '').toWellFormed()

@@ -20,14 +20,14 @@ export type MigrationOptions = {
   readonly isForced?: boolean
 }
 
-type Step = { readonly to: number; readonly words: string; run(db: DatabaseSync, tag: Tag, wasSealed: boolean): Found[] }
+type Step = { readonly to: number; readonly change: string; run(db: DatabaseSync, tag: Tag, wasSealed: boolean): Found[] }
 
 /** Each step brings the previous format to `to`, in one transaction. A released step is never changed. Step 4 builds an index from the
  * present declarations, so a later change of that index needs its own step. */
 const steps: readonly Step[] = [
   {
     to: 2,
-    words: 'images are found by their key, and documents that no fact describes carry a tag',
+    change: 'images are found by their key, and documents that no fact describes carry a tag',
     run(db, tag) {
       const twice = 'SELECT key FROM images GROUP BY key, version HAVING count(*) > 1'
       const doubled = (db.prepare(twice).all() as { key: string }[]).map(({ key }) => ({
@@ -43,12 +43,12 @@ const steps: readonly Step[] = [
   },
   {
     to: 3,
-    words: 'tasks are found by their executor and the artifact versions that their spec names as inputs',
+    change: 'tasks are found by their executor and the artifact versions that their spec names as inputs',
     run: enterInputs,
   },
   {
     to: 4,
-    words: 'requests that have ended are counted by project, and each open one is checked once for a person who can answer it',
+    change: 'requests that have ended are counted by project, and each open one is checked once for a person who can answer it',
     run(db, tag) {
       const { found, entries } = reindexKind(db, 'execution.request', tag)
       const open = 'execution.request.open\0'
@@ -60,12 +60,12 @@ const steps: readonly Step[] = [
   },
   {
     to: 5,
-    words: 'people are found by what they own and by whom they stand in for',
+    change: 'people are found by what they own and by whom they stand in for',
     run: (db, tag) => reindexKind(db, 'identity.user', tag).found,
   },
   {
     to: 6,
-    words:
+    change:
       'requests are found by urgency, by group and by the case that they are about, grants by who gave them, notices by what became of them',
     run: (db, tag) =>
       ['execution.request', 'collaboration.grant', 'execution.channel', 'execution.notice'].flatMap(
@@ -74,22 +74,22 @@ const steps: readonly Step[] = [
   },
   {
     to: 7,
-    words: 'documents that wait for a time are in one index, without separate timers',
+    change: 'documents that wait for a time are in one index, without separate timers',
     run: (db, tag) => [...enterTimes(db, tag), ...dropTimers(db, tag)],
   },
   {
     to: 8,
-    words: 'requests are counted by the day on which they were asked, and by what became of them',
+    change: 'requests are counted by the day on which they were asked, and by what became of them',
     run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
   },
   {
     to: 9,
-    words: 'open requests are listed in one order: critical, late or escalated, high, normal, low',
+    change: 'open requests are listed in one order: critical, late or escalated, high, normal, low',
     run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
   },
   {
     to: 10,
-    words: 'groups of facts carry a seal under a key that is not in the database',
+    change: 'groups of facts carry a seal under a key that is not in the database',
     run(db, tag, wasSealed) {
       db.exec(
         `CREATE TABLE IF NOT EXISTS seals (
@@ -101,12 +101,12 @@ const steps: readonly Step[] = [
   },
   {
     to: 11,
-    words: 'open requests have one entry for each inbox, and those that are only counted have none',
+    change: 'open requests have one entry for each inbox, and those that are only counted have none',
     run: (db, tag) => reindexKind(db, 'execution.request', tag).found,
   },
   {
     to: 12,
-    words: 'runs are found by the agent that delegated them',
+    change: 'runs are found by the agent that delegated them',
     run: (db, tag) => reindexKind(db, 'delegation.run', tag).found,
   },
 ]
@@ -120,11 +120,11 @@ export function migrate(
   from: number,
   { tag = sha256, found, wasSealed = false, isForced = false }: MigrationOptions,
 ): void {
-  for (const { to, words, run } of steps.filter((step) => step.to > from)) {
+  for (const { to, change, run } of steps.filter((step) => step.to > from)) {
     db.exec('BEGIN IMMEDIATE')
     try {
       const differences = run(db, tag, wasSealed)
-      if (differences.length > 0 && !isForced) throw new Error(refusalOf(to, words, differences))
+      if (differences.length > 0 && !isForced) throw new Error(refusalOf(to, change, differences))
       for (const difference of differences) found?.(difference)
       db.exec(`PRAGMA user_version = ${to}; COMMIT`)
     } catch (error) {
@@ -135,10 +135,10 @@ export function migrate(
   }
 }
 
-function refusalOf(to: number, words: string, differences: readonly Found[]): string {
+function refusalOf(to: number, change: string, differences: readonly Found[]): string {
   const named = differences.slice(0, NAMED_MAX).map(({ what, how }) => `${what}: ${how}`)
   const more = differences.length > NAMED_MAX ? `; and ${differences.length - NAMED_MAX} more` : ''
-  return `it was not brought to format ${to} (${words}), because documents differ from the record: ${named.join('; ')}${more}`
+  return `it was not brought to format ${to} (${change}), because documents differ from the record: ${named.join('; ')}${more}`
 }
 
 /** Compares every document that a fact describes with its image, and finds images whose document is missing. */

@@ -1,5 +1,6 @@
 // The leases of this server: the worker that takes and keeps them, and knows at any moment which ones it holds. A store that only one
 // process has open grants all of them immediately and for good, without a write or a wait.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { timekeeperAlone } from '#kernel/call/due-on-read.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -274,7 +275,7 @@ async function keepLeases(self: Membership): Promise<void> {
     notifyOfChange()
     const error = await renew(self).then(
       () => '',
-      (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
+      (reason: unknown) => messageOf(reason),
     )
     // Once for each reason, not with every beat.
     if (error !== '' && error !== lastError) log.warn({ node, error }, 'could not renew the leases; trying again')

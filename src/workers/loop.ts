@@ -1,5 +1,6 @@
 // The loop of a worker, written once: it takes its turn, rests, sleeps until it is woken or its time has come, tries again after a failure,
 // and does nothing while another server holds its lease. Its present activity is its state in /health.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Tail } from '#kernel/log/tail.ts'
@@ -59,7 +60,7 @@ export function runLoop(options: LoopOptions): Loop {
       return ms
     } catch (error) {
       state = 'failing'
-      log[isPassing(error) ? 'warn' : 'error']({ worker: name, error: error instanceof Error ? error.message : String(error) }, failed)
+      log[isPassing(error) ? 'warn' : 'error']({ worker: name, error: messageOf(error) }, failed)
       return failedMs
     }
   }

@@ -1,5 +1,6 @@
 // The outbox: the one loop behind everything that leaves the process. A channel says how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
@@ -43,13 +44,11 @@ const PAGE = 256
 /** One look scans at most this many pages, and the next continues from there: held lanes cannot hide others. */
 const PAGES_MAX = 16
 const OUTCOMES_MAX = 256
-const ERROR_CHARS_MAX = 500
 const PAUSE_MS_MAX = 10_000
 
 const prefixIn = (channel: Channel): string => prefixOf(Delivery, 'due', [channel.name])
 /** After every entry that is due at this time, before every later one. */
 const endOf = (prefix: string, now: string): string => `${prefix}${now}\u{1}`
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, ERROR_CHARS_MAX)
 const isUnanswered = (result: PromiseSettledResult<unknown>): boolean =>
   result.status === 'rejected' ? result.reason instanceof Unanswered : result.value === UNANSWERED
 

@@ -1,5 +1,6 @@
 // Timers: documents that are due. Each kind declares the operation that acts on one of its documents at a time, and the index of these
 // times is the truth. Acting on a document changes it, and with it the time; nothing has to be settled.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
@@ -50,7 +51,7 @@ export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Du
       else pause(key)
     } catch (error) {
       pause(key)
-      const context = { key, call: due.call, error: error instanceof Error ? error.message : String(error) }
+      const context = { key, call: due.call, error: messageOf(error) }
       if (error instanceof Refusal && isOvertaken(error)) log.debug(context, 'a due document was overtaken: there is nothing left to do')
       else log.warn(context, 'could not handle a due document; trying again')
     }

@@ -147,7 +147,7 @@ describe('countersign/harness', { timeout: 400_000 }, () => {
     assert.equal((await fetch(log.url, { method: 'HEAD' })).headers.get('content-length'), '4')
   })
 
-  test('people are asked about risky work, two of them for R5, and without anybody to ask it is denied', async () => {
+  test('people are asked about risky work, two of them for R5, and without an approver it is denied', async () => {
     await (
       await submit({ temperature: 850 })
     ).result

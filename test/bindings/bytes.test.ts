@@ -801,7 +801,7 @@ test('a server that is killed during an upload starts again with all that it had
   assert.equal(await got.text(), 'hello')
 })
 
-test('a server whose disk takes no more in the middle of an upload says so, keeps nothing of it and goes on', async (t) => {
+test('a server whose disk fills up during an upload says so, keeps nothing of it and continues', async (t) => {
   // Files of at most 4 or 8 MiB, as the shell counts: the limit is the system's own.
   const server = await started(t, temporary(t), 'ulimit -f 8192;')
   const { task_id, key } = await atWork(server)

@@ -49,7 +49,7 @@ test('a preflight of a configured origin is answered, of another one it is not',
   }
 })
 
-test('every answer carries the headers: success, refusals, malformed and oversized bodies, what is not there', async (t) => {
+test('every answer carries the headers: success, refusals, malformed and oversized bodies, unknown paths', async (t) => {
   const { port } = await httpWorld(t, { cors, asksPerMinute: 1 })
   const post = (path: string, body: string, more: Sent['headers'] = {}): Promise<Answer> =>
     send(port, path, { body, headers: { ...JSON_HEADERS, 'content-length': Buffer.byteLength(body), origin: desk, ...more } })

@@ -197,7 +197,7 @@ test('behind a proxy the cookie is Secure and bound to its host, and the host is
   )
 })
 
-test('without a declared proxy nobody believes X-Forwarded-Host', async (t) => {
+test('without a declared proxy X-Forwarded-Host is ignored', async (t) => {
   const { call } = await httpWorld(t)
   assertError(
     await call('note.write', { id: 'one' }, { headers: { ...JSON_HEADERS, host: 'evil.example', 'x-forwarded-host': 'localhost' } }),
@@ -238,7 +238,7 @@ test('signing out ends the session and clears the cookie; another site cannot do
   assert.equal(keys.has('key-alice'), false)
 })
 
-test('names on a page are text, whatever they look like', async (t) => {
+test('names on a page are text, even if they look like markup', async (t) => {
   const { port, keys } = await httpWorld(t)
   keys.set('key-evil', { ...alice, id: '<img src=x onerror=alert(1)>' })
   const { text } = await send(port, '/', { method: 'GET', headers: { cookie: 'countersign=key-evil' } })
@@ -254,7 +254,7 @@ test('the one style of a page is the one that the policy allows', async (t) => {
   assert.doesNotMatch(text, /<script| style=| on[a-z]+=/)
 })
 
-test('after signing in a link goes on to its page, and never to another host', async (t) => {
+test('after signing in a link leads to its page, and never to another host', async (t) => {
   const { port } = await httpWorld(t, {
     logins: { open: () => Promise.resolve({ session: 's', expiresAt: '2030-01-01T00:00:00Z' }), close: () => Promise.resolve() },
   })

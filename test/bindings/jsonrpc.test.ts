@@ -128,7 +128,7 @@ for (const [line, code, id = null] of badLines) {
   })
 }
 
-test('bytes that are no UTF-8 are answered, and the connection goes on', async (t) => {
+test('invalid UTF-8 is answered, and the connection stays open', async (t) => {
   const { client } = await toy(t)
   const { write, next, call } = await client('key-alice')
   write(Uint8Array.from([34, 255, 254, 34, 10]))
@@ -136,7 +136,7 @@ test('bytes that are no UTF-8 are answered, and the connection goes on', async (
   assert.ok((await call('toy/note.write', { id: 'one' })).result)
 })
 
-test('a notification is done and not answered, whatever comes of it', async (t) => {
+test('a notification is carried out and never answered', async (t) => {
   const { client } = await toy(t)
   const { write, closed, socket } = await client('key-alice')
   for (const method of ['toy/note.write', 'toy/note.keep', 'toy/none'])
@@ -277,7 +277,7 @@ test('a line that takes too long is refused, byte by byte and with complete line
   assertError((await closed())[0], -32_600, 'INVALID_REQUEST', /within 0\.2 s/)
 })
 
-test('an idle connection stays, unless nobody ever said who they are', async (t) => {
+test('an idle connection stays open once it was authenticated', async (t) => {
   const { client } = await toy(t, { lineMs: 150 })
   const known = await client('key-alice')
   const unknown = await client()
@@ -366,7 +366,7 @@ test('one connection too many is refused and closed, and a closed connection mak
   assert.ok(await client('key-alice'))
 })
 
-test('a stop answers what is under way, takes nothing more and ends in time', async (t) => {
+test('a stop answers running calls, accepts no more and ends in time', async (t) => {
   const gate = createGate()
   const { client, stop, path } = await toy(t, {}, gate)
   const { call, closed } = await client('key-alice')
@@ -408,7 +408,7 @@ test('two streams serve as well as a socket: answers come also after the input h
 
 // --- Streams ---------------------------------------------------------------------------------------------------------------
 
-test('a stream tells what was and what comes, goes on from any place, and ends when it is left', async (t) => {
+test('a stream sends past and new events, resumes from any cursor, and ends when its follower leaves', async (t) => {
   const world = await createWorld()
   const { task } = await world.play(scenes.created)
   const { path } = await serveRpc(t, world.kernel)
@@ -476,7 +476,7 @@ test('a subscriber that loses read access gets the end of the stream with its re
   assertError(await call('rpc.unfollow', { id: result.id }), -32_000, 'NOT_FOUND')
 })
 
-test('a stop ends the streams with a reason, and a follower who does not read holds nothing up', async (t) => {
+test('a stop ends the streams with a reason, and a follower that does not read delays nothing', async (t) => {
   const world = await createWorld()
   const { task } = await world.play(scenes.created)
   const { path, server } = await serveRpc(t, world.kernel, undefined, { unsentHigh: 20_000, unsentMax: 100_000 })

@@ -35,7 +35,7 @@ for (const maker of storeMakers()) {
   describe(`events on ${maker.name}`, () => {
     after(() => maker.dispose())
 
-    test('a stream gives what was and what comes, as audit.query shows it, and goes on from a cursor', async (t) => {
+    test('a stream sends past and new events, as audit.query shows them, and resumes from a cursor', async (t) => {
       const world = await liveWorld(t, { store: maker.open() })
       const { task } = await world.play(scenes['created'])
       const { key } = await world.keyOf('alice')
@@ -351,7 +351,7 @@ test('an event is read and written once for a hundred subscribers, and one write
   assert.ok(reads <= 20, `${reads} reads`)
 })
 
-test('a session that only watches still ends when nobody uses it', async (t) => {
+test('a session that only watches still ends when it is idle', async (t) => {
   const world = await liveWorld(t)
   const { task } = await world.play(scenes['created'])
   const { token } = await world.call('system', 'identity/login.issue', { user_id: 'user_alice' })
@@ -444,7 +444,7 @@ test('clients that never read are closed, and what was kept for them is given ba
   assert.match(await gauge(), /^countersign_streams 0$/m)
 })
 
-test('a stop ends streams with a cursor that a later start goes on from', async (t) => {
+test('a stop ends streams with a cursor from which they resume after the next start', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('owner')
   await createTask(world)

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { send } from '../support/over-sockets/http-client.ts'
 import { dataFolder, start } from '../support/as-processes/server-process.ts'
 
-test('at SIGTERM every connection that goes on asking is answered with 503', async (t) => {
+test('after SIGTERM every further request is answered with 503', async (t) => {
   const server = await start(t, ['--data', dataFolder(t)])
   let isTold = false
   /** Asks one time after the other on one connection. */

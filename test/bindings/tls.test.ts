@@ -55,7 +55,7 @@ test('a forwarded host counts for nothing without a proxy', async (t) => {
   assert.equal((await send(port, '/health', { method: 'GET', headers, ca })).status, 421)
 })
 
-test('TLS 1.2 and 1.3 are spoken, what is older is not', async (t) => {
+test('TLS 1.2 and 1.3 are accepted, older versions are not', async (t) => {
   const { port } = await httpWorld(t, { tls })
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const socket = await handshake(port, { minVersion: version, maxVersion: version })
@@ -66,7 +66,7 @@ test('TLS 1.2 and 1.3 are spoken, what is older is not', async (t) => {
   await assert.rejects(handshake(port, old), /alert|version|reset/i)
 })
 
-test('plain HTTP on that port gets nothing, and harms nobody', async (t) => {
+test('plain HTTP on that port gets no answer and does no harm', async (t) => {
   const { port, logged } = await httpWorld(t, { tls })
   const said = await sendBytes(port, 'GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n').catch(() => '')
   assert.doesNotMatch(said, /HTTP\/1\.1 200/)

@@ -114,7 +114,7 @@ test('a ticket opens one socket, in its address or in its first frame, and only 
   assert.equal(framed.isOver(), false)
 })
 
-test('of many concurrent sockets with one ticket, one is let in', async (t) => {
+test('one of many concurrent sockets with one ticket is accepted', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('alice')
   for (let round = 0; round < 5; round++) {

@@ -98,7 +98,7 @@ describe('an MCP server over stdio', () => {
     assert.deepEqual(await pendingIn(on), [])
   })
 
-  test('that hangs gives TIMEOUT to its caller, and answers others meanwhile', async (t) => {
+  test('that hangs gives TIMEOUT to its caller, and still answers other calls', async (t) => {
     const on = await ready(t, mcp(child()))
     const hanging = on.invoke('cap:test/hangs', {}, { ...V, timeout: 'PT1S' })
     assert.equal((await on.invoke('cap:test/echo', { message: 'hi' }, V)).ok, true)
@@ -139,7 +139,7 @@ describe('an MCP server over stdio', () => {
 
 describe('an MCP server over Streamable HTTP', () => {
   for (const status of [301, 302, 303, 307, 308])
-    test(`that sends elsewhere (${status}) is not followed: what the operator wrote into the headers is for nobody else`, async (t) => {
+    test(`that sends elsewhere (${status}) is not followed: the operator’s headers go to no other address`, async (t) => {
       const arrived: string[] = []
       const listen = async (name: string, answer: (response: ServerResponse) => void): Promise<string> => {
         const server = createServer((request, response) => {
@@ -238,7 +238,7 @@ describe('between intent and outcome', () => {
     assert.equal((await refusalOf(on.invoke('cap:once', { other: 1 }, {}, 'key-1'))).code, 'CONFLICT')
   })
 
-  test('a crash leaves the intent; the next start records that nobody knows, and runs nothing', async () => {
+  test('a crash leaves the intent; the next start records an unknown outcome and runs nothing', async () => {
     const disk = memoryDisk()
     let runs = 0
     const hangs = capability('hangs', () => (runs++, new Promise(() => undefined)))

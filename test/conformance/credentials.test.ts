@@ -52,7 +52,7 @@ for (const maker of storeMakers()) {
       await close()
     })
 
-    test('a key that is wrong in any way makes nobody, in one and the same sentence', async () => {
+    test('a key that is wrong in any way authenticates no one, with one and the same message', async () => {
       const { issue, who, nobody, close } = await open()
       const { token, id } = await issue('user_alice')
       const wrong = [
@@ -96,7 +96,7 @@ for (const maker of storeMakers()) {
       await close()
     })
 
-    test('a disabled person and a disabled agent are nobody, and so are they in the middle of a call; enabled again they are back', async () => {
+    test('a disabled person and a disabled agent are refused, even in the middle of a call, until they are enabled again', async () => {
       const { issue, who, nobody, call, close } = await open()
       for (const [subject, update] of [
         ['user_bob', { call: 'identity/user.update', of: { user_id: 'user_bob' } }],

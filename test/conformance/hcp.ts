@@ -27,7 +27,7 @@ const PROPERTIES = wire('properties that say something else than the envelope ar
 const FUZZ = wire('any bytes decode to an envelope or a reason, and never throw')
 const STATES = ['protocols/harness/states', 'every pair of states is an edge of the table or refused'] as const
 const ENDS = ['protocols/harness/states', 'nothing leaves an end, and every state leads to one'] as const
-const PAIRS = gate('of every pair of failing checks the first in the order is the answer')
+const PAIRS = gate('the first of two failing checks is the answer')
 const PEOPLE = gate('people are asked by the flag, from R4 on, from where the policy asks, and for T4')
 const AT_ONCE = callee('immediate acceptance: task_accepted, then session_created with number 1, and both carry the token')
 const AFTER_WAIT = callee('after a wait: awaiting_human first, then task_accepted and session_created with number 2')
@@ -72,7 +72,7 @@ export const hcpRows: readonly Shown[] = [
   ),
   l1('L1-reconnect', 'a broken connection is made anew, and nothing is lost', CUT, KILLED_BROKER),
   l1('L1-quorum', 'quorum queues where high availability is wanted', rights('quorum queues are declared as such, and serve')),
-  l1('L1-tls', 'amqps, with client certificates', rights('amqps takes a client certificate, and nobody comes in without one')),
+  l1('L1-tls', 'amqps, with client certificates', rights('amqps requires a client certificate')),
   l1(
     'L1-size',
     'binary data and large data are referenced, never embedded',
@@ -223,7 +223,7 @@ export const hcpRows: readonly Shown[] = [
     'dead letters with their reasons; a sender of unknown sessions holds up no other',
     DEAD,
     caller('a sender has room for as many unknown sessions as it has submissions to answer, and each for a bounded number of messages'),
-    broker('a callee that never answers, and sends events of sessions that nobody knows, holds up no other one'),
+    broker('a callee that never answers, and sends events of unknown sessions, delays no other one'),
   ),
   ours(
     'C23',
@@ -255,7 +255,7 @@ export const hcpRows: readonly Shown[] = [
   ours(
     'C29',
     'T3 and T4 need TLS or the loopback; T4 asks',
-    gate('confidential data is refused where others can read along, whatever the caller may send'),
+    gate('confidential data is refused on an unencrypted connection, for every caller'),
     callee('T4 always asks a person'),
   ),
   ours('C30', 'a policy asks earlier, never later', PEOPLE),

@@ -46,7 +46,7 @@ const UNFIT = ['bridges/hxp/http', '422: a result that does not fit is refused, 
 const LATE = ['bridges/hxp/http', '408: resolving what ended by its deadline, again and again without harm'] as const
 const LARGE = ['bridges/hxp/http', '413: a body that is too large, announced or not'] as const
 const QUOTA = ['bridges/hxp/http', '429: quotas say when to come again'] as const
-const ABSENT = ['bridges/hxp/http', '503: a store that cannot write says so, and what is there can still be read'] as const
+const ABSENT = ['bridges/hxp/http', '503: a store that cannot write says so, and reads still work'] as const
 const INBOX = ['bridges/hxp/http', 'the inbox: critical first, then by age; filters; totals that are exact'] as const
 const PAGES = ['bridges/hxp/http', 'pages: by cursor and by offset, none twice and none lost, 100 at most'] as const
 const LIST = ['bridges/hxp/http', 'an agent lists its own, the latest first, by status'] as const
@@ -57,7 +57,7 @@ const ADDRESS = ['bridges/hxp/http', 'ws_url follows the host that was asked for
 const ABOUT = ['bridges/hxp/http', 'GET /hxp tells what this is, without a credential'] as const
 const VERIFIED = ['bridges/hxp/http', 'a receipt is verified: ours as it is, and nothing that was changed or made up'] as const
 const RULES = ['bridges/hxp/http', 'delegation rules: list, add, order, remove'] as const
-const HEARD = ['bridges/hxp/ws', 'a subscriber hears who has it and what they decided, word for word, and then it is over'] as const
+const HEARD = ['bridges/hxp/ws', 'a subscriber gets the claim and the decision, word for word, and then the end'] as const
 const ENDINGS = ['bridges/hxp/ws', 'cancelled, failed by its deadline, taken by default, overdue on pause: each has its event'] as const
 const OUTCOME = ['bridges/hxp/ws', 'a late subscriber gets the stored outcome immediately'] as const
 const FILE = [
@@ -72,7 +72,7 @@ const UNSEEN = ['faults/leaked-secrets', 'no secret is seen anywhere'] as const
 const TOLD = ['protocols/execution/notices/notices', 'a signed notice names the agent that asks, and nothing of the question'] as const
 const QUIET = [
   'protocols/execution/notices/notices',
-  'nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over',
+  'quiet hours let only critical items through (X24), and the rest follows when they are over',
 ] as const
 const RATION = ['protocols/execution/asking/quotas', 'critical questions are rationed by the hour (X24), and all others go on'] as const
 const TICKET = ['bridges/hxp/ws', 'ws_url lets its bearer in, once, and only to this request'] as const
@@ -102,7 +102,7 @@ const REACHED = [
   'protocols/execution/asking/recipients',
   'the questions of a disabled person go to the next person who can answer',
 ] as const
-const NOBODY = ['protocols/execution/asking/recipients', 'with nobody at all, asking is refused and changes nothing'] as const
+const NOBODY = ['protocols/execution/asking/recipients', 'without any person, asking is refused and changes nothing'] as const
 const UNDECIDED = [
   'protocols/execution/asking/recipients',
   'a task without a decider is shown to the owners of the project, who name a substitute and cannot answer themselves',
@@ -118,7 +118,7 @@ const FILTERED = [
 ] as const
 const URGENT = [
   'bridges/hxp/openapi',
-  'the inbox shows what is open, most urgent first, by action too, and hides nothing behind old items',
+  'the inbox shows open items, most urgent first, by action too, and hides none behind old items',
 ] as const
 const NAMED = [
   'bridges/hxp/openapi',
@@ -150,10 +150,7 @@ const DELEGATED = [
   'protocols/execution/asking/preferences',
   'goes where the rules of 6.2 send it, and to the owner where none fits',
 ] as const
-const SPECIFIC = [
-  'protocols/execution/asking/preferences',
-  'of all rules that fit, the one with the most conditions counts, and of those the first',
-] as const
+const SPECIFIC = ['protocols/execution/asking/preferences', 'the rule with the most conditions counts, and among equals the first'] as const
 const OWN_RULES = ['protocols/execution/asking/preferences', 'follows only the rules of the agent’s owner'] as const
 const IN_POOL = [
   'protocols/execution/asking/pool',
@@ -173,11 +170,11 @@ const SIGNED = [
 ] as const
 const BOUND = ['protocols/execution/mirror/bound', 'blocks the task and its run, and is one item, for the people of the task'] as const
 const TLS = ['bindings/tls', 'sockets are opened over TLS'] as const
-const ONLY_TLS = ['bindings/tls', 'plain HTTP on that port gets nothing, and harms nobody'] as const
+const ONLY_TLS = ['bindings/tls', 'plain HTTP on that port gets no answer and does no harm'] as const
 const TOKENS = ['apps/server/issuer-tokens', 'of the issuer, for here and in time, proves its subject; the keys are fetched once'] as const
 const LINKED = [
   'apps/server/issuer-tokens',
-  'a linked subject is the person, and nobody before, after, or while they are switched off',
+  'a linked subject is the person; before, after, and while the person is switched off it is no one',
 ] as const
 const DEVELOPMENT = [
   'bridges/hxp/clients',

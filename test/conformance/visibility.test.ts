@@ -43,7 +43,7 @@ describe('ids that look like a person', () => {
     await refused('CONFLICT', 'admin', 'identity/agent.add', { id: 'agent_system', name: 'System', owner: 'user_alice' })
   })
 
-  test('only administrators choose ids, and they see everything: a taken id tells nobody what they could not see', async () => {
+  test('only administrators choose ids, and they see everything: a taken id reveals nothing new', async () => {
     const on = await stage()
     const says = async (as: string, operation: string, input: object): Promise<string> => {
       const { code, message } = await on.refused('UNAUTHORIZED', as, operation, input)
@@ -364,7 +364,7 @@ test('unknown and foreign ids get the same refusal, for every kind of id', async
 })
 
 describe('denials in the record', () => {
-  test('reaching for what is not yours is written down with who and what, in the chain of what was reached for', async () => {
+  test('a denied access is recorded with its actor and its subject, in the chain of the subject', async () => {
     const on = await stage('created')
     const before = (await linesOf(on.world)).length
     await on.refused('NOT_FOUND', 'mallory', 'task.cancel', { task_id: on.refs['task'].id })

@@ -78,7 +78,7 @@ function ownedPlace(below: string): string {
 }
 
 describe('a disk of the database that is full', { skip: isPostgresOff }, () => {
-  test('where its tables are: changes are refused in words, reads answered, and all goes on when there is room', async (t) => {
+  test('where its tables are: changes are refused with a reason, reads answered, and writing resumes when there is room', async (t) => {
     const disk = smallDisk(t, '24m')
     if (!disk) return
     const database = await startPostgres()

@@ -470,7 +470,7 @@ function tampered({ apply }: Pick<Kind, 'apply'>): string {
 }
 const kind = (name: string): Kind => kinds.find((one) => one.name === name)!
 
-test('a folder that nobody changed is in order', async () => {
+test('an unchanged folder is in order', async () => {
   assert.deepEqual((await examineFolder(made.copy(), () => undefined)).found, [])
 })
 
@@ -543,7 +543,7 @@ for (const name of [
     assert.equal((await call(made.alice, 'identity/me.get', {})).status, 200)
   })
 
-test('a stored "no" does not become "yes": no receipt is signed for it, and nobody is shown it', async (t) => {
+test('a stored "no" does not become "yes": no receipt is signed for it, and no inbox shows it', async (t) => {
   const { call } = await attacked(t, kind('the answer to a request'))
   isRefused(await call(made.devin, 'execution/request.get', { request_id: made.answered }))
   const inbox = await call(made.alice, 'execution/inbox.list', {})
@@ -551,7 +551,7 @@ test('a stored "no" does not become "yes": no receipt is signed for it, and nobo
   assert.ok(!JSON.stringify(inbox.body).includes(made.answered))
 })
 
-test('a running server names what it has found to those who administer every project, and to nobody else', async (t) => {
+test('a running server names its findings to administrators of every project, and to no one else', async (t) => {
   const { call, port } = await attacked(t, kind('the answer to a request'))
   isRefused(await call(made.devin, 'execution/request.get', { request_id: made.answered }))
   const finding = { what: `execution.request/${made.answered}`, how: 'a sealed image has a plain text beside it' }
@@ -588,7 +588,7 @@ test('an image whose content is gone is left out of lists, and the others are sh
   assert.ok(body.items.length >= 2)
 })
 
-test('an index entry that its document does not have shows nobody the document', async (t) => {
+test('a forged index entry shows its document to no one', async (t) => {
   const { call } = await attacked(t, {
     apply: (db) => entryAdded(db, 'identity.key.subject', 'user_alice', 'user_owner'),
   })
@@ -722,7 +722,7 @@ test('timers of a folder of format 5 become times of their documents, and go off
   assert.deepEqual((await examineFolder(folder, () => undefined)).found, [])
 })
 
-test('questions that waited for nobody in a folder of format 1 are looked at when it is opened', async (t) => {
+test('questions without a decider in a folder of format 1 are examined when it is opened', async (t) => {
   const folder = earlier(t, 'format-1-stuck')
   const told = JSON.parse(readFileSync(join(folder, 'credentials.json'), 'utf8'))
   const server = await startServer(folder)

@@ -23,7 +23,7 @@ async function withClient<T>(
   }
 }
 
-test('A gate that dies between any two steps lets an approval run at most once, and the next call is asked anew', async (t) => {
+test('A gate that dies between any two steps lets an approval run at most once, and the next call is asked again', async (t) => {
   const world = await openGateWorld(t)
   const steps = ['propose', 'begin', 'conclude'] as const
   for (const [i, step] of steps.entries())

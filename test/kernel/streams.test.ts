@@ -29,7 +29,7 @@ for (const maker of storeMakers()) {
   describe(`streams on ${maker.name}`, () => {
     after(() => maker.dispose())
 
-    test('a follower gets what was and what comes, in order, and goes on from any place', async () => {
+    test('a follower gets past and new events, in order, and resumes from any cursor', async () => {
       const world = await createWorld({ store: maker.open() })
       const { task } = await world.play(scenes.created)
       const following = take(world, cast['alice']!, { task_id: task.id }, 5)

@@ -64,7 +64,7 @@ test('asks in every way through the inbox, and gets verified receipts', async (t
   )
 })
 
-test('a no in the inbox is an answer: the handler hears it, and its task goes on', async (t) => {
+test('a no in the inbox is an answer: the handler gets it, and its task continues', async (t) => {
   let heard: unknown
   const { task_id } = await working(t, async (run) => {
     await run.ask.approve('May I?').catch((error: unknown) => (heard = error))
@@ -151,7 +151,7 @@ test('a grant answers immediately, and the task never waits', async (t) => {
   assert.deepEqual((await owner.collaboration.task.get({ task_id })).task.checkpoints, [])
 })
 
-test('a question that the deadline put an end to is asked again when the run goes on', async (t) => {
+test('a question that the deadline ended is asked again when the run continues', async (t) => {
   let heard: any
   const deadline = new Date(Date.now() + 2_500).toISOString()
   const { task_id } = await working(
@@ -209,7 +209,7 @@ test('fields that only a checkpoint has make a question a checkpoint, and exclud
   assert.equal((refused[1] as { result: string }).result, 'refuted')
 })
 
-test('a yes that approves none of the proposed actions is a no, and the task goes on', async (t) => {
+test('a yes that approves none of the proposed actions is a no, and the task continues', async (t) => {
   let heard: unknown
   const { task_id } = await working(t, async (run) => {
     const proposed_actions = [{ id: 'a', kind: 'sql', summary: 'Drop the table', risk: 'high' as const }]

@@ -123,7 +123,7 @@ test('without a task the return value is the result, and a throw is the reason o
   assert.deepEqual([bad.state, bad.reason, bad.error], ['failed', 'failed', 'n is missing'])
 })
 
-test('bytes go by upload, whatever their size, and another agent of the task reads them', async (t) => {
+test('bytes of every size are uploaded, and another agent of the task reads them', async (t) => {
   const agent = await stage.agent()
   const bytes = new Uint8Array(300_000).map((_, i) => i % 251)
   let read: Uint8Array | null = null
@@ -492,7 +492,7 @@ for (const [does, act] of Object.entries<(run: Run) => Promise<unknown>>({
   })
 }
 
-test('an agent outlives its server: it waits for it, and goes on where it was', async (t) => {
+test('an agent outlives its server: it waits for the server and resumes', async (t) => {
   const agent = await stage.agent()
   let begun = 0
   serving(t, agent, async (run) => {
@@ -613,7 +613,7 @@ describe('a process that is killed', () => {
   }
   const linesOf = (file: string): string[] => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
 
-  test('is started again and goes on: while it waits for a person, and between two questions; each effect happens once', async () => {
+  test('resumes after a restart while it waits for a person and between two questions; each effect happens once', async () => {
     const agent = await stage.agent()
     const file = join(stage.folder, `${agent.id}.log`)
     let child = await start(agent, file)

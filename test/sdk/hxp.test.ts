@@ -84,7 +84,7 @@ describe('a server that cannot be reached', () => {
     assert.deepEqual(reports, ['away', 'back', 'away', 'back'])
   })
 
-  test('is said once on the standard error stream where nobody listens', async (t) => {
+  test('is printed once to standard error if there is no listener', async (t) => {
     const leaving = new AbortController()
     const said = t.mock.method(console, 'error', () => setTimeout(() => leaving.abort(new Error('enough')), 400))
     await assert.rejects(nowhere().hxp.outcome('hxp_1', { signal: leaving.signal }), /enough/)
@@ -127,7 +127,7 @@ describe('asking', () => {
     assert.deepEqual(claim.request.payload, { claim: 'It can be restored', evidence, context: 'Weekly.' })
   })
 
-  test('a rejection is an error that holds the answer with its receipt: nobody goes on by mistake', async (t) => {
+  test('a rejection is an error with the answer and its receipt, so no program continues by mistake', async (t) => {
     const { agent, client } = await asker(t)
     const asked = client.hxp.approve('Delete it', { reject_requires_reason: true }).catch((error: unknown) => error)
     await answer(agent, 'rejected', 'Never.')
@@ -166,7 +166,7 @@ describe('asking', () => {
     await assert.rejects(client.hxp.approve('x', { key: '' }), TypeError)
   })
 
-  test('replies to what is asked back, once for each question, and goes on waiting', async (t) => {
+  test('replies once to each question of a person, and keeps waiting', async (t) => {
     const { agent, client } = await asker(t)
     const heard: string[] = []
     const asked = client.hxp.approve('Buy it', {

@@ -152,7 +152,7 @@ describe('a receipt that is not what it claims', () => {
       await doubted({ ...genuine, signature: `${headOf(more)}.${payload}.${signature}` }, 'not_a_receipt')
   })
 
-  test('a key that signs something else, under the name of ours, convinces nobody', async () => {
+  test('a foreign key under the name of ours verifies nothing', async () => {
     const other = newRing('2026-01-01T00:00:00.000Z')
     const forged = await receiptOf(createNotary(randomBytes(32), () => other))
     await doubted(forged, 'unknown_key')

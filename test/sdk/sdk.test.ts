@@ -122,7 +122,7 @@ for (const [name, open] of [
       assert.deepEqual(seen.toSorted(), made.map(({ task }) => task.id).toSorted())
     })
 
-    test('follows a stream, leaves it, and goes on from its cursor over the other transport', async (t) => {
+    test('follows a stream, leaves it, and resumes from its cursor over the other transport', async (t) => {
       const client = open()
       const other = name === 'HTTP' ? overSocket() : overHttp()
       t.after(() => Promise.all([client.close(), other.close()]))

@@ -23,7 +23,7 @@ function countedSockets(t: TestContext): { opened: number } {
   return counted
 }
 
-test('everything that a client follows comes over one socket, and goes on from its place', async (t) => {
+test('all streams of a client share one socket and resume from their cursors', async (t) => {
   const world = await liveWorld(t)
   const { key } = await world.keyOf('owner')
   const client = createClient({ url: `http://127.0.0.1:${world.port}`, key })

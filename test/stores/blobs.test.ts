@@ -312,7 +312,7 @@ function smallDisk(t: TestContext): string | null {
   return mounted ? path : null
 }
 
-test('a disk that is full in the middle refuses, keeps nothing of it, and goes on when there is room', async (t) => {
+test('a disk that fills up during an upload refuses it, keeps nothing of it, and resumes when there is room', async (t) => {
   const path = smallDisk(t)
   // Without the right to mount, the test below meets the same code through another limit of the system.
   if (path === null) return t.diagnostic('this user may not mount a file system')

@@ -106,7 +106,7 @@ describe('a connection that is cut', { skip: isPostgresOff }, () => {
     await assertWhole(store, 2)
   })
 
-  test('so that nobody can be asked: the outcome is unknown, and says so', async (t) => {
+  test('with no server to ask: the outcome is unknown, and says so', async (t) => {
     const url = await databaseFor(t)
     const proxy = await startCutProxy(t, url)
     const store = await open(t, proxy.url, { unknownMs: 800 })
@@ -591,7 +591,7 @@ describe('bytes that several servers share', { skip: isPostgresOff }, () => {
       assert.equal(await one.size(alone.checksum), null)
     })
 
-  test('of two concurrent uploads of the same bytes, neither discards those of the other', async (t) => {
+  test('two concurrent uploads of the same bytes do not discard each other’s', async (t) => {
     const servers = await serversOn(t)
     const [one, two] = servers.inDatabase
     for (let i = 0; i < 10; i++) {

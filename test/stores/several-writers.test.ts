@@ -284,7 +284,7 @@ describe('a stale read does not enter the cache', () => {
   })
 })
 
-test('an outcome that nobody knows is refused as such, and the store goes on from what is there', async () => {
+test('an unknown outcome is refused as such, and the store continues from the stored state', async () => {
   for (const isThere of [true, false]) {
     const disk = memoryDisk()
     let isLost = true

@@ -282,7 +282,7 @@ function committingTests({ open }: Maker): void {
     await store.close()
   })
 
-  test('a batch that the database refuses fails alone, and the chain goes on without it', async () => {
+  test('a batch that the database refuses fails alone, and the chain continues without it', async () => {
     const { store, reopen } = await open()
     const codes = await codesOf([
       store.commit(creating('k/a')),
@@ -543,7 +543,7 @@ function publishingTests({ open }: Maker): void {
     await again.close()
   })
 
-  test('a restarted store has everything and goes on where it ended', async () => {
+  test('a restarted store has everything and continues', async () => {
     const { store, reopen } = await open()
     await store.commit(batchOf({ ...creating('k/a', 'k/b'), add: ['e1', 'e2'], count: new Map([['e', 2]]) }))
     await store.commit(batchOf({ create: new Set(['p/a']), puts: [putOf('p/a', { due: AT })] }))
@@ -768,7 +768,7 @@ describe('the sqlite store on a full disk', () => {
     )
   })
 
-  test('when there is room again, writing goes on without a restart', async () => {
+  test('when there is room again, writing resumes without a restart', async () => {
     const file = newFile()
     const store = sqliteStore(file, pages)
     const keys = ['p/0', 'p/1', 'p/2', 'p/3', 'p/4']
@@ -998,7 +998,7 @@ describe('a record changed in the file', () => {
   }
 
   // The chain alone cannot show that it was longer. A noted earlier head can.
-  test('a tail that is cut off cleanly is seen only by who remembers the head', async () => {
+  test('a cleanly cut tail is noticed only by a reader that remembers the head', async () => {
     const tampered = await tampering()
     const { head } = await tampered.world.call('admin', 'collaboration/audit.verify')
     inFile(tampered.file, (db) => {

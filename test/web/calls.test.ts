@@ -17,7 +17,7 @@ const propose = (args: object): Promise<any> =>
   stage.call('deployer', 'gate/call.propose', { server: 'files', tool: 'write_file', arguments: args, definition })
 
 describe('a call at the gate', () => {
-  test('shows its arguments escaped and as the words of the agent, and says when nobody waits', async () => {
+  test('shows its arguments escaped and as the words of the agent, and says when no client waits', async () => {
     const text = '<img src=x onerror=alert(1)>\u202Egnp.exe'
     const call = await propose({ path: '/srv/www/index.html', text, mode: 420 })
     const page = await stage.open('maya', `/inbox/${call.request_id}`)

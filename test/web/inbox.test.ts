@@ -404,7 +404,7 @@ describe('several people', () => {
     await shoot(maya, 'decided-elsewhere')
   })
 
-  test('of two people who press concurrently, one decides and the other sees it', async () => {
+  test('one of two people who press concurrently decides, and the other sees it', async () => {
     const asked = await stage.ask('scribe', { item: 'Merge the release branch', details: {} }, { role: 'pool', risk: 'R1' })
     const pages = [await stage.open('maya', `/inbox/${asked.id}?tab=all`), await stage.open('tom', `/inbox/${asked.id}?tab=all`)]
     await Promise.all(pages.map((page) => page.getByRole('button', { name: 'Approve' }).click()))

@@ -89,7 +89,7 @@ describe('a review', () => {
 })
 
 describe('a task', () => {
-  test('a plan is approved or sent back, and the work goes on by it', async () => {
+  test('a plan is approved or sent back, and the work follows it', async () => {
     const task = await begun('Plan it first')
     await stage.call('robin', 'collaboration/artifact.commit', {
       task_id: task.id,

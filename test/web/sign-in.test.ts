@@ -53,7 +53,7 @@ test('a page that hears nothing of other tabs learns of another person by its ne
   await page.getByTestId('other-person').waitFor()
 })
 
-test('signed out: a key of a person signs in, one of an agent is refused in words, and the page goes on where it was', async () => {
+test('signed out: a key of a person signs in, one of an agent is refused with a reason, and the page returns to where it was', async () => {
   const { id } = await stage.ask('robin', { item: 'Small thing' }, { risk: 'R1' })
   const page = await stage.open('maya', '/inbox')
   await page.context().clearCookies()

@@ -44,7 +44,7 @@ test('an outcome that no record can hold ends as unknown immediately', async () 
   assert.deepEqual(outcomes, [{ value: Number.NaN }, null, { value: Number.NaN }, null])
 })
 
-test('a conclusion that fails whatever the outcome is tried twice and no more', async () => {
+test('a conclusion that always fails is tried twice', async () => {
   let tried = 0
   const { perform } = createEffectRunner({ tool: () => Promise.resolve({}) }, clock, log, 1_000)
   const failed = perform('tool', {}, () => {

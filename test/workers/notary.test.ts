@@ -62,7 +62,7 @@ test('concurrent signatures each cover their own claims', async () => {
   }
 })
 
-test('after a rotation the new key signs, the old one verifies what was before, and nobody can sign with it any more', async () => {
+test('after a rotation the new key signs, the old one verifies what was before, and no one can sign with it again', async () => {
   const { notary, ring, rotate } = notaryWith()
   const before = await notary.attest(claims())
   const next = rotate()

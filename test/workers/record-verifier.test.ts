@@ -206,7 +206,7 @@ test('behind a backlog the record is being verified, until what was there at the
   await store.close()
 })
 
-test('while nobody writes and the process has little to do it rests less', async (t) => {
+test('on an idle server it rests less', async (t) => {
   const rests = async (writes: boolean, isBusy: boolean): Promise<number> => {
     const path = await recorded(t, 700)
     const store = sqliteStore(path)
@@ -232,7 +232,7 @@ test('while nobody writes and the process has little to do it rests less', async
   assert.equal(await rests(false, true), 1_000, 'those who only read are not held up either')
 })
 
-test('a stop verifies what is left, so that the next start has nothing to do, and tells what is wrong with it', async (t) => {
+test('a stop verifies the rest, so that the next start has nothing to do, and reports its findings', async (t) => {
   const path = await recorded(t, 0)
   const first = watched(path)
   await first.clock.advance(100)

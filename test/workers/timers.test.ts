@@ -110,7 +110,7 @@ test('a clock that steps ahead makes timers due within a minute, one that steps 
   await worker.stop()
 })
 
-test('a document may wait for several times, whatever their order, and each is acted on', async () => {
+test('a document can wait for several times in any order, and each is acted on', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)
   await remind(w, 'one', [60_000, 5_000])

@@ -141,7 +141,7 @@ describe('a webhook', () => {
     await worker.stop()
   })
 
-  test('of a run that was cancelled meanwhile gets the cancel and nothing of what waited before it', async () => {
+  test('of a cancelled run gets the cancel and none of the messages before it', async () => {
     const { url, got, answerWith } = await receiver((_, response) => void response.writeHead(500).end())
     const { world, worker, task_id } = await hooked(url, { attemptsMax: 9 })
     await until(() => got.length === 1)

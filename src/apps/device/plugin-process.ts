@@ -3,7 +3,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { NotJson, plainJson, messageOf } from '#kernel/codec/plain-json.ts'
+import { messageOf } from '#kernel/codec/cut-text.ts'
+import { NotJson, plainJson } from '#kernel/codec/plain-json.ts'
 import { limits } from '#kernel/limits.ts'
 
 export type Ask =

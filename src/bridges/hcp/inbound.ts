@@ -1,5 +1,6 @@
 // Messages from the broker: each is read, taken in one batch and acknowledged after it, in the order of its session. One that can never be
 // taken goes to the dead letters first, with the reason.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { boundedLog } from '#kernel/codec/rate-limit.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
@@ -68,7 +69,7 @@ export function inbound({ id, kernel, clock, link, log: given }: InboundOptions)
 
   /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
   async function recordFailure(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     log.error(`${arrived.user_id} failed`, { message_id, error: message }, 'a message could not be taken')
     try {
       const { tries } = (await kernel.call('harness/message.tried', { message_id }, SYSTEM)) as { tries: number }

@@ -1,6 +1,7 @@
 // The link to the broker: one connection, a publisher with confirms, and consumers that acknowledge by hand. The only file that knows the
 // client library (docs/decisions/0020-rabbitmq-client.md says what it has to be careful about).
 import { Connection, type AsyncMessage, type Consumer, type Publisher } from 'rabbitmq-client'
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { Unroutable, type Parcel, type Properties } from '#protocols/harness/message-decoder.ts'
 import { commandQueue, DEAD, eventQueue } from '#protocols/harness/envelope.ts'
 import { queueOptions, topologyOf, type QueueKind, type TopologyMode } from './topology.ts'
@@ -240,7 +241,6 @@ export function connect(options: LinkOptions): Link {
 const codeOf = (error: unknown): unknown => (error as { code?: unknown } | null)?.code
 const isRefused = (error: unknown): boolean => codeOf(error) === 'ACCESS_REFUSED'
 const isMissing = (error: unknown): boolean => codeOf(error) === 'NOT_FOUND'
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 300)
 
 const bytesOf = (body: unknown): Buffer =>
   Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))

@@ -1,4 +1,15 @@
-// Cuts text that is too long for its place.
+// Texts that are cut to the room they have, among them the messages of errors.
 
 /** At most `max` UTF-16 units, never half of a surrogate pair: every call refuses a lone surrogate. */
 export const cutTo = (text: string, max: number): string => (text.length <= max ? text : text.slice(0, max).replace(/[\uD800-\uDBFF]$/, ''))
+
+const MESSAGE_CHARS_MAX = 500
+
+/** The message of anything that was thrown. */
+export function messageOf(error: unknown, charsMax = MESSAGE_CHARS_MAX): string {
+  try {
+    return String(error instanceof Error ? error.message : error).slice(0, charsMax)
+  } catch {
+    return 'something that cannot be shown was thrown'
+  }
+}

@@ -1,5 +1,6 @@
 // JSON of a value that code of others returned. Such a value can be anything: a cycle, a BigInt, a getter that throws. Each is refused with its
 // place.
+import { messageOf } from './cut-text.ts'
 export class NotJson extends Error {
   override name = 'NotJson'
 }
@@ -49,16 +50,5 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
     return writeValue(value, name)
   } catch (error) {
     throw error instanceof NotJson ? error : new NotJson(`${name} cannot be read: ${messageOf(error)}`)
-  }
-}
-
-const WORDS_MAX = 500
-
-/** The message of anything that was thrown. */
-export function messageOf(error: unknown): string {
-  try {
-    return String(error instanceof Error ? error.message : error).slice(0, WORDS_MAX)
-  } catch {
-    return 'something that cannot be shown was thrown'
   }
 }

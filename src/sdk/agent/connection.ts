@@ -1,4 +1,5 @@
 // The connection of an agent, reported in one line each time that it changes: people who start an agent must not have to guess.
+import { messageOf } from '#kernel/codec/cut-text.ts'
 import { persistently } from '../transport/retry.ts'
 import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'
@@ -49,7 +50,7 @@ export function createConnection(agent_id: string, client: Client, where: string
 
 /** Why serving ended, in one line. */
 export function endingOf(agent_id: string, where: string, error: unknown): string {
-  if (!(error instanceof CountersignError)) return `${agent_id} stopped: ${error instanceof Error ? error.message : String(error)}`
+  if (!(error instanceof CountersignError)) return `${agent_id} stopped: ${messageOf(error)}`
   if (error.code === 'UNAUTHENTICATED')
     return `${where} refuses the key of ${agent_id}: it is not valid there; \`countersign key issue ${agent_id}\` issues another`
   return `${agent_id} stopped: ${error.message}`

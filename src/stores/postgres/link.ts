@@ -197,7 +197,7 @@ export function unavailableFor(error: unknown): Refusal | null {
 }
 
 /** The message for the operator who starts a server or a command: what is wrong, and what to do. */
-export function messageOf(error: unknown): string {
+export function operatorMessage(error: unknown): string {
   const known = WORDS[codeOf(error)]
   const reason = error instanceof AggregateError ? error.errors.map(String).join('; ') : (error as Error).message
   if (reason.includes('client password must be a string')) return 'the database wants a password, and the URL has none'

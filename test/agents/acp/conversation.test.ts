@@ -183,7 +183,7 @@ describe('a run as a session', () => {
 })
 
 describe('a misbehaving agent', () => {
-  test('options without an id, the same id twice, and a foreign session are refused and asked of nobody', async () => {
+  test('options without an id, the same id twice, and a foreign session are refused, and no person is asked', async () => {
     const on = await employ({ steps: ['noId; twice; foreign; stray; junk; say ok'] })
     assert.equal((await on.ended()).state, 'completed')
     assert.deepEqual(on.heard(), ['noId error -32602', 'twice error -32602', 'foreign error -32602'])
@@ -300,7 +300,7 @@ describe('memory and restarts', () => {
 })
 
 describe('people who interrupt and amend', () => {
-  test('an amendment is the next prompt, and never a second one meanwhile; a steered agent gets it immediately', async () => {
+  test('an amendment is the next prompt and never runs beside another; an agent that can be steered gets it immediately', async () => {
     for (const [ABILITIES, prompts] of [
       ['resume', 2],
       ['resume,steer', 1],

@@ -123,7 +123,7 @@ describe('a program that speaks JSON lines', () => {
       await worker.stop()
     })
 
-  test('gets what steers it, is told when it is cancelled, and is ended with everything that it started', async () => {
+  test('gets amendments and the cancel, and ends with everything that it started', async () => {
     const notes = join(folder, 'notes')
     const script = `
       const { spawn } = require('node:child_process')
@@ -169,7 +169,7 @@ describe('a program that speaks JSON lines', () => {
     await worker.stop()
   })
 
-  test('is told what it said wrong and may go on; the ledger answers', async () => {
+  test('gets the error of a wrong line and can continue; the ledger answers', async () => {
     const script = `
       const lines = []
       const say = (line) => console.log(typeof line === 'string' ? line : JSON.stringify(line))
@@ -212,7 +212,7 @@ describe('a program that speaks JSON lines', () => {
     await worker.stop()
   })
 
-  test('that goes on while a person has stopped it is held until they let it', async () => {
+  test('that continues while a person has stopped it is held until the person releases it', async () => {
     const script = `
       const say = (line) => console.log(JSON.stringify(line))
       say({ type: 'progress', message: 'working' })
@@ -251,7 +251,7 @@ describe('a program that speaks JSON lines', () => {
     await worker.stop()
   })
 
-  test('gets of the environment what is configured, the mark of its agent, and nothing else', async () => {
+  test('gets the configured environment and the mark of its agent, and nothing else', async () => {
     // Node itself is told where the guard of this test run is.
     const script = `const { COUNTERSIGN_AGENT: agent, ...env } = process.env
       console.log(JSON.stringify({ type: 'commit', text: [agent, ...Object.keys(env).filter((name) => !/^(COUNTERSIGN_TEST_GUARD|NODE_OPTIONS|NODE_COMPILE_CACHE)$/.test(name)).sort()].join() }))`
@@ -309,7 +309,7 @@ describe('a program that does not behave', () => {
       await worker.stop()
     })
 
-  test('fails once and works then: it is started again, and nobody hears of it', async () => {
+  test('fails once and then works: it is restarted, and no one is notified', async () => {
     const mark = join(folder, 'mark')
     const script = `[ -e ${mark} ] || { touch ${mark}; exit 1; }; read -r run; echo '{"type":"commit","text":"done"}'`
     const { world, worker, task_id } = await employed({ argv: ['sh', '-c', script] })

@@ -99,7 +99,7 @@ test('a loop without room for another run still gets messages for the current on
   await on.reached(second, 'in_progress')
 })
 
-test('finishing ends a call that waits for more, and lets what is at hand come to its end', async (t) => {
+test('finishing ends the waiting call and lets running work end', async (t) => {
   const on = await startLoop(t, ['sh', '-c', 'sleep 0.5; echo done'])
   const task_id = await on.assign()
   await on.reached(task_id, 'in_progress')

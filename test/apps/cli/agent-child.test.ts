@@ -32,7 +32,7 @@ before(async () => {
 after(() => server.stop())
 
 describe('under COUNTERSIGN_AGENT', () => {
-  test('a stored login and an admin.key in reach make it nobody; the agent’s own key makes it the agent', async () => {
+  test('a stored login and a readable admin.key give no identity; the agent’s own key does', async () => {
     assert.match((await run(['whoami'])).out, /^id +user_owner$/m)
     const nobody = await run(['whoami'], marked)
     assert.deepEqual([nobody.code, nobody.out], [4, ''])
@@ -69,7 +69,7 @@ describe('under COUNTERSIGN_AGENT', () => {
     assert.equal((await run(['task', 'list', '--json'])).out, before)
   })
 
-  test('its own question stays unanswered: it can ask, and nobody answers from within', async () => {
+  test('its own question stays unanswered: it can ask, and it cannot answer', async () => {
     const { out } = await run(['ask', 'approve', 'Deploy', '--no-wait'], { ...marked, COUNTERSIGN_KEY: robin })
     const asked = out.trim()
     assert.equal((await run(['inbox', 'answer', asked, 'approve'], marked)).code, 4)

@@ -177,7 +177,7 @@ run_ID  delivered
     })
 })
 
-test('a server that is killed while its program waits goes on with the answer after the next start', async () => {
+test('a server that is killed while its program waits continues with the answer after its restart', async () => {
   const agents = join(folder, 'agents.json')
   writeFileSync(agents, JSON.stringify({ agents: { agent_devin: { command: ['sh', script] } } }))
   const restart = async (): Promise<void> => {

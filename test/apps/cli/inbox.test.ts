@@ -406,7 +406,7 @@ describe('inbox at a terminal', () => {
     assert.equal((await receiptOf(id)).result, 'approved')
   })
 
-  test('keys that come together, what is pasted and unknown sequences decide nothing; a great risk needs its phrase', async () => {
+  test('concurrent keys, pasted text and unknown sequences decide nothing; a high risk needs its phrase', async () => {
     await cleared()
     const id = await asked({ risk: 'R4', payload: { item: 'Risky' } })
     const phrase = await phraseOf(id)

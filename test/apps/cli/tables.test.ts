@@ -218,7 +218,7 @@ describe('a table', () => {
     assert.match(out, /3FKEE4 +queued +Robin/)
     assert.match(out, /3FKEE5 +running +Robin/)
   })
-  test('of the record is exact and names nobody', async () => {
+  test('of the record has exact times and ids instead of names', async () => {
     const event = {
       seq: 1,
       at: '2026-11-16T11:59:18.123Z',

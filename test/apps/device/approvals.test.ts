@@ -151,7 +151,7 @@ describe('approvals of hardware tasks', () => {
     session = await client.open()
   })
 
-  it('refuses what is late, of another policy, or signed by nobody that the file names', async () => {
+  it('refuses late approvals, those of another policy, and those signed with an unlisted key', async () => {
     const brief = await clientAt(daemon.ready.sockets['brief']!)
     let theirs = await brief.open()
     const submitThere = (more: object = {}): Promise<Any> =>

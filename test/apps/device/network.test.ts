@@ -77,7 +77,7 @@ describe('the daemon over a network', () => {
     ok(daemon.process.exitCode === null)
   })
 
-  it('refuses an address that cannot be read, and goes on', async () => {
+  it('refuses an unreadable address and continues', async () => {
     const [host, port] = daemon.ready.wss!.split(':')
     const upgrade = 'connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-protocol: hacp'
     const answer = await new Promise<string>((done, failed) => {

@@ -84,7 +84,7 @@ describe('plug-ins', () => {
     while ((await client.ask('task.get', { session_id: session, task_id })).status !== 'RUNNING') await new Promise(setImmediate)
   }
 
-  it('end their step, whatever they return, throw or do to their process', async () => {
+  it('end their step for every result, error and process failure', async () => {
     const ends = await Promise.all(
       returns.map(async ([name]) => [name, await client.run(session, [{ tool: `com.acme.${name}` }])] as const),
     )
@@ -110,7 +110,7 @@ describe('plug-ins', () => {
     }
   })
 
-  it('keep nobody waiting: time limits and cancels end a busy loop, and its process is replaced', async () => {
+  it('delay no other call: time limits and cancels end a busy loop, and its process is replaced', async () => {
     const before = (await client.run(session, [{ tool: 'com.acme.pid' }])).steps[0].result.value
     const late = await client.run(session, [{ tool: 'com.acme.busy' }])
     deepEqual([late.status, late.steps[0].code], ['FAILED', 'timeout'])

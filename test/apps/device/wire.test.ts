@@ -31,7 +31,7 @@ describe('the wire of the daemon', () => {
     }
   })
 
-  it('refuses what is no request, and goes on', async () => {
+  it('refuses a malformed request and continues', async () => {
     const cases: [string, number, string][] = [
       ['{\n', -32700, 'parse_error'],
       ['{"jsonrpc":"2.0"}{"jsonrpc":"2.0"}\n', -32700, 'parse_error'],

@@ -66,7 +66,7 @@ test('a log of the database that is deleted alone is noticed too', async (t) => 
   await assertRefuses(on, /countersign\.db-wal was deleted/)
 })
 
-test('a deleted lock is made again: a second server does not start, and the first goes on', async (t) => {
+test('a deleted lock is created again: a second server does not start, and the first continues', async (t) => {
   const on = await place(t)
   rmSync(join(on.data, 'lock'))
   const { code, stderr } = await runToEnd(t, ['--data', on.data, '--port', '0'])

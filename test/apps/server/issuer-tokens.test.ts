@@ -60,7 +60,7 @@ describe('a token', () => {
     assert.deepEqual(from.asked, ['/keys'], 'where the keys are was said')
   })
 
-  test('that is wrong in any way makes nobody, in one and the same sentence', async (t) => {
+  test('that is wrong in any way authenticates no one, with one and the same message', async (t) => {
     const { from, issuer } = await made(t, { retryMs: 0 })
     const good = await from.token()
     await issuer.verify(good)
@@ -139,7 +139,7 @@ describe('the keys of an issuer', () => {
     await nobody(issuer.verify(before))
   })
 
-  test('are asked for seldom, whatever tokens come along', async (t) => {
+  test('are fetched rarely, for any sequence of tokens', async (t) => {
     const { from, issuer } = await made(t)
     await issuer.verify(await from.token())
     const stranger = await pairOf('unknown')
@@ -162,7 +162,7 @@ describe('the keys of an issuer', () => {
     assert.equal(from.asked.length, 2)
   })
 
-  test('count for a while when the issuer is gone, and then nobody can tell', async (t) => {
+  test('remain valid for a while without the issuer, and then tokens cannot be checked', async (t) => {
     const { from, issuer, said } = await made(t, { retryMs: 0, freshMs: 0, staleMs: 300 })
     const token = await from.token()
     await issuer.verify(token)
@@ -229,7 +229,7 @@ async function linked(t: TestContext): Promise<Linked> {
   return { ...world, from, sessions, link, who: async (token) => sessions.authenticate({ kind: 'bearer', token }) }
 }
 
-test('a linked subject is the person, and nobody before, after, or while they are switched off', async (t) => {
+test('a linked subject is the person; before, after, and while the person is switched off it is no one', async (t) => {
   const { from, who, link, call, sessions } = await linked(t)
   const token = await from.token()
   await nobody(who(token))
@@ -323,7 +323,7 @@ async function serverOf(t: TestContext, args: string[]): Promise<Server> {
 const me = (port: number, token: string): Promise<Answer> =>
   send(port, '/v1/identity/me.get', { headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: '{}' })
 
-test('over HTTP: 200 for the person, 401 for nobody, 503 with Retry-After when nobody can tell, and health stays well', async (t) => {
+test('over HTTP: 200 for the person, 401 for a stranger, 503 with Retry-After if the token cannot be checked, and health stays well', async (t) => {
   const from = await startIssuer(t)
   const server = await serverOf(t, ['--issuer', from.url, '--audience', AUDIENCE])
   const token = await from.token()
@@ -334,7 +334,7 @@ test('over HTTP: 200 for the person, 401 for nobody, 503 with Retry-After when n
   await nobodyOver(me(server.port, 'a.b.c'))
 })
 
-test('over HTTP, linked by the owner; without an issuer the same token is nobody', async (t) => {
+test('over HTTP, linked by the owner; without an issuer the same token is refused', async (t) => {
   const from = await startIssuer(t)
   const server = await serverOf(t, ['--issuer', from.url, '--audience', AUDIENCE])
   await server.kernel.call('identity/subject.link', { user_id: 'user_owner', issuer: from.url, sub: 'alice-7' }, cast['admin']!)

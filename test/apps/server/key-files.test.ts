@@ -102,7 +102,7 @@ test('a first event that was changed does not make the second one the first: the
   await assert.rejects(changed(`DELETE FROM facts WHERE scope = 'system' AND seq = 1`), /the record has no first event: restore a backup/)
 })
 
-test('a first start that was killed between the files goes on where it ended', async (t) => {
+test('a first start that was killed between the files resumes', async (t) => {
   const data = dataFolder(t)
   const keys = join(data, 'keys')
   mkdirSync(keys, { recursive: true, mode: 0o700 })

@@ -20,7 +20,7 @@ const call = async (port: number, key: string, name: string, body: object): Prom
 }
 
 describe('a move', { skip: isPostgresOff }, () => {
-  test('brings a folder into a database and back, with its record, keys and bytes, and goes on where it was cut off', async (t) => {
+  test('moves a folder into a database and back, with its record, keys and bytes, and resumes an interrupted move', async (t) => {
     const data = dataFolder(t)
     const first = await start(t, ['--data', data])
     const adminKey = readFileSync(join(data, 'admin.key'), 'utf8').trim()

@@ -30,7 +30,7 @@ function plansIn(log: string): { cost: number; text: string }[] {
 
 for (const [name, from] of versions)
   describe(`two servers on ${name}`, { skip: isPostgresOff || (from === null && `${name} is not installed here`) }, () => {
-    test('answer as one, and every plan is by an index and compiled by nobody', async (t) => {
+    test('answer as one, and every plan uses an index and no JIT', async (t) => {
       const database = await startPostgres({
         from: from!,
         settings: {

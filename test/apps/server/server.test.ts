@@ -330,7 +330,7 @@ test('an uncaught error is logged and ends it with 1', async (t) => {
   }
 })
 
-test('the log holds no secret, whatever was sent and whatever went wrong', async (t) => {
+test('the log holds no secret, for every input and every failure', async (t) => {
   const data = dataFolder(t)
   const server = await start(t, ['--data', data], { env: { COUNTERSIGN_LOG: 'debug' } })
   const { port } = server

@@ -41,7 +41,7 @@ test('a memory limit set by the user is kept', async (t) => {
   assert.ok(!argumentsOf(server.process).some((word) => word.startsWith('--max-semi-space-size')))
 })
 
-test('it says where it is, how to sign in and what to do next, and goes on when nobody reads that', async (t) => {
+test('it prints its address, how to sign in and the next steps, and runs on if its output is not read', async (t) => {
   const data = join(folder(t), 'data')
   const args = [join(root, 'bin', 'countersign.js'), 'up', '--link', '--port', '0', '--data', data, '--log', 'error']
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, npm_command: '' } })

@@ -229,7 +229,7 @@ describe('tasks', () => {
     assert.equal((await rpc('SendMessage', message('m-foreign', { taskId: id }))).json.error.code, -32_001)
   })
 
-  it('a task of another agent, of another door or of nobody is not found', async () => {
+  it('a task of another agent, of another door, or without an agent is not found', async () => {
     const plain = await stage.assign(other)
     for (const id of [plain, 'task_none', 'run_none', 'x']) {
       const { json } = await rpc('GetTask', { id })

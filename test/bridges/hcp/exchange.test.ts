@@ -252,7 +252,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
   const waitingIn = async (queue: string): Promise<string> =>
     new RegExp(`^${queue}\\s+(\\d+)$`, 'm').exec(await broker.ctl('-q', 'list_queues', '-p', 'hcp', 'name', 'messages'))![1]!
 
-  test('a callee that never answers, and sends events of sessions that nobody knows, holds up no other one', async (t) => {
+  test('a callee that never answers, and sends events of unknown sessions, delays no other one', async (t) => {
     // An event waits for ten minutes for the answer that names its session: nothing of the following may wait for that.
     const caller = await side(broker, 'lab-d', 600_000)
     t.after(() => caller.stop())

@@ -310,7 +310,7 @@ test('required reviewers see a delivery until each has voted', async (t) => {
   assert.equal((await on.op('alice', 'task.get', { task_id: task.id })).json.state, 'completed')
 })
 
-test('the feed goes on behind a number, for who keeps the record', async (t) => {
+test('the feed resumes after a number, for a client that keeps the record', async (t) => {
   const on = await hlpWorld(t)
   await started(on)
   const { text, headers } = await on.raw('owner', '/hlp/v1/events?after=0&max_seconds=0.3')

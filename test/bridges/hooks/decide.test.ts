@@ -118,7 +118,7 @@ describe('the decision of a hook', () => {
   const defer = { waitMs: 1000, late: 'defer' } as const
   const other = { ...call, arguments: { command: 'other' }, use: 'toolu_2' }
 
-  it('of two deferred calls of a turn one is denied, and its item does not stay open', async () => {
+  it('one of two deferred calls of a turn is denied, and its item does not stay open', async () => {
     const shared = memory()
     const first = await decide(gateWith(view({ state: 'waiting' })), 'claude-code', call, defer, shared)
     const gate = gateWith(view({ state: 'waiting', call_id: 'call_2' }))
@@ -133,7 +133,7 @@ describe('the decision of a hook', () => {
     assert.equal(third.kind, 'defer')
   })
 
-  it('of two equal deferred calls one is denied, and their one item stays open', async () => {
+  it('one of two equal deferred calls is denied, and their one item stays open', async () => {
     const shared = memory()
     await decide(gateWith(view({ state: 'waiting' })), 'claude-code', call, defer, shared)
     const gate = gateWith(view({ state: 'waiting' }))

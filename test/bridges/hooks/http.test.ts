@@ -116,7 +116,7 @@ describe('POST /hook/claude-code', () => {
     assert.equal((await calls()).length, before)
   })
 
-  it('of two deferred calls of a turn one is told to call again, and one item stays', async () => {
+  it('one of two deferred calls of a turn has to call again, and one item stays', async () => {
     const defer = { query: '?wait=PT1S&late=defer' }
     const both = await Promise.all(['a', 'b'].map((name) => hook(event(`touch ${name}`, { tool_use_id: name }), defer)))
     assert.deepEqual(both.map(decisionOf).toSorted(), ['defer', 'deny'])

@@ -230,7 +230,7 @@ test(`500 sockets that talk nonsense: each is refused or closed, and who listens
   await assertWell(world)
 })
 
-test('200 that never read and 50 that send a byte at a time: nobody else waits for them, and they are not kept', async (t) => {
+test('200 that never read and 50 that send a byte at a time delay no other client, and are closed', async (t) => {
   const world = await hxpWorld(t, { http: { live: { bounds: { recheckMs: 50, lingerMs: 100 } } } })
   const { request_id } = await world.ask()
   const bearer = { authorization: `Bearer ${world.keys.devin}` }

@@ -419,7 +419,7 @@ test('429: quotas say when to come again', async (t) => {
   await bounded.ask('robin', { priority: 'critical' })
 })
 
-test('503: a store that cannot write says so, and what is there can still be read', async (t) => {
+test('503: a store that cannot write says so, and reads still work', async (t) => {
   let isFull = false
   const store = memoryStore({
     onWrite(_, apply) {
@@ -848,7 +848,7 @@ test('the key of a project says whose requests it means', async (t) => {
   assert.equal((await world.http('project', 'GET', '/stats?agent_id=agent_devin')).json.total, 1)
 })
 
-test('after its deadline nobody is faster than the timer: 408 where it fails by it, 409 where it takes its default', async (t) => {
+test('after its deadline no answer beats the timer: 408 where it fails by it, 409 where it takes its default', async (t) => {
   const world = await hxpWorld(t)
   const late = async (more: object) => {
     const { request_id } = await world.ask('devin', { timeout_seconds: 60, ...more })
@@ -861,7 +861,7 @@ test('after its deadline nobody is faster than the timer: 408 where it fails by 
   assert.deepEqual(await late({ fallback: 'pause' }), [200, undefined])
 })
 
-test('a refusal says what is the case, not what should be', async (t) => {
+test('a refusal states the fact, not the rule', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
   const told = async (name: string, as: string, more: object = {}): Promise<string> => {

@@ -45,7 +45,7 @@ test('a list is filtered by agent, by label and by every status, together, 20 at
   assertRefused(await world.http('devin', 'GET', '/requests?status=lost'), 400, 'invalid_request')
 })
 
-test('the inbox shows what is open, most urgent first, by action too, and hides nothing behind old items', async (t) => {
+test('the inbox shows open items, most urgent first, by action too, and hides none behind old items', async (t) => {
   const world = await hxpWorld(t)
   for (let i = 0; i < 60; i++) await world.ask('devin', { priority: 'low' })
   const urgent = await world.ask('devin', { ...APPROVAL, priority: 'critical' })
@@ -275,7 +275,7 @@ test('people see hidden characters in request.inbox as escapes', async (t) => {
   assert.equal(requests[0].payload.context, String.raw`safe\u{202E}elif`)
 })
 
-test('ws_url is of the configured origin, whatever host was asked for', async (t) => {
+test('ws_url has the configured origin, for every requested host', async (t) => {
   const world = await hxpWorld(t, { http: { origin: 'https://hxp.example.com' } })
   const first = await world.http('devin', 'POST', '/requests', QUESTION, { 'idempotency-key': 'one' })
   const again = await world.http('devin', 'POST', '/requests', QUESTION, { 'idempotency-key': 'one', host: 'hxp.example.com' })

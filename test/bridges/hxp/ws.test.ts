@@ -24,7 +24,7 @@ const refusal = async (opening: Promise<unknown>): Promise<any> =>
   )
 const ASSIGNED = { event: 'assigned', assigned_to: 'user_alice' }
 
-test('a subscriber hears who has it and what they decided, word for word, and then it is over', async (t) => {
+test('a subscriber gets the claim and the decision, word for word, and then the end', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask()
   for (const path of [`/hxp/ws/${request_id}`, `/hxp/ws?request_id=${request_id}`]) {
@@ -131,7 +131,7 @@ test('many subscribers of one request hear the same bytes', async (t) => {
   assert.equal(new Set(listening.map(({ heard }) => JSON.stringify(heard))).size, 1)
 })
 
-test('a claim, more time, a question and its reply are heard as they happen; who may not see it any more is sent away', async (t) => {
+test('a claim, more time, a question and its reply arrive as they happen; a subscriber that loses access is disconnected', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask('devin', { role: 'pool', timeout_seconds: 3_600 })
   const call = (as: string, name: string, input: object = {}) => world.call(as, `execution/request.${name}`, { request_id, ...input })

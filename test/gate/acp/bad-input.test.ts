@@ -33,7 +33,7 @@ test('Malformed questions are refused by name, and no person is asked', async (t
   assert.deepEqual([editor.questions(), await world.calls()], [[], []])
 })
 
-test('A line that is no frame, a batch, and a question hidden behind a repeated key reach nobody', async (t) => {
+test('A malformed line, a batch, and a question hidden behind a repeated key reach neither side', async (t) => {
   const world = await openAcpWorld(t)
   const { editor, notes } = await connect(t, world)
   const params = { sessionId: 's1', toolCall: { toolCallId: 't' }, options: [] }

@@ -133,7 +133,7 @@ describe('rules of the gate', () => {
     equal(isWithinHours(night, '2026-11-20T05:00:00.000Z'), false)
   })
 
-  test('of several scopes the stricter wins', () => {
+  test('the strictest of several scopes wins', () => {
     const allow: GatePolicy = { version: 1, default: 'allow', rules: [] }
     const ask: GatePolicy = { version: 1, default: 'allow', rules: [{ id: 'two', tool: '*/*', then: 'ask', risk: 'R4' }] }
     const deny: GatePolicy = { version: 1, default: 'deny', rules: [] }
@@ -280,7 +280,7 @@ const policies = fc
 const calls = fc.record({ v: values, w: values }).map((args) => call({ arguments: definedFields(args) }))
 
 describe('properties of the evaluation', () => {
-  test('deny wins, whatever the order of the rules is', () => {
+  test('deny wins for every order of the rules', () => {
     fc.assert(
       fc.property(policies, calls, fc.integer({ min: 0, max: 5 }), (policy, proposed, turn) => {
         checkGatePolicy(policy)

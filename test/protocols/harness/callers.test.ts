@@ -146,7 +146,7 @@ describe('a session that was submitted from here', () => {
     assert.equal((await session()).state, 'RUNNING')
   })
 
-  test('sessions that nobody submitted are unknown, and an answer under another id is foreign', async () => {
+  test('sessions without a submission are unknown, and an answer under another id is foreign', async () => {
     await accepted()
     assert.equal((await hear('event', { sequence: 1, event_type: 'log' }, { session_id: uuid() })).reason, 'unknown_session')
     assert.equal((await hear('task_completed', { outputs: {}, in_reply_to: id }, { session_id: uuid() })).reason, 'foreign_session')

@@ -105,7 +105,7 @@ test('nothing is sent to an address before its owner has followed the link, and 
   await assert.rejects(world.call('system', 'execution/channel.stop', { token: tokenIn(mail, 'stop') }), { code: 'NOT_FOUND' })
 })
 
-test('the secret behind the links of a mail is shown to nobody: else one could confirm an address of others', async (t) => {
+test('the secret behind the links of a mail is never shown: it would confirm addresses of others', async (t) => {
   const office = await postOffice(t)
   const world = await mailing(t, office.url)
   const { channel } = await add(world, { address: 'stranger@example.com' })
@@ -115,7 +115,7 @@ test('the secret behind the links of a mail is shown to nobody: else one could c
   assert.equal((await world.call('alice', 'execution/channel.list')).items[0].confirmed, true, 'the link goes on working')
 })
 
-test('a burst is one mail in the order of the inbox, and what is decided meanwhile is not in it', async (t) => {
+test('a burst is one mail in the order of the inbox, without items that were decided since', async (t) => {
   const office = await postOffice(t)
   const world = await mailing(t, office.url)
   await confirmed(t, world, office.got)
@@ -207,7 +207,7 @@ test('no text of an agent becomes a link in a mail', () => {
   assert.match(mailOf(item({ title: 'Deploy v1.2.3. Then stop.' })).subject, /Deploy v1\.2\.3\. Then stop\./)
 })
 
-test('above the cap of an hour nothing comes but what is critical', async (t) => {
+test('above the hourly cap only critical items are sent', async (t) => {
   const office = await postOffice(t)
   const world = await mailing(t, office.url, { noticesPerHourMax: 2 })
   await confirmed(t, world, office.got)

@@ -147,7 +147,7 @@ test('a push offers approve and reject only for R1 and R2 whose card is nothing 
   }
 })
 
-test('a burst is one push, without what is decided meanwhile, and what is critical does not wait for it', async (t) => {
+test('a burst is one push, without items that were decided since, and critical items do not wait for it', async (t) => {
   const [{ world }, phone] = [await pushing(t), await browser(t)]
   await world.call('alice', 'execution/channel.add', { kind: 'push', endpoint: phone.endpoint, keys: phone.keys })
   const ids: string[] = []

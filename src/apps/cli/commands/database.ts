@@ -34,7 +34,7 @@ export function databaseIn({ env: given }: Io): DatabaseSettings | null {
 
 async function inDatabase<T>(settings: DatabaseSettings, work: (parts: DatabaseParts) => Promise<T>): Promise<T> {
   const { postgresStore } = await import('#stores/postgres/index.ts')
-  const { messageOf } = await import('#stores/postgres/link.ts')
+  const { operatorMessage } = await import('#stores/postgres/link.ts')
   const { wrappedValues } = await import('#stores/postgres/wrapped-values.ts')
   const { secretFrom } = await import('../../server/database/secret.ts')
   let tag = (_: string): string => ''
@@ -51,7 +51,7 @@ async function inDatabase<T>(settings: DatabaseSettings, work: (parts: DatabaseP
     throw new CliError(
       exits.refused,
       'NO_DATABASE',
-      error instanceof StartError ? error.message : `the database cannot be used: ${messageOf(error)}`,
+      error instanceof StartError ? error.message : `the database cannot be used: ${operatorMessage(error)}`,
     )
   }
 }
@@ -137,7 +137,7 @@ const migrate = spec(
       if (isUrl(from) === isUrl(to))
         throw usage('one of --from and --to is a data folder, the other a URL such as postgres://user@host/database')
       const { moveToDatabase, moveToFolder } = await import('../../server/database/move.ts')
-      const { messageOf } = await import('#stores/postgres/link.ts')
+      const { operatorMessage } = await import('#stores/postgres/link.ts')
       const say = (message: string): void => void (io.err.isTTY === true && io.err.write(`\r${message}          `))
       try {
         const moved = isUrl(to)
@@ -154,7 +154,7 @@ const migrate = spec(
         if (error instanceof CliError) throw error
         // A refusal says itself what to do; anything else cut it off.
         if (error instanceof StartError) throw new CliError(exits.refused, 'NOT_MOVED', error.message)
-        throw new CliError(exits.refused, 'NOT_MOVED', messageOf(error), 'run it again: it continues where it stopped')
+        throw new CliError(exits.refused, 'NOT_MOVED', operatorMessage(error), 'run it again: it continues where it stopped')
       }
     },
   },

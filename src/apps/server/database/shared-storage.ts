@@ -2,7 +2,7 @@
 import pg from 'pg'
 import type { Tag } from '#kernel/log/sealed-documents.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
-import { connectAlone, SCHEMA, messageOf } from '#stores/postgres/link.ts'
+import { connectAlone, SCHEMA, operatorMessage } from '#stores/postgres/link.ts'
 import { blobPool, createPins } from '#stores/postgres/pins.ts'
 import { wrappedValues } from '#stores/postgres/wrapped-values.ts'
 import { openBlobs } from '#stores/blobs/index.ts'
@@ -241,6 +241,6 @@ async function orStartError<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (error instanceof StartError) throw error
-    throw new StartError(`the database cannot be used: ${messageOf(error)} (see --database)`)
+    throw new StartError(`the database cannot be used: ${operatorMessage(error)} (see --database)`)
   }
 }

@@ -159,7 +159,7 @@ describe('before the answer', () => {
     assert.equal(open?.title, 'Deploy', 'the item itself still waits')
   })
 
-  test('nothing is granted where nothing is said, or what is no time', async () => {
+  test('an empty answer, or an invalid time, grants nothing', async () => {
     const before = (await owner.collaboration.grant.list({})).items.length
     const ran = await live([
       read('+ grant', '+'),
@@ -175,7 +175,7 @@ describe('before the answer', () => {
   })
 })
 
-test('lists of what is known before an answer are tables that people can read', async () => {
+test('lists of facts before an answer are readable tables', async () => {
   const task_id = (await owner.execution.inbox.list({})).items[0]!.task_id!
   const table = async (...argv: string[]): Promise<string> => {
     const { code, out, err } = await run(argv)

@@ -157,7 +157,7 @@ describe('an answer in part', () => {
     assert.deepEqual([resolution?.approved_actions, resolution?.denied_actions], [['add'], ['drop']])
   })
 
-  test('edits the state that the agent showed, and goes on with it', async () => {
+  test('edits the state that the agent showed, and the run continues with it', async () => {
     const { checkpoint } = await agent.collaboration.checkpoint.raise({ task_id: await started(), kind: 'approval', prompt: 'Go on?', state: { limit: 5, name: 'a' } }) // prettier-ignore
     const env = { VISUAL: "sed -i 's/5/7/'" }
     const ran = await live([read('e edit', 'e'), ['Your changes go along. Approve?', 'y\r'], ['✔ approved with an edited state', 'q']], {

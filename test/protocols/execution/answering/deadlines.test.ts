@@ -16,7 +16,7 @@ const small = (id: string): object => ({ request_id: id, result: 'Small' })
 const byDefault = { action: 'DECIDE', fallback: 'default', payload: { ...DECIDE.payload, default_option: 'None' } }
 const fallbacks = { pause: DECIDE, fail: { ...DECIDE, fallback: 'fail' }, default: byDefault }
 
-describe('when nobody answers in time', () => {
+describe('without an answer in time', () => {
   test('`pause` leaves it open, marks it, and it can still be answered', async () => {
     const { ask, call, pass, waiting, facts } = await requests()
     const { id } = await ask({ ...DECIDE, timeout_seconds: 60 })
@@ -288,7 +288,7 @@ describe('at the same time', () => {
     }
   })
 
-  test('of an answer and a deadline that has passed, the deadline wins', async () => {
+  test('a passed deadline wins over an answer', async () => {
     for (let i = 0; i < 10; i++) {
       const { on, ask, call } = await requests()
       const { id } = await ask({ ...fallbacks.fail, timeout_seconds: 60 })

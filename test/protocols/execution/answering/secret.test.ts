@@ -176,7 +176,7 @@ test('the stored answer of a repeated call cannot be guessed', async () => {
   await assert.rejects(world.call('alice', 'execution/request.resolve', { ...input, result: 1235 }, { key: 'k' }), { code: 'CONFLICT' })
 })
 
-test('of two concurrent takers one gets it', async () => {
+test('goes to one of two concurrent takers', async () => {
   const world = await worldWith()
   const request_id = await asked(world)
   await answer(world, request_id)

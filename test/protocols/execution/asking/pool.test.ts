@@ -204,7 +204,7 @@ describe('a claim', () => {
 })
 
 describe('at the same time', () => {
-  test('of many claims one wins, and the others hear it', async () => {
+  test('one of many claims wins, and the others learn that', async () => {
     const { ask, call, stored } = await requests()
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)
@@ -217,7 +217,7 @@ describe('at the same time', () => {
     }
   })
 
-  test('of many answers one wins, and the others learn that it is decided', async () => {
+  test('one of many answers wins, and the others learn that it is decided', async () => {
     const { ask, call, facts } = await requests()
     for (let i = 0; i < 10; i++) {
       const { id } = await ask(pooled)

@@ -25,7 +25,7 @@ describe('a request for a delegate', () => {
     assert.equal(await routed({ ...DECIDE, tags: ['finance'] }), 'user_alice')
   })
 
-  test('is answered by the delegate or the owner, and is nobody else’s', async () => {
+  test('is answered by the delegate or the owner, and by no one else', async () => {
     for (const who of ['bob', 'alice']) {
       const { call, ask, refused, stored } = await requests()
       await call('alice', 'rule.add', { delegate_to: 'user_bob' })
@@ -99,7 +99,7 @@ describe('a request for a delegate', () => {
   })
 })
 
-test('of all rules that fit, the one with the most conditions counts, and of those the first', () => {
+test('the rule with the most conditions counts, and among equals the first', () => {
   const word: fc.Arbitrary<string> = fc.constantFrom('a', 'b')
   const action = fc.constantFrom(...actionNames)
   const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined })
@@ -153,7 +153,7 @@ describe('rules', () => {
     assert.equal(await routed(), 'user_rita')
   })
 
-  test('are a person’s own: nobody else sees, changes or makes them', async () => {
+  test('are a person’s own: no one else sees, changes or creates them', async () => {
     const { on, call, refused } = await requests()
     const { rule } = await call('alice', 'rule.add', { delegate_to: 'user_rita' })
     for (const who of ['bob', 'owner', 'mallory', 'deputy']) {

@@ -80,7 +80,7 @@ test('a former member of the project is neither asked nor counted', async (t) =>
   assert.equal((await world.call('owner', 'execution/inbox.count')).open, 2)
 })
 
-test('with nobody at all, asking is refused and changes nothing', async (t) => {
+test('without any person, asking is refused and changes nothing', async (t) => {
   const world = await worldOf(t)
   for (const who of ['user_rita', 'user_bob', 'user_owner', 'user_alice']) await switchOff(world, who)
   for (const role of ['owner', 'delegate', 'pool']) {

@@ -180,7 +180,7 @@ describe('escalation', () => {
     await ask({ ...DECIDE, ...plan(['group:on-call']) })
   })
 
-  test('goes to a group as it is when the time comes, and to nobody who is not there any more', async () => {
+  test('goes to the members that a group has at that time', async () => {
     const { ask, call, pass, stored } = await requests()
     await call('owner', 'group.set', { name: 'on-call', members: ['user_rita'] })
     await call('owner', 'group.set', { name: 'gone', members: ['user_rita'] })
@@ -206,7 +206,7 @@ describe('escalation', () => {
     assert.deepEqual({ people, priority }, { people: ['user_alice'], priority: 'normal' })
   })
 
-  test('of an agent never makes anything critical, since that is rationed; a person’s may', async () => {
+  test('of an agent never makes anything critical, since that is rationed; a person’s can', async () => {
     const { ask, call, pass, stored } = await requests()
     const { id } = await ask({ ...DECIDE, priority: 'high', ...plan(['user_bob']) })
     await pass(61)

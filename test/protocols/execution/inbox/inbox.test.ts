@@ -117,7 +117,7 @@ for (const maker of storeMakers()) {
   })
 }
 
-test('a filtered page looks at so many items and goes on from there', async () => {
+test('a filtered page examines a bounded number of items and has a cursor', async () => {
   const world = await createWorld({ terms: { asksOpenMax: null } })
   for (let i = 0; i < limits.examinedMax + 40; i++) await ask(world, 'devin', item(`${i}`))
   await ask(world, 'robin', item('the one'))

@@ -27,7 +27,7 @@ function placeOf({ priority, risk, expires_at, created_at, overdue, escalated_at
   return [priority === 'critical' ? 0 : 1, isPressing ? 0 : 1, rank, gravity, expires_at ?? '9999', created_at].join(' ')
 }
 
-test('every list of open items has the one order, whatever is in it', { timeout: 120_000 }, async () => {
+test('every list of open items has the one order', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(asked, { minLength: 4, maxLength: 10 }), async (all) => {
       const on = await requests()

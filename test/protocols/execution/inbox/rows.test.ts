@@ -38,7 +38,7 @@ for (const maker of storeMakers()) {
   describe(`rows of the inbox on ${maker.name}`, () => {
     after(() => maker.dispose())
 
-    test('urgency is a total order, whatever is asked, and every page keeps to it', async () => {
+    test('urgency is a total order for all requests, and every page keeps to it', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(anyAsked, { minLength: 1, maxLength: 12 }), fc.integer({ min: 1, max: 5 }), async (asked, limit) => {
           const world = await createWorld({ store: maker.open() })

@@ -89,7 +89,7 @@ async function play(world: World, steps: readonly Step[]): Promise<void> {
 for (const maker of storeMakers())
   describe(`a search on ${maker.name}`, () => {
     after(() => maker.dispose())
-    test('finds what a look at every item finds, whatever happened since the last one', async () => {
+    test('finds the same as a scan of every item, after every kind of change', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 25 }), async (steps) => {
           const world = await createWorld({ store: maker.open() })

@@ -127,13 +127,13 @@ describe('asking within a task', () => {
     await assertMirrored(on.world)
   })
 
-  test('is withdrawn by nobody but the people of the task', async () => {
+  test('is withdrawn by the people of the task alone', async () => {
     const on = await asked(approve)
     await on.refused('TASK_BOUND', 'devin', 'execution/request.cancel', { request_id: on.refs['request'].id })
   })
 })
 
-describe('the answer to the request is what the run goes on with', () => {
+describe('the run continues with the answer to the request', () => {
   const answers: [string, object, unknown, object][] = [
     ['approved', approve, 'approved', { action: 'approve', comment: 'Because.' }],
     ['rejected (H6)', approve, 'rejected', { action: 'provide', input: 'rejected', comment: 'Because.' }],
@@ -169,8 +169,8 @@ describe('the answer to the request is what the run goes on with', () => {
   })
 })
 
-describe('when nobody answers in time', () => {
-  test('on fail the run goes on and gets the outcome', async () => {
+describe('without an answer in time', () => {
+  test('on fail the run continues and gets the outcome', async () => {
     const on = await asked(approve, { timeout_seconds: 3_600, fallback: 'fail' })
     on.world.advance(2 * HOUR_MS)
     assert.deepEqual(await on.ring(), ['execution/request.expire'])

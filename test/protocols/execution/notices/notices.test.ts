@@ -184,7 +184,7 @@ test('a delayed notice says nothing about an item that was reassigned in between
   assert.ok((await composed('escalated')).until)
 })
 
-test('only what is urgent enough is said', async (t) => {
+test('only urgent enough items are notified', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
   await channelFor(world, url, { min_priority: 'high' })
@@ -195,7 +195,7 @@ test('only what is urgent enough is said', async (t) => {
   assert.deepEqual(idsIn(got), [high, critical].toSorted())
 })
 
-test('nothing is said in quiet hours but what is critical (X24), and the rest comes when they are over', async (t) => {
+test('quiet hours let only critical items through (X24), and the rest follows when they are over', async (t) => {
   const [world, { url, got }] = [await createWorld({ now: Date.now }), await receiver(t)]
   watching(t, world)
   const minutes = (ms: number): string => new Date(Date.now() + ms).toISOString().slice(11, 16)
