@@ -109,7 +109,7 @@ async function toolNamed(gate: Gate, name: string): Promise<{ tool: Tool; refusa
   }
 }
 
-/** A failure of Countersign is an answer that says so. Nothing has run then: what follows `begin` answers by itself. */
+/** Turns a failure of Countersign into an answer that says so. Nothing has run then: after `begin`, the run answers. */
 async function answerFailures(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
@@ -130,10 +130,10 @@ async function decideAndRun(gate: Gate, known: Known, held: Held | null, request
   if (held !== null) {
     const before = await port.get(held.call_id)
     if (before.state === 'begun' || before.state === 'ended') throw invalidState()
-    // A no between two rounds: a new proposal would ask the person again.
+    // A rejection between two rounds: a new proposal would ask the person again.
     if (isDecided(before) && before.state !== 'approved') return collect(gate, before, known, request)
   }
-  // A begun call must run, so it goes on if its client leaves.
+  // A begun call must run, even if its client disconnects.
   const mayBegin = held === null
   request.signal.throwIfAborted()
   const view = await port.propose(
@@ -177,7 +177,7 @@ async function waitAndRun(gate: Gate, view: CallView, known: Known, held: Held |
   return answers.notRunYet(view, known.tool)
 }
 
-/** Waits for the decision; null: the time is over. A client that goes away leaves the item as it is. */
+/** Waits for the decision; null after a timeout. The item stays as it is when the client disconnects. */
 async function hold(gate: Gate, view: CallView, ms: number, request: ClientRequest): Promise<CallView | null> {
   if (ms <= 0) return null
   const stopProgress = tellProgress(`waiting for approval ${view.request_id ?? view.call_id}`, request)
@@ -191,7 +191,7 @@ async function hold(gate: Gate, view: CallView, ms: number, request: ClientReque
   }
 }
 
-/** A decided call: runs it, or says why not. */
+/** Runs a decided call, or answers why not. */
 async function collect(gate: Gate, view: CallView, known: Known, request: ClientRequest): Promise<Result> {
   if (view.state === 'begun') return answers.outcomeUnknown(view.call_id, 'its end is not recorded yet')
   if (view.state !== 'approved') {
@@ -208,7 +208,7 @@ async function collect(gate: Gate, view: CallView, known: Known, request: Client
 // --- Collecting later ------------------------------------------------------------------------------------------------------
 
 const WAIT_SECONDS_MAX = 600
-/** Of a call whose arguments this process does not know: it never runs. */
+/** The answer for a call whose arguments this process does not know: it never runs. */
 const UNKNOWN: Known = { kind: 'tool', tool: '', args: {} }
 async function awaitCall(gate: Gate, args: Result, request: ClientRequest): Promise<Result> {
   const { call_id, wait_seconds = 30 } = args

@@ -13,5 +13,5 @@ const INVALID_PARAMS = -32_602
 export const invalidState = (): ProtocolError =>
   new ProtocolError(INVALID_PARAMS, 'Invalid or expired requestState', { reason: 'invalid_request_state' })
 
-/** What a state was made for: it is of no use with other arguments. */
+/** The call that a state was made for: it is invalid with other arguments. */
 export const digestOfRequest = (request: object): string => createHash('sha256').update(canonical(request)).digest('base64url')

@@ -45,7 +45,7 @@ export function gateOverHttp(options: Options): HttpGate {
 
 function openPlace(options: Options, key: Uint8Array, { agent, call }: GateCaller): Place {
   const port = gatePort((operation, input, signal) => place.call(operation, input, signal))
-  // The upstream is spoken to in the family of the client.
+  // The upstream gets the revisions that the client speaks.
   const gates = new Map<Era, Gate>()
   const gateOf = (era: Era): Gate => {
     const gate =

@@ -1,4 +1,4 @@
-// A gate: what is kept of it while it runs, and its ways in.
+// A gate: its state while it runs, and its transports.
 import type { SourceLog } from '#capabilities/source.ts'
 import type { McpSettings } from '#capabilities/mcp.ts'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
@@ -21,7 +21,7 @@ export type GateOptions = {
   readonly version: string
   /** Seals what passes through the client. */
   readonly key: Uint8Array
-  /** Whose states these are. */
+  /** The owner of these states. */
   readonly agent: string
 }
 

@@ -1,5 +1,5 @@
-// The run of an approved call upstream: its progress and questions on the way, and its end, which is recorded. It happens once; whatever
-// goes wrong here is an outcome.
+// The run of an approved call upstream: its progress, its questions, and its end, which is recorded. It happens once, and every failure here is
+// an outcome.
 import { createHash, randomUUID } from 'node:crypto'
 import { CLIENT_CAPABILITIES_META_KEY, ProtocolError } from '@modelcontextprotocol/server'
 import { definedFields } from '#kernel/codec/strict-json.ts'
@@ -16,7 +16,7 @@ import type { Link } from './upstream.ts'
 const TURN_MS_MAX = 10 * 60_000
 const METHOD_NOT_FOUND = -32_601
 
-/** Runs upstream. From here on the call is begun: whatever happens is an outcome. */
+/** Runs the begun call upstream: every result and every failure is an outcome. */
 export async function run(gate: Gate, view: CallView, known: Known, request: ClientRequest): Promise<Result> {
   const running: Running = { view, known, session: request.session, stop: new AbortController() }
   gate.running.add(running)
@@ -47,7 +47,7 @@ async function drive(gate: Gate, running: Running, pause: (result: Result) => vo
     const turn = randomUUID()
     const answered = Promise.withResolvers<Result>()
     const late = setTimeout(() => answered.reject(new Error('the client did not answer the question of the tool')), TURN_MS_MAX)
-    // A client that went away does not keep the process.
+    // A disconnected client must not keep the process alive.
     late.unref()
     const next = Promise.withResolvers<Result>()
     gate.turns.set(turn, { call: running, continue: answered.resolve })
@@ -111,7 +111,7 @@ function callUpstream(gate: Gate, link: Link, { known, stop }: Running, more: Re
   )
 }
 
-/** The user reads which server asks. */
+/** Names the asking server to the user. */
 export const namedRequests = (server: string, requests: Result): Result =>
   Object.fromEntries(
     Object.entries(requests).map(([key, request]) => {
@@ -164,7 +164,7 @@ export async function continueTurn(gate: Gate, held: Held & { kind: 'input' }, k
   return attend(turn.call, request, [work!, next!])
 }
 
-/** A question of a legacy server names no call. It is for the client whose calls run; of several clients, none can be told from the others. */
+/** A question of a legacy server names no call. It belongs to the client whose calls run, and is refused if several clients have running calls. */
 export async function askUser(gate: Gate, method: string, params: Result): Promise<Result> {
   const [first, ...others] = gate.running
   if (!first?.ask || others.some(({ session }) => session !== first.session)) {

@@ -23,7 +23,7 @@ export function sortTools(tools: readonly Tool[]): Sorted {
   return { usable, refused }
 }
 
-/** What is pinned: everything that the model reads of a tool, without `_meta`. */
+/** The pinned part of a tool: everything that the model reads, without `_meta`. */
 export function definitionOf(tool: Tool): Record<string, unknown> {
   const { _meta, ...definition } = tool
   return definition
@@ -35,7 +35,7 @@ export const reportOf = (tool: Tool): ReportedTool => ({
   ...(tool.annotations ? { hints: tool.annotations } : {}),
 })
 
-/** A changed tool is shown as it was trusted. */
+/** A changed tool is listed with its trusted definition. */
 export async function listedTools(port: GatePort, server: string, { usable }: Sorted): Promise<Tool[]> {
   const views = new Map((await port.report(server, [...usable.values()].map(reportOf))).map((view) => [view.name, view]))
   return [...usable.values()].flatMap((tool) => {

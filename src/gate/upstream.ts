@@ -21,7 +21,7 @@ export type UpstreamOptions = {
   readonly settings: Pick<McpSettings, 'name' | 'server'>
   readonly log: SourceLog
   readonly version: string
-  /** The family that the client speaks: the server is spoken to alike if it can. */
+  /** The revisions that the client speaks; the server gets the same if it can. */
   readonly era: Era
   /** A notification of the server, to be passed on. */
   onNotification(method: string, params: Result): void
@@ -41,7 +41,7 @@ export type Link = {
   request(method: string, params: Result, options: Pick<RequestOptions, 'signal' | 'onprogress' | 'headers'>): Promise<Result>
 }
 
-/** A tool may take days; the client's own clock must not end it. */
+/** A tool can take days; the timeout of the MCP client must not end it. */
 const CALL_MS_MAX = 2 ** 31 - 1
 const CONNECT_MS = 30_000
 const PAGES_MAX = 1_000

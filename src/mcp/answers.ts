@@ -1,4 +1,4 @@
-// The results of our tools. A no, or no answer, is an error result without structured content: a script of an agent can test `isError`
+// The results of our tools. A rejection, or no answer, is an error result without structured content: a script of an agent can test `isError`
 // alone, and some clients hide the text behind structured content.
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { actions } from '#protocols/execution/actions/index.ts'
@@ -42,7 +42,7 @@ export const collectedElsewhere = (request_id: string): CallToolResult =>
     true,
   )
 
-/** The answer of a person. Only what they said yes to is a success. */
+/** The answer of a person. Only an approval is a success. */
 export function resultOf({ request, receipt }: Ended): CallToolResult {
   const { status, result, reason, edited, completed_by, basis } = receipt!
   const meta = (decision: string): Record<string, string> => ({ state: request.status, request_id: request.id, decision })

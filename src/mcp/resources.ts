@@ -98,7 +98,7 @@ async function call(caller: McpCaller, operation: string, input: object): Promis
 }
 
 const INTERNAL = -32_603
-/** A refusal where the answer is not that of a tool. */
+/** A refusal outside of tool calls. */
 export function asProtocolError(error: unknown): ProtocolError {
   if (error instanceof ProtocolError) return error
   const { code, message, status, field } = failureIn(error)

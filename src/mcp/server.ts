@@ -19,7 +19,7 @@ export type McpOptions = {
   readonly key: Uint8Array
 }
 
-/** What all servers of this process share. */
+/** The parts that all servers of this process share. */
 export type Offer = McpOptions & {
   readonly tools: ReadonlyMap<string, OfferedTool>
   readonly listed: { readonly agents: readonly Tool[]; readonly others: readonly Tool[] }
@@ -66,7 +66,7 @@ export function serverOf(offer: Offer, isModern: boolean, first: McpCaller, call
       instructions: INSTRUCTIONS,
     },
   )
-  // The ids of requests are unique within a session, and in no larger place.
+  // Request ids are unique within one session only.
   const scope = isModern ? undefined : randomUUID()
   server.setRequestHandler('tools/list', () => ({ tools: [...(isAgent ? offer.listed.agents : offer.listed.others)] }))
   server.setRequestHandler('tools/call', ({ params }, context) => {
@@ -142,6 +142,6 @@ function keyIn(value: unknown): string {
 }
 const KEY = /^[\x21-\x7e]{1,200}$/
 
-/** How a caller travels with a request over HTTP. */
+/** The place of the caller in a request over HTTP. */
 export const asAuthInfo = (caller: McpCaller): AuthInfo => ({ token: '', clientId: caller.id, scopes: [], extra: { caller } })
 export const callerIn = (authInfo: AuthInfo | undefined): McpCaller => authInfo!.extra!['caller'] as McpCaller

@@ -17,7 +17,7 @@ export const toolNameOf = (operation: string): string => operation.replaceAll('.
 const isTool = (op: Operation): boolean =>
   op.kind === 'query' || (op.kind === 'command' && op.upload !== true && (op.once ?? []).length === 0)
 
-/** Verbs after which something is over or withdrawn. */
+/** Verbs that end or withdraw something. */
 const ENDS = /\.(?:cancel|abort|complete|fail|handoff|remove|release|stop|withdraw)$/
 
 const idempotencyKey = {
@@ -50,7 +50,7 @@ function toolOf(op: Operation): Tool {
   }
 }
 
-/** Tools of every kind of caller, by name. Nothing here decides: people decide, and no role of an agent does. */
+/** The tools of each kind of caller, by name. None of them decides: people decide, and no role of an agent does. */
 export function toolsOf(protocols: readonly Protocol[]): ReadonlyMap<string, OfferedTool> {
   const all = protocols.flatMap(({ name, operations }) =>
     operations.filter(isTool).flatMap((op) => {

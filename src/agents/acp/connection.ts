@@ -71,7 +71,7 @@ export function openConnection(command: Command, app: ClientApp, note: (message:
 }
 
 const decoder = new TextDecoder('utf-8')
-/** The SDK checks the shape; here only that it is one JSON object. A batch is none. */
+/** Checks only that a line is one JSON object, so no batch; the SDK checks its shape. */
 function messageIn(line: Uint8Array): AnyMessage | null {
   try {
     const value: unknown = JSON.parse(decoder.decode(line))

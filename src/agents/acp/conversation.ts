@@ -21,7 +21,7 @@ import { openWorkFolder } from './work-folder.ts'
 /** The SDK's number of "authentication required", and of a session that the agent does not know. */
 const NO_LOGIN = -32_000
 const STOP_MS = 300
-/** Modes that ask for everything, the first offered one is taken. In others some agents let a model or a list answer. */
+/** Modes that ask about everything; the first offered one is used. In other modes some agents let a model or a list answer. */
 const ASKING_MODES = ['default', 'read-only', 'ask']
 const RISKY_MODES = ['bypassPermissions', 'acceptEdits', 'auto', 'auto-edit', 'autoEdit', 'yolo', 'agent', 'agent-full-access', 'autopilot']
 
@@ -184,7 +184,7 @@ async function talkThrough(talk: Talk, connection: Connection): Promise<Outcome>
 
 async function endOf(talk: Talk, { ended }: Connection): Promise<Outcome> {
   const { code, fault, stderr, isFatal } = await ended
-  // The process was ended by us: the turn says why.
+  // We ended the process; the turn has the reason.
   if (talk.closing.signal.aborted) return talk.outcome ?? { kind: 'stopped' }
   const message = fault ?? `the agent ended with code ${code}`
   return { kind: 'failed', message: stderr === '' ? message : `${message}. Its last output: ${stderr.slice(-1_000)}`, isFatal }
@@ -403,7 +403,7 @@ function holdFor(talk: Talk, isOfTask: boolean): void {
 async function close(talk: Talk): Promise<void> {
   const { connection, session_id, abilities, sdk, plan, outcome } = talk
   talk.closing.abort()
-  // A question of an ended process must not begin its call with a later yes.
+  // A later approval must not begin a call of an ended process.
   talk.questions?.abandon()
   if (connection === null) return
   const isOver = outcome?.kind === 'over' && abilities?.canClose === true && session_id !== null

@@ -1,4 +1,4 @@
-// The delivery of an ACP agent: what it said in its last turn, and the changes of the folder as a patch.
+// The delivery of an ACP agent: its text of the last turn, and the changes of the folder as a patch.
 import { limits } from '#kernel/limits.ts'
 import type { Outcome } from '../programs/conversation.ts'
 import { inlineUri } from '../programs/lines.ts'

@@ -1,5 +1,5 @@
-// Permissions that an ACP agent asks for: each is a call at the gate, which policy, grants or people decide. They wait behind one another,
-// because a task has one open question. The agent always hears an answer for this once: what it remembers by itself is never asked here again.
+// Permissions that an ACP agent asks for: each is a call at the gate, which policy, grants or people decide. They are queued,
+// because a task has one open question. The agent always gets an answer for one call: it would never ask again about a remembered one.
 import type { PermissionOption, RequestPermissionResponse } from '@agentclientprotocol/sdk'
 import { limits } from '#kernel/limits.ts'
 import type { Output } from '#sdk/client.ts'
@@ -16,7 +16,7 @@ export type Asking = {
   readonly folder: string
   /** The session, and the name that the agent gives itself. */
   readonly client: { readonly name: string; readonly session_id: string }
-  /** A person has the next word, or it was given. */
+  /** The run waits for a person, or has their answer. */
   waits(view: View): void
   goesOn(): void
 }
@@ -24,22 +24,22 @@ export type Questions = {
   ask(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse>
   /** Whether an action without a permission of its own may happen: of files and terminals. */
   decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View>
-  /** Ends all waits: what was asked is answered with `cancelled`. */
+  /** Ends all waits: open questions are answered with `cancelled`. */
   abandon(): void
   /** A turn begins: its questions are asked again. */
   renew(): void
-  /** What the next prompt has to tell; empties the list. */
+  /** Returns the notes for the next prompt and clears them. */
   takeAnswered(): Answered[]
   readonly hasUnanswered: boolean
   /** The agent reports the end of a call. */
   concluded(toolCallId: string, outcome: 'succeeded' | 'failed'): Promise<void>
-  /** The turn has ended: what was not reported is unknown. */
+  /** The turn has ended: unreported calls have an unknown outcome. */
   concludeRest(): Promise<void>
 }
 
 const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' } }
 const POLL_SECONDS = 25
-/** The pause where the server lets no call wait. */
+/** The pause if the server accepts no long poll. */
 const SOON_MS = 1_000
 const isOpen = ({ state }: View): boolean => state === 'proposed' || state === 'waiting'
 
@@ -156,7 +156,7 @@ export function createQuestions(asking: Asking): Questions {
   }
 }
 
-/** Calls of a session that an earlier process left behind: what the agent is told of them. The record learns that outcomes are unknown. */
+/** Notes for the agent about calls that an earlier process left behind. Their outcomes are recorded as unknown. */
 export async function takeLeft(port: Port, session_id: string, task_id: string | null): Promise<Answered[]> {
   const { items } = await port.call('gate/call.list', {})
   const calls = items.filter((view) => view.server === ACP_SERVER && view.task_id === task_id && view.client.session_id === session_id)

@@ -16,7 +16,7 @@ type OfRun = { readonly id: string; readonly continues: string | null }
 const RUNS_MAX = 50
 const keyOf = (number: number): string => `session/${number}`
 
-/** The first value of a key stays, so a session that took the place of a lost one has the next number. */
+/** The first value of a key stays, so a session that replaces a lost one has the next number. */
 async function lastOf({ call }: Port, run_id: string): Promise<{ last: NotedSession | null; next: number }> {
   let last: NotedSession | null = null
   for (let number = 1; ; number++) {

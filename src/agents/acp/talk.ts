@@ -8,7 +8,7 @@ import type { ToolCalls } from './tool-calls.ts'
 import type { WorkFolder } from './work-folder.ts'
 
 export type Sdk = typeof import('@agentclientprotocol/sdk')
-/** What the agent says that it can. */
+/** The capabilities that the agent declares. */
 export type Abilities = {
   readonly name: string
   readonly canResume: boolean
@@ -30,7 +30,7 @@ export type Talk = {
   resumed: number
   waiter: PromiseWithResolvers<void> | null
   outcome: Outcome | null
-  /** A person stopped the run: the session ends here and is taken up by the answer. */
+  /** A person stopped the run: the session ends here and continues with the answer. */
   isInterrupted: boolean
   connection: Connection | null
   session_id: string | null
@@ -38,10 +38,10 @@ export type Talk = {
   questions: Questions | null
   abilities: Abilities | null
   isPrompted: boolean
-  /** The agent was told to cancel this turn: it is told once. */
+  /** The agent was asked to cancel this turn, which happens once. */
   isCancelled: boolean
   readonly amendments: string[]
-  /** What the agent says in this turn. */
+  /** The agent's text of this turn. */
   text: string
   quietSince: number
   progress: string

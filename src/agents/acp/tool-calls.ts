@@ -7,7 +7,7 @@ type Update = RequestPermissionRequest['toolCall']
 type Diff = { readonly path: string; readonly oldText?: string | null; readonly newText: string }
 export type ToolCall = Update & { readonly diffs: readonly Diff[]; readonly texts: readonly string[] }
 export type ToolCalls = {
-  /** The call with everything that is known of it. */
+  /** The call with the fields of all its updates. */
   learn(update: Update): ToolCall
   clear(): void
 }
@@ -56,7 +56,7 @@ export function toolOf(agent_id: string, call: ToolCall): string {
 const isUndescribed = ({ rawInput, diffs, texts, locations }: ToolCall): boolean =>
   isEmpty(rawInput) && diffs.length === 0 && texts.length === 0 && isEmpty(locations)
 
-/** What people are shown, and what their answer covers. No id is part of it: the same question after a restart finds the same answer. */
+/** The part of a call that people see and answer. It has no id, so the same question after a restart finds the same answer. */
 export function argumentsOf(call: ToolCall, folder: string): Record<string, unknown> {
   const { title, kind, rawInput, diffs, texts, locations } = call
   const outside = pathsOutside(call, folder)

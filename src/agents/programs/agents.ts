@@ -19,10 +19,10 @@ export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; rea
 
 /** The pause after a long poll that cannot wait: the kernel stops, or allows no waiting call. */
 const AGAIN_MS = 5_000
-/** The operator may still be about to configure it. */
+/** The operator might configure it later. */
 const RINGS_MAX = 3
 
-/** Operations as the agent: its program is what the operator says it is. */
+/** Calls operations as the agent, whose program the operator has configured. */
 export function portAs(kernel: Kernel, blobs: Blobs, agent_id: string): Port {
   const absent = `there is no agent ${agent_id}, or it is switched off: \`countersign agent add\` registers one`
   const caller = async (): Promise<Actor> => {

@@ -41,7 +41,7 @@ export type Plan = Command & {
   readonly isFresh?: boolean
 }
 
-/** over: the run has ended. waits: a person has the next word. lost: another process has the run. */
+/** over: the run has ended. waits: a person has to answer. lost: another process has the run. */
 export type Outcome =
   | { readonly kind: 'over' | 'waits' | 'lost' | 'stopped' }
   | { readonly kind: 'failed'; readonly message: string; readonly isFatal: boolean }
@@ -60,7 +60,7 @@ type Conversation = {
   readonly note: Note
   readonly limit: ReturnType<typeof createTimeLimit>
   item: MailboxItem
-  /** asking: the child's question is being sent, and the answer may arrive first. waiting: a person has the next word. ended: `outcome` is set. */
+  /** asking: the child's question is being sent, and the answer may arrive first. waiting: a person has to answer. ended: `outcome` is set. */
   phase: 'running' | 'asking' | 'waiting' | 'ended'
   outcome: Outcome | null
   /** Null before it is started, and once a child that speaks in lines has exited. */
@@ -81,10 +81,10 @@ const failureIn = (error: unknown): Failure => {
   return { code, message }
 }
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
-/** The whole server waits for it. */
+/** The whole server stops and waits for it. */
 const STOP_MS = 300
 const checkpointIn = ({ body }: Message): string => (body as { checkpoint_id: string }).checkpoint_id
-/** The child ended while a person had the next word. */
+/** The child ended while its question was open. */
 class Gone extends Error {
   readonly code = 'GONE'
 }
@@ -232,7 +232,7 @@ async function receive(self: Conversation, bytes: Uint8Array): Promise<void> {
     self.outcome = { kind: 'over' }
     self.phase = 'ended'
     self.child?.close()
-    // It has said everything; it may still clean up.
+    // The child has printed everything; it can still clean up.
     setTimeout(() => self.child?.stop(null), plan.graceMs).unref()
   } catch (error) {
     const { code, message } = failureIn(error)
@@ -240,7 +240,7 @@ async function receive(self: Conversation, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** Calls, and waits while a person has stopped the run. Null: the call was refused, and the child was told so. */
+/** Makes a call, and waits while a person has stopped the run. Null: the call was refused, and the child got the error. */
 async function perform(self: Conversation, { type, operation, input }: LineCall): Promise<Record<string, unknown> | null> {
   const { port, counts } = self
   const count = (counts.get(type) ?? 0) + 1

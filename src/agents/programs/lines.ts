@@ -32,7 +32,7 @@ type Rule = {
 const ofRun = ({ run, attempt }: MailboxItem): Fields => ({ run_id: run.id, attempt })
 export const ofTask = ({ run, attempt }: MailboxItem): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
 
-/** Text goes in as it is; who has a URI or bytes elsewhere gives the payload of artifact.commit. */
+/** Text is committed as it is. For a URI, or bytes stored elsewhere, the line has the payload of artifact.commit. */
 export const inlineUri = (text: string): string => `data:text/plain;charset=utf-8;base64,${Buffer.from(text).toString('base64')}`
 export const inlinePayload = (text: string): Fields => ({ kind: 'inline', uri: inlineUri(text) })
 const commitInput = ({ text, artifact_type, payload, ...rest }: Fields): Fields => ({

@@ -25,9 +25,9 @@ export type RunLoopOptions = {
   /** Runs at a time, and how often a child that fails is started for one of them. */
   readonly concurrency: number
   readonly tries: number
-  /** Which process this is, among those of the same agent. */
+  /** The name of this process among those of the same agent. */
   readonly worker: string
-  /** How long to leave a server alone that could not be asked, or that lets no call wait. */
+  /** The pause after a failed call, or if the server accepts no long poll. */
   readonly againMs: number
   /** Reports progress for people who watch. */
   note(run_id: string, message: string): void
@@ -120,7 +120,7 @@ function startJob(first: MailboxItem, slots: Concurrency, { port, converse, trie
       else if (!isParked(item)) ready.resolve()
       return true
     },
-    /** A run that has ended has no lease any more either; its child may be putting things away. */
+    /** An ended run has no lease, although its child can still be cleaning up. */
     async lost() {
       const { run } = await port.call('delegation/run.get', { run_id: id })
       if (!isAtWork || run.state === 'running' || run.state === 'blocked') end('lost')

@@ -1,4 +1,4 @@
-// One task as it changes: each event of the record that the caller may follow makes a new view, and what differs goes out.
+// The updates of one task: after each event that the caller can follow, the differences between two views are sent.
 import type { Hub, Sink } from '#bindings/live/hub.ts'
 import type { Identified } from '#bindings/shared/credentials.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
@@ -71,7 +71,7 @@ export async function followTask(door: Door, id: string, watching: Watching, to:
   const sink: Sink = {
     send(_, taken) {
       taken()
-      // The first look is waited for, so that it can still be refused.
+      // Await the first view, so that a refusal can still be the answer.
       if (seen === null) isStale = true
       else void look()
     },

@@ -24,8 +24,8 @@ const CARD = '/.well-known/agent-card.json'
 const ADDRESS = /^\/a2a\/([A-Za-z0-9_.-]{1,80})(\/.*)?$/
 const CARDS_MAX = 1_000
 
-type Answer = { readonly status: number; readonly headers: readonly string[]; readonly text: string }
-const answerOf = (status: number, type: string, body: object, headers: readonly string[] = []): Answer => ({
+type HttpAnswer = { readonly status: number; readonly headers: readonly string[]; readonly text: string }
+const answerOf = (status: number, type: string, body: object, headers: readonly string[] = []): HttpAnswer => ({
   status,
   headers: ['content-type', type, ...headers],
   text: JSON.stringify(body),
@@ -41,7 +41,7 @@ export const a2a =
       const [address = '', query] = request.url!.split('?', 2)
       const [, agent_id, rest = ''] = ADDRESS.exec(address) ?? []
       const wire: Wire = rest === '' || rest === '/' ? JSON_RPC : REST
-      const reply = (made: Answer): void => send(host, request, response, made)
+      const reply = (sent: HttpAnswer): void => send(host, request, response, sent)
       const refuse = (error: A2aError): void => reply(failureAnswer(error, wire, null))
       const refused = refusalOf(host, request, rest === CARD)
       if (refused) return refuse(errorOf(refused))
@@ -61,7 +61,7 @@ export const a2a =
       })
     }
 
-    async function showCard(request: IncomingMessage, agent_id: string): Promise<Answer> {
+    async function showCard(request: IncomingMessage, agent_id: string): Promise<HttpAnswer> {
       if (request.method !== 'GET' && request.method !== 'HEAD') throw new A2aError('UNSUPPORTED_OPERATION', 'GET the agent card')
       const card = await servedCard(host, agent_id)
       const signText = (text: string): ReturnType<SignCard> => {
@@ -85,7 +85,7 @@ export const a2a =
     return { path: PATH, answer, isSocket: () => false, upgrade: (_, socket) => socket.destroy(), stop: () => undefined } satisfies Bridge
   }
 
-/** Other agents are as absent as those that do not exist. */
+/** Other agents get the same answer as missing ones. */
 async function servedCard({ kernel }: BridgeHost, agent_id: string): Promise<Card> {
   const absent = new A2aError('AGENT_NOT_FOUND', `there is no agent ${agent_id} for A2A here`)
   try {
@@ -97,7 +97,7 @@ async function servedCard({ kernel }: BridgeHost, agent_id: string): Promise<Car
   }
 }
 
-/** A page of another site must not speak for a person. The card is public. */
+/** Pages of other sites cannot act for a person. The card is public. */
 function refusalOf(host: BridgeHost, request: IncomingMessage, isCard: boolean): Failure | null {
   const refused = host.refusalOf(request)
   if (refused || isCard || !host.guard.isForeignOrigin(request.headers)) return refused
@@ -116,14 +116,14 @@ function a2aErrorOf(host: BridgeHost, error: unknown, path = PATH): A2aError {
   return error instanceof A2aError ? error : errorOf(host.failed(error, path))
 }
 
-function failureAnswer(error: A2aError, wire: Wire, id: string | number | null): Answer {
+function failureAnswer(error: A2aError, wire: Wire, id: string | number | null): HttpAnswer {
   const headers = Object.entries(error.headers).flat()
   return wire === JSON_RPC
     ? answerOf(rpcStatusOf(error), wire.type, rpcErrorOf(id, error), headers)
     : answerOf(statusOf(error), wire.type, restErrorOf(error), headers)
 }
 
-function send(host: BridgeHost, request: IncomingMessage, response: ServerResponse, { status, headers, text }: Answer): void {
+function send(host: BridgeHost, request: IncomingMessage, response: ServerResponse, { status, headers, text }: HttpAnswer): void {
   if (response.destroyed || response.headersSent) return
   response.writeHead(status, headersWith(host, request, headers)).end(request.method === 'HEAD' ? '' : text)
 }
@@ -152,10 +152,10 @@ function versionIn({ request, query }: Asked): void {
   })
 }
 
-function serverOf(host: BridgeHost): (asked: Asked) => Promise<Answer | null> {
+function serverOf(host: BridgeHost): (asked: Asked) => Promise<HttpAnswer | null> {
   const { kernel, guard, authenticate, live } = host
   const meters = { read: host.meter('collaboration/task.get', false), change: host.meter('collaboration/task.create', true) }
-  return handlerOf<Asked, Answer | null, Call>({
+  return handlerOf<Asked, HttpAnswer | null, Call>({
     credential: ({ request }) => guard.credentialOf(request.headers, true),
     authenticate: (credential, _, since) => authenticate(credential, since),
     input(asked, actor) {

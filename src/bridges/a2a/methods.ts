@@ -48,7 +48,7 @@ async function create(door: Entrance, tenant: string | undefined, message: Messa
   return task.id
 }
 
-/** A message to work that exists. While people decide it is a comment that the agent reads; it never answers them. */
+/** A message to existing work. While people decide, it is a comment for the agent; it never answers their question. */
 async function amend(door: Entrance, found: Found, message: Message, { text, files }: Said): Promise<string> {
   const { contextId } = message
   if (contextId && contextId !== contextOf(found))
@@ -119,7 +119,7 @@ function nothingIf(error: unknown): null {
   throw error
 }
 
-/** Newest change first, and for tasks of one moment the newest id: a page goes on after the last of the one before. */
+/** Newest change first, then newest id; a page begins after the last entry of the page before. */
 const placeOf = ({ status, id }: A2aTask): string => `${status.timestamp} ${id}`
 const tokenOf = (task: A2aTask): string => Buffer.from(placeOf(task)).toString('base64url')
 function placeIn(token: string): string {

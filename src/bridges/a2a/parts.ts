@@ -1,9 +1,9 @@
-// Parts of A2A and what they are here: the parts of a message become the goal and the inputs of a task, an artifact becomes a part.
+// The mapping of A2A parts: the parts of a message become the goal and the inputs of a task, and an artifact becomes a part.
 import { bytesIn, isDataUri, mediaTypeIn } from '#kernel/ports/blobs.ts'
 import { A2aError } from './failures.ts'
 import type { Part } from './wire.ts'
 
-/** What a message can bring, and what comes back as text. */
+/** The media types of messages and of text in answers. */
 export const INPUT_MODES = ['text/plain', 'text/markdown', 'application/json']
 export const OUTPUT_MODES = ['text/plain', 'text/markdown', 'application/json', 'application/octet-stream']
 
@@ -57,7 +57,7 @@ export function partOf({ uri, name, media_type }: Payload, type: string, address
   if (!isDataUri(uri)) {
     const elsewhere = /^https?:/.test(uri) ? URL.parse(uri) : null
     const filename = name ?? elsewhere?.pathname.split('/').at(-1) ?? ''
-    // The server knows no type of bytes that were never here, unless the agent named the artifact by it.
+    // Bytes that were never uploaded have no known type, unless the agent named the artifact after it.
     const mediaType = media_type ?? (/^[\w.+-]+\/[\w.+-]+$/.test(type) ? type : '')
     return { url: elsewhere ? uri : addressOf(), ...(filename === '' ? {} : { filename }), ...(mediaType === '' ? {} : { mediaType }) }
   }

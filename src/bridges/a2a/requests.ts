@@ -49,7 +49,7 @@ export function rpcCallOf(asked: Asked): Call {
   if (Array.isArray(message)) throw new A2aError('INVALID_REQUEST', 'A2A has no batches: send one request')
   if (!isObject(message)) throw new A2aError('INVALID_REQUEST', 'a request is an object')
   const { jsonrpc, id, method, params = {} } = message
-  // Whatever is wrong with it is answered under its id.
+  // Every refusal of it is answered under its id.
   asked.id = idIn(id)
   if (jsonrpc !== '2.0') throw new A2aError('INVALID_REQUEST', 'jsonrpc must be "2.0"')
   if (asked.id === null) throw new A2aError('INVALID_REQUEST', 'id must be a string or an integer')

@@ -34,7 +34,7 @@ export const isInterrupted = (state: TaskState): boolean => state === 'TASK_STAT
 
 export const notFound = (id: string): A2aError => new A2aError('TASK_NOT_FOUND', `there is no task ${id}`, { taskId: id })
 
-/** A task of a person or of an agent, told by its id. */
+/** A task of a person or of an agent; its id tells which. */
 export type Found =
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'run'; readonly run: Run; readonly message: FirstMessage }
@@ -42,7 +42,7 @@ type FirstMessage = { readonly context_id: string; readonly message_id: string; 
 
 export const isRunId = (id: string): boolean => id.startsWith('run_')
 
-/** What the caller sent in by this door. Anything else does not exist. */
+/** The caller's own work that came over A2A. Everything else does not exist here. */
 export async function findWork(door: Door, id: string): Promise<Found> {
   if (isRunId(id)) {
     const { run, request } = (await door.call('delegation/run.get', { run_id: id })) as { run: Run; request: { input: object } }
@@ -70,7 +70,7 @@ const settled: Readonly<Partial<Record<Task['state'], TaskState>>> = {
   rejected: 'TASK_STATE_REJECTED',
 }
 
-/** The state of a task with what the agent says about it. Only where the task does not say it all are its runs looked at. */
+/** The state of a task with the agent's message. Runs are read only if the task does not determine the state. */
 async function statusOfTask(door: Door, task: Task): Promise<A2aStatus> {
   const at = latest(task.created_at, task.ownership.chain.at(-1)?.at)
   const runs = async (state: 'running' | 'failed'): Promise<Run[]> =>
@@ -95,7 +95,7 @@ async function statusOfTask(door: Door, task: Task): Promise<A2aStatus> {
 const reasonOf = ({ id, outcome_reason }: Task): Pick<A2aStatus, 'message'> =>
   outcome_reason === null || outcome_reason === '' ? {} : { message: agentMessage(`${id}-rejected`, outcome_reason) }
 
-/** People decide here: the caller learns what is asked, and that its messages are no answer. */
+/** People decide here: the caller gets the question, and a note that its messages are no answer. */
 async function questionOf(door: Door, { pending_checkpoint }: Task): Promise<Pick<A2aStatus, 'message'>> {
   if (pending_checkpoint === null) return {}
   const { checkpoint } = (await door.call('collaboration/checkpoint.get', { checkpoint_id: pending_checkpoint })) as {

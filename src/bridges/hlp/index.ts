@@ -135,14 +135,14 @@ function inputIn({ required, optional, isOnTask }: Operation, body: Params): Inp
 function refuseClaims(name: string, params: Params, actor: string): void {
   const field = ACTORS.find((one) => {
     const said: unknown = params[one]
-    // In the filter of a query it says whose events; in a ledger's write, the task.
+    // In the filter of a query it names the actor of the events; in a write to the ledger, the task.
     if (said === undefined || said === null || said === actor || name === 'audit.query' || name === 'ledger.write') return false
     return !(one === 'raised_by' && said === 'agent')
   })
   if (field !== undefined) throw new Refusal('UNAUTHORIZED', `${field} names another one than the credential`, { field })
 }
 
-/** What has happened since `after`, as server-sent events; it closes then, and the client comes back with the last number. */
+/** Sends the events since `after` as server-sent events and closes; the client reconnects with the last number. */
 const feedOperation: Operation = {
   required: [],
   optional: ['after'],

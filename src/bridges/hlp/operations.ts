@@ -204,7 +204,7 @@ const recordOperations: Readonly<Record<string, Operation>> = {
   ),
   'audit.replay': reads('task_id|', async (ask) => (await ask.list('audit.query', { task_id: ask.params['task_id'] })).map(eventObject)),
   'human.inbox': reads('|principal', inbox),
-  // Timers expire checkpoints, and the outbox has no door: both lists are empty.
+  // Timers expire checkpoints, and the outbox is not part of the API: both lists are empty.
   'checkpoints.expire_due': reads('|now', () => Promise.resolve([])),
   'pending.outbox': reads('|', () => Promise.resolve([])),
 }

@@ -40,7 +40,7 @@ export type Patience = { readonly waitMs: number; readonly late: Late }
 export const CHECK_TOOL = 'CountersignCheck'
 export const CHECKED = 'countersign hook check: the hook works and denies this call'
 
-/** Below the longest wait of one request. */
+/** Shorter than the longest wait of one request. */
 const AWAIT_SECONDS = 50
 /** Calls of one turn end their waits this close together. */
 const SAME_TURN_MS = 60_000

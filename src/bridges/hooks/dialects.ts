@@ -4,7 +4,7 @@
 export const agentNames = ['claude-code', 'codex', 'gemini', 'cursor', 'opencode'] as const
 export type AgentName = (typeof agentNames)[number]
 
-/** What a hook answers when its wait ends without a decision. */
+/** The answer of a hook whose wait ends without a decision. */
 export const lateAnswers = ['ask', 'deny', 'defer'] as const
 export type Late = (typeof lateAnswers)[number]
 

@@ -21,13 +21,13 @@ const AGENT = 'claude-code'
 const dialect = dialects[AGENT]
 
 type Asked = { readonly request: IncomingMessage; readonly response: ServerResponse; readonly body: Buffer; readonly patience: Patience }
-type Answer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
+type HttpAnswer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
 export const hooks = (): MakeBridge => (host) => {
   let isStopping = false
   const serve = serverOf(host, () => isStopping)
   function answer(request: IncomingMessage, response: ServerResponse): void {
-    const reply = ({ status, text, headers }: Answer): void => {
+    const reply = ({ status, text, headers }: HttpAnswer): void => {
       if (response.destroyed) return
       response.writeHead(status, [...host.headersFor(request), ...headers]).end(text)
     }
@@ -59,7 +59,7 @@ export const hooks = (): MakeBridge => (host) => {
   } satisfies Bridge
 }
 
-const answerOf = (failure: Failure): Answer => ({
+const answerOf = (failure: Failure): HttpAnswer => ({
   status: failure.status,
   text: bodyOf(failure),
   headers: Object.entries(failure.headers).flat(),
@@ -104,9 +104,9 @@ const memoryOf = ({ read, write, remove }: Memory, agent: string): Memory => {
 function serverOf(
   { kernel, guard, authenticate, failed: failureOf, meter }: BridgeHost,
   isStopping: () => boolean,
-): (asked: Asked) => Promise<Answer> {
+): (asked: Asked) => Promise<HttpAnswer> {
   const memory = memoryHere()
-  return handlerOf<Asked, Answer, ToolCall | null>({
+  return handlerOf<Asked, HttpAnswer, ToolCall | null>({
     credential: ({ request }) => guard.credentialOf(request.headers, true),
     authenticate: (credential, _, since) => authenticate(credential, since),
     input({ response, body }, actor) {

@@ -30,9 +30,9 @@ export type Door<At> = {
   challenge?(): string
   /** Null: nothing is at this path. */
   find(path: string): At | null
-  /** What is said of such a path. */
+  /** The message about such a path. */
   readonly absent: string
-  /** Refuses an actor that this is not for. */
+  /** Refuses actors that cannot use this server. */
   admit(actor: Actor, at: At): void
   serve(call: { readonly actor: Actor; readonly call: CallAsActor; readonly at: At }, request: Request, body: unknown): Promise<Response>
   close(): Promise<void>
@@ -72,7 +72,7 @@ export const mcpDoor =
     return { path: door.path, answer, isSocket: () => false, upgrade: (_, socket) => socket.destroy(), stop } satisfies Bridge
   }
 
-/** A page of another site must not reach an MCP server, not even with a key that it got hold of. */
+/** Pages of other sites cannot reach an MCP server, not even with a stolen key. */
 function refusalOf(host: BridgeHost, request: IncomingMessage): Failure | null {
   if (host.guard.hostOf(request.headers) === undefined) return transportFailure(403, 'UNAUTHORIZED', 'the Host is not one of this server')
   if (host.guard.isForeignOrigin(request.headers))

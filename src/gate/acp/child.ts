@@ -1,4 +1,4 @@
-// The agent behind an ACP proxy: a child in a process group of its own, with its errors where ours go.
+// The agent behind an ACP proxy: a child in its own process group, which shares our standard error.
 import { spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 
@@ -10,7 +10,7 @@ export type Command = {
 export type AgentChild = {
   readonly input: Writable
   readonly output: Readable
-  /** Asks the agent to end by the end of its input; a process that stays is killed with all that it has started. */
+  /** Closes the agent's input so that it ends; kills it with all its children if it does not. */
   end(): void
   kill(signal: NodeJS.Signals): void
   /** Its exit code; 1 after a signal, 127 where it cannot be started. */
@@ -44,7 +44,7 @@ export function startAgent({ argv: [file, ...args], cwd, env }: Command, note: (
     leave(EXIT_NOT_FOUND)
   })
   child.on('exit', (code) => {
-    // What it has started would run on without an owner.
+    // Its children would run on without an owner.
     kill('SIGKILL')
     leave(code ?? EXIT_FAILED)
   })

@@ -1,5 +1,5 @@
-// Frames of ACP: one JSON object a line. What is passed on is written from what was understood, so that neither side can read a
-// question out of a line in which the proxy saw none.
+// Frames of ACP: one JSON object a line. The proxy passes on what it parsed, not the bytes it got, so neither side can find a question in a
+// line in which the proxy found none.
 import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { decode, isObject } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'

@@ -1,5 +1,5 @@
-// Modes of ACP agents, as they were seen to behave: in some of them an agent never asks, and a proxy would see no question. An agent can also
-// have its mode as a configuration option.
+// Modes of ACP agents, by observed behaviour: in some modes an agent never asks, so a proxy would see no question. Some agents have the mode as a
+// configuration option.
 import { fieldsIn, textIn, type Fields } from './frames.ts'
 
 /** Claude, Codex, Gemini, Qwen and Copilot. Codex's `agent` and the `auto` of each let a model answer. */
@@ -8,9 +8,9 @@ const NEVER_ASK: ReadonlySet<string> = new Set(
     ' ',
   ),
 )
-/** The first that an agent has is taken in place of one that never asks. */
+/** Replacements for a mode that never asks; the first that the agent has is used. */
 const ASK = ['default', 'ask', 'manual', 'workspace-write', 'read-only', 'plan'] as const
-/** Options beside the mode that end the questions of an agent. */
+/** Options, in addition to the mode, that turn off the questions of an agent. */
 const SWITCHES: ReadonlySet<string> = new Set(['allow_all', 'allow-all', 'allowAll'])
 
 export const doesAsk = (mode: string): boolean => (ASK as readonly string[]).includes(mode)
@@ -51,7 +51,7 @@ export function pinsFor(sessionId: string, answer: Fields): Pin[] {
     if (from === null || !neverAsks(from)) continue
     const values = valuesIn(option)
     const to = ASK.find((mode) => values.includes(mode)) ?? ''
-    // An agent that has both lists keeps them alike.
+    // An agent with both lists keeps them equal.
     if (pins.some((pin) => pin.from === from && pin.to === to)) continue
     pins.push({ method: 'session/set_config_option', params: { sessionId, configId: option['id'], value: to }, from, to })
   }

@@ -1,4 +1,4 @@
-// A permission question of an ACP agent, checked: what people are shown of the call, and which of its options can be chosen.
+// The check of an ACP agent's permission question: which parts of the call people see, and which options they can choose.
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 import { fieldsIn, textIn, type Fields } from './frames.ts'
@@ -25,10 +25,10 @@ export class BadQuestion extends Error {
 }
 
 const KINDS = new Set(['read', 'edit', 'delete', 'move', 'search', 'execute', 'think', 'fetch', 'switch_mode'])
-/** What a call says of itself. */
+/** The description that a call carries. */
 const DESCRIBED = ['title', 'kind', 'rawInput', 'content', 'locations'] as const
 
-/** The arguments are what the agent says, which need not be what it runs. */
+/** The arguments are the agent's claim; it can run others. */
 const NOTE = 'as the agent describes this call: ACP does not show what will run'
 const UNKNOWN = 'the agent does not say with which arguments'
 
@@ -45,7 +45,7 @@ const isEmpty = (value: unknown): boolean =>
   (Array.isArray(value) && value.length === 0) ||
   (isObject(value) && Object.keys(value).length === 0)
 
-/** `earlier`: what updates of the same call have said. An agent can leave the arguments out of the question. */
+/** `earlier`: fields from updates of the same call, since an agent can omit the arguments from its question. */
 export function permissionIn(params: unknown, earlier: (sessionId: string, toolCallId: string) => Fields): Permission {
   const sessionId = idIn(params, 'sessionId', 'sessionId')
   const { toolCall, options } = fieldsIn(params)
@@ -83,7 +83,7 @@ function onceIn(options: unknown): Option[] {
     if (seen.has(optionId)) throw new BadQuestion(`options[${i}].optionId ${JSON.stringify(optionId)} is used twice`)
     seen.add(optionId)
     const kind = textIn(option, 'kind')
-    // What the agent remembers is never asked again, so it is not offered.
+    // The agent never asks again about a remembered answer, so such options are not offered.
     return kind === 'allow_once' || kind === 'reject_once' ? [{ ...(option as Option), optionId, kind }] : []
   })
 }

@@ -15,7 +15,7 @@ export type AcpOptions = {
   readonly input: Source
   readonly output: Sink
   note(text: string): void
-  /** Aborted: the proxy is asked to end. */
+  /** Aborts when the proxy has to end. */
   readonly stop: AbortSignal
 }
 
@@ -29,8 +29,8 @@ const keyOf = (id: Id): string => `${typeof id} ${id}`
 const errorTo = (id: Id, code: number, message: string): Omit<Frame, 'isOdd'> => ({ id, error: { code, message } })
 
 type Pending = { readonly method: string; readonly params: Fields; readonly switches: string | null }
-type Session = {
-  /** Modes that it may have: the one it began in, and those that were allowed. */
+type SessionModes = {
+  /** Allowed modes: the one in which the session began, and those that a person allowed. */
   readonly modes: Set<string>
   readonly modeOptions: ReadonlySet<string>
   /** All modes that the agent has. */
@@ -42,7 +42,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
   const agent = startAgent(command, note)
   const editorOut = createWriter(output)
   const agentOut = createWriter(agent.input)
-  const sessions = new Map<string, Session>()
+  const sessions = new Map<string, SessionModes>()
   const fromEditorOpen = new Map<string, Pending>()
   const fromAgentOpen = new Map<string, Id>()
   const ours = new Map<string, (answer: Frame) => void>()
@@ -63,7 +63,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     },
   })
 
-  /** While a mode is pinned, what follows the answer about its session waits. */
+  /** While a mode is being pinned, frames after the answer about its session wait. */
   function toEditor(frame: Omit<Frame, 'isOdd'>): void {
     if (pinning > 0 && held.length < limits.acpPendingMax) held.push(frame)
     else editorOut.send(frame)
@@ -157,7 +157,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     if (!hasEditor && questions.count() === 0) agent.end()
   }
 
-  /** Earlier updates of a call say what its question can leave out. */
+  /** Earlier updates of a call hold the fields that its question can omit. */
   function learn(params: Fields): void {
     const sessionId = textIn(params, 'sessionId')
     const update = fieldsIn(params['update'])
@@ -187,7 +187,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     sessions.set(sessionId, { modes, available, modeOptions: new Set(modeOptionsIn(answer)) })
     if (pins.length === 0) return toEditor(frame)
     pinning++
-    // The reader goes on: the agent's answer comes through it.
+    // The reader continues: it delivers the agent's answer.
     void Promise.all(pins.map(sendPin)).then((failures) => {
       const failure = failures.find((one) => one !== null)
       const passed = failure
@@ -202,7 +202,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     })
   }
 
-  /** Resolves with what went wrong; null: it is set. */
+  /** Resolves with the error, or with null once the mode is set. */
   async function sendPin({ method, params, from, to }: Pin): Promise<string | null> {
     if (to === '') return `it has no mode that asks in place of ${from}`
     const id = `countersign-${randomUUID()}`
@@ -266,7 +266,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     if (method === undefined) answerOfEditor(frame)
     else {
       const sessionId = textIn(params, 'sessionId')
-      // Before the agent hears of the end: some agents would still run what is allowed afterwards.
+      // Before the agent learns of the end: some agents would still run a call that is allowed afterwards.
       if (ENDS.has(method) && sessionId !== null) questions.cancel(({ permission }) => permission.sessionId === sessionId)
       if (!isId(id)) agentOut.send(frame)
       else if (fromEditorOpen.has(keyOf(id))) note(`the editor used the id ${JSON.stringify(id)} again; its second request was dropped`)

@@ -15,7 +15,7 @@ export type Person = {
 }
 
 export type Ports = {
-  /** With the agent's key; null: there is no server, and the editor alone decides. */
+  /** Uses the agent's key; null without a server, and then the editor alone decides. */
   readonly port: GatePort | null
   /** null: no person is logged in, and answers count in the inbox alone. */
   readonly person: Person | null
@@ -54,7 +54,7 @@ type Open = {
   call: CallView | null
   showings: number
   isAlone: boolean
-  /** The id under which the editor has it. Each showing has its own: a late answer is for the call that was shown. */
+  /** The id of the dialog in the editor. Each dialog has its own, so a late answer belongs to the call that it showed. */
   shownAs: Id | null
   /** The editor has answered; its answer is on the way to the server. */
   isAnswered: boolean
@@ -195,7 +195,7 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
     sides.toEditor({ id: one.shownAs, method: 'session/request_permission', params: permission.shown })
   }
 
-  /** The dialog ends: by the editor's answer, or because it is told to close it. */
+  /** Ends the dialog, after the editor's answer or by a request to close it. */
   function hide(one: Open, isTold: boolean): void {
     if (one.shownAs === null) return
     shown.delete(keyOf(one.shownAs))
@@ -242,7 +242,7 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
 
   // --- Answers -----------------------------------------------------------------------------------------------------------------
 
-  /** The editor's answer; false: it was not asked. */
+  /** Takes the editor's answer; false if there was no such question. */
   function takeAnswer({ id, result, error, isOdd }: Frame): boolean {
     const one = shown.get(keyOf(id as Id))
     if (one === undefined) return false
@@ -295,7 +295,7 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
       if (codeOf(error) === 'CALL_USED') return again(one)
       throw error
     }
-    // Cancelled in between: the agent never hears of the approval.
+    // Cancelled in between: the agent never gets the approval.
     if (one.isSettled) return record(port!.conclude(view.call_id, 'failed', 0, null))
     const { permission } = one.question
     const isOffered = outcomeFor('allow', permission).outcome['outcome'] === 'selected'
@@ -376,9 +376,9 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
     /** The agent says how a call has ended. */
     ended: (sessionId: string, toolCallId: string, outcome: Outcome, output: unknown): void =>
       conclude((key) => key === `${sessionId} ${toolCallId}`, outcome, output),
-    /** The turn has ended: of calls without a word the outcome is not known. */
+    /** The turn has ended: calls without a report have an unknown outcome. */
     turnEnded: (sessionId: string): void => conclude((_, of) => of === sessionId, 'unknown'),
-    /** Resolves when what happened is on the record. */
+    /** Resolves when all outcomes are recorded. */
     recorded: async (): Promise<void> => {
       while (recording.size > 0) await Promise.all(recording)
     },

@@ -10,7 +10,7 @@ export type Writer = {
   send(frame: Omit<Frame, 'isOdd'>): void
   /** Resolves when the reader has caught up. */
   ready(): Promise<void>
-  /** The reader might read on and might not: it is not waited for, and loses what it does not take. */
+  /** Stops waiting for the reader, which loses everything that it does not read. */
   leave(): void
   end(): void
 }

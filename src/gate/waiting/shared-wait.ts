@@ -1,5 +1,5 @@
-// One long poll for all calls of a gate that wait: a poll for each would cost a connection and a waiter of the server each, of which an
-// agent has 64. Without this file, each call would wait with `call.await`.
+// One long poll for all waiting calls of a gate. A poll for each call would take a connection and one of the agent's 64 waiters at the server.
+// Without this file, each call would wait with `call.await`.
 import { limits } from '#kernel/limits.ts'
 import type { CallView } from '../port.ts'
 
@@ -20,7 +20,7 @@ type Poll = { readonly ids: readonly string[]; readonly stop: AbortController }
 
 export function sharedWait(awaitAny: AwaitAny): SharedWait {
   const waiting = new Map<string, Set<Waiting>>()
-  /** The polls that go on. Only the last one is repeated with more ids; the others are full. */
+  /** The polls in flight. Only the last one is repeated with more ids; the others are full. */
   const polls = new Set<Poll>()
   let joining: NodeJS.Timeout | null = null
 
@@ -28,7 +28,7 @@ export function sharedWait(awaitAny: AwaitAny): SharedWait {
     joining = null
     const polled = new Set<string>()
     for (const poll of polls) {
-      // A full poll goes on while all its calls wait.
+      // A full poll continues while all its calls wait.
       if (poll.ids.length === limits.gateCallsAwaitedMax && poll.ids.every((id) => waiting.has(id)))
         for (const id of poll.ids) polled.add(id)
       else stopPoll(poll)

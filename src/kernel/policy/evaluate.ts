@@ -122,7 +122,7 @@ function isWithin(path: string, folder: string): boolean | null {
 const stepsOf = (path: string): string[] => path.split('/').filter((step) => step !== '' && step !== '.')
 
 const clocks = new Map<string, Intl.DateTimeFormat>()
-/** To make one takes a hundred times as long as to use it. */
+/** Cached: creating a formatter takes a hundred times as long as using it. */
 function clockIn(zone: string): Intl.DateTimeFormat {
   const known = clocks.get(zone)
   if (known) return known

@@ -13,7 +13,7 @@ import {
 /** Makes the server of one session, or of one request of a client without sessions. */
 export type MakeServer = (isModern: boolean, authInfo?: AuthInfo) => Server | Promise<Server>
 
-type Session = { readonly transport: WebStandardStreamableHTTPServerTransport; readonly server: Server }
+type OpenSession = { readonly transport: WebStandardStreamableHTTPServerTransport; readonly server: Server }
 
 /** The sessions of one actor. */
 export type HttpSessions = {
@@ -35,13 +35,13 @@ export type HttpSessionsOptions = {
 const SESSION_HEADER = 'mcp-session-id'
 
 export function openHttpSessions({ serverOf, sessionsMax, log }: HttpSessionsOptions): HttpSessions {
-  const sessions = new Map<string, Session>()
+  const sessions = new Map<string, OpenSession>()
   const modern = createMcpHandler(({ authInfo }) => serverOf(true, authInfo), {
     legacy: 'reject',
     onerror: (error) => log.debug({ error: error.message }, 'an MCP client sent what cannot be taken'),
   })
 
-  async function open(authInfo: AuthInfo | undefined): Promise<Session> {
+  async function open(authInfo: AuthInfo | undefined): Promise<OpenSession> {
     const server = await serverOf(false, authInfo)
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
@@ -104,7 +104,7 @@ function tellListeners({ notify }: McpHttpHandler, method: string, { uri }: Reco
 
 export type Place = { readonly sessions: HttpSessions; close(): Promise<void> }
 
-/** One place for each actor. Beyond the bound, the least recently used one without a request in flight is closed. */
+/** One entry for each actor. Beyond the bound, the least recently used entry without a request in flight is closed. */
 export function placesByActor<P extends Place>(actorsMax: number) {
   const places = new Map<string, { readonly place: P; inFlight: number }>()
 
@@ -121,7 +121,7 @@ export function placesByActor<P extends Place>(actorsMax: number) {
   }
 
   return {
-    /** Serves a request at the place of its actor. */
+    /** Serves a request in the entry of its actor. */
     use(actor: string, open: () => P, request: Request, serve: (place: P) => Promise<Response>): Promise<Response> {
       const entry = entryOf(actor, open)
       entry.inFlight++

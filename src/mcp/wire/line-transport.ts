@@ -86,7 +86,7 @@ function idIn(line: string): string | number | null {
   }
 }
 
-/** The library gives every answer to a call some content, which the handle of a task has not. */
+/** The library adds content to every answer to a call; the handle of a task must have none. */
 export function asMeant<M>(message: M): M {
   const { result } = message as { result?: unknown }
   if (!isObject(result) || result['resultType'] !== 'task') return message

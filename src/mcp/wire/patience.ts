@@ -1,6 +1,6 @@
-// The patience of a gate: how long it holds a call that waits for a person, by what is known of the client (docs/gate.md, "Waiting").
+// The patience of a gate: how long it holds a call that waits for a person, by the name and the capabilities of the client (docs/gate.md, "Waiting").
 export type Patience =
-  /** The client takes a task and asks for it later. */
+  /** The client accepts a task and fetches it later. */
   | { readonly way: 'task' }
   /** Held until the request ends; null has no bound of its own. */
   | { readonly way: 'hold'; readonly ms: number | null }
@@ -14,7 +14,7 @@ export type Asker = {
   readonly takesTasks: boolean
 }
 
-/** Clients whose clock starts again with each progress notification. */
+/** Clients that restart their timeout with each progress notification. */
 const COUNT_PROGRESS: ReadonlySet<string> = new Set(['claude-code', 'opencode'])
 /** Clients cut a silent call after 60 s unless this table says otherwise. */
 const USUAL_MS = 45_000

@@ -1,4 +1,4 @@
-// The tasks of MCP 2026-07-28: a call that waits for a person is a handle, and its client asks for the rest later.
+// The tasks of MCP 2026-07-28: a call that waits for a person returns a handle, and its client fetches the answer later.
 import type { Server, ServerContext, StandardSchemaV1 } from '@modelcontextprotocol/server'
 import type { Result } from './client-request.ts'
 
@@ -33,7 +33,7 @@ export function taskHandle(taskId: string, statusMessage: string): Result {
 
 export type TaskHandlers = {
   get(taskId: string, context: ServerContext): Promise<Result>
-  /** Nothing of ours takes an update; it refuses a task that is none. */
+  /** No task of ours accepts an update; unknown tasks are refused. */
   find(taskId: string, context: ServerContext): Promise<unknown>
   cancel(taskId: string, context: ServerContext): Promise<unknown>
 }

@@ -25,7 +25,7 @@ export const Client = t.Object({
 export const callStates = ['proposed', 'waiting', 'approved', 'begun', 'ended', 'denied', 'expired', 'cancelled'] as const
 export type CallState = (typeof callStates)[number]
 export const CallState = either(...callStates)
-/** A person, or the agent, can still change what becomes of it. */
+/** A person or the agent can still change its outcome. */
 export const isOpenCall = ({ state }: Call): boolean => state === 'proposed' || state === 'waiting' || state === 'approved'
 
 /** What is kept of arguments and results: a digest that only this server can compute, and the size in bytes. */
@@ -65,10 +65,10 @@ export const Call = doc(
     redact: t.Array(text(limits.gatePatternCharsMax)),
     /** The server's claims about the tool, for rehearsals. */
     hints: t.Optional(t.Object({ readOnlyHint: t.Optional(t.Boolean()), destructiveHint: t.Optional(t.Boolean()) })),
-    /** The rules that allow it, and of whose calls this one is asked all the same. */
+    /** The rules that allow it, and that sample it: it is asked about nevertheless. */
     sample: t.Optional(t.Array(OfRule)),
     client: Client,
-    /** The gate is no longer there to run it: the same call collects the answer. */
+    /** The gate has stopped waiting for it: a repeated call collects the answer. */
     unattended: t.Boolean({ description: 'no client waits for the answer' }),
     created_at: Timestamp,
     expires_at: nullable(Timestamp),
@@ -138,7 +138,7 @@ export const OpenCall = doc('gate.open_call', t.Object({ id: text(200), call_id:
 })
 export const digestKey = (agent_id: string, digest: string): string => `${agent_id}/${digest}`
 
-/** What people are asked about a call, until it is settled: the record keeps it with the request. */
+/** The question about a call until it is settled; the record keeps it with the request. */
 export const Question = doc(
   'gate.question',
   t.Object({

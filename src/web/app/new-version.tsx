@@ -17,7 +17,7 @@ export function NewVersion() {
   if (!isThere) return null
   return (
     <div className="toast version" role="status" data-testid="new-version">
-      <span>A new version of this page is here. Words that you typed stay.</span>
+      <span>A new version of this page is available. Your typed text is kept.</span>
       <button type="button" className="btn sm" onClick={() => location.reload()}>
         Load it
       </button>

@@ -7,7 +7,7 @@ export function NotFound() {
     <div className="page">
       <h1 className="sr">Not found</h1>
       <Empty icon="search" tone="accent" title="We can't find this page">
-        <p>The address may be old, or incomplete.</p>
+        <p>The address might be old or incomplete.</p>
         <Link className="btn sm" href="/inbox">
           To the inbox
         </Link>

@@ -117,7 +117,7 @@ export default function Palette({ close, help }: { close(): void; help(): void }
           </li>
         ))}
       </ul>
-      {listed.length === 0 && <p className="muted pad">{isLooking ? 'Searching…' : 'Nothing has these words.'}</p>}
+      {listed.length === 0 && <p className="muted pad">{isLooking ? 'Searching…' : 'No results.'}</p>}
     </Dialog>
   )
 }

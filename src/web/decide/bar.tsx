@@ -192,7 +192,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
           comment={canComment(item) ? comment : null}
           open={setOpen}
         />
-        {outgoing?.phase === 'voted' && <p className="note">Your vote is in. It is decided when enough have voted.</p>}
+        {outgoing?.phase === 'voted' && <p className="note">Your vote is recorded. The item is decided when enough people have voted.</p>}
         {isOnItsWay && (
           <p className="note" role="status">
             {outgoing.phase === 'held' ? (
@@ -203,7 +203,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
                 Nothing is sent yet.
               </>
             ) : (
-              'Sending. It is decided when its receipt is here.'
+              'Sending. It is decided when its receipt arrives.'
             )}
           </p>
         )}

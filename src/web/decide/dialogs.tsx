@@ -125,7 +125,7 @@ export function HandOver({ item, close }: Omit<Props, 'done'>) {
         value={to}
         onValue={setTo}
         choices={agents.map(({ id, name }) => ({ id, name }))}
-        note="It gets the task as it stands. The one that asks is told to stop."
+        note="It gets the task in its present state. The asking agent is stopped."
       />
     </Act>
   )
@@ -154,11 +154,7 @@ export function Snooze(props: Props) {
     await call('execution/request.snooze', { request_id, until: until! })
     dropRow(request_id)
   }
-  const blocked = isPast
-    ? 'Choose a time that is still to come.'
-    : isLate
-      ? `Its time is over before that, at ${momentOf(expires_at)}.`
-      : undefined
+  const blocked = isPast ? 'Choose a future time.' : isLate ? `Its deadline is earlier: ${momentOf(expires_at)}.` : undefined
   return (
     <Act {...props} name="Snooze" act={act} blocked={blocked}>
       <Radios
@@ -198,7 +194,7 @@ export function Extend(props: Props) {
         step={1}
         value={minutes}
         onChange={(event) => setMinutes(event.target.value)}
-        note="Counted from now. It is never given less time than it has."
+        note="Counted from now. The deadline only moves to a later time."
       />
     </Act>
   )

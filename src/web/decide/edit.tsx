@@ -110,8 +110,8 @@ export function useEdits(item: Item): Edited | null {
         <span className="grow" />
         <span className="note">
           {editable.kind === 'details'
-            ? 'Only what the agent’s schema allows is taken'
-            : 'The agent goes on with the state as you leave it'}
+            ? 'Only values that the agent’s schema allows are accepted'
+            : 'The agent continues with the state as you edit it'}
         </span>
         <button type="button" className="btn ghost sm" onClick={clear}>
           Reset

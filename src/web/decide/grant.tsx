@@ -75,11 +75,11 @@ export function GrantDialog({ item, close }: { readonly item: Item; close(): voi
   return (
     <FormDialog
       name="Grant"
-      about="So that you are not asked again for exactly this. This item stays open: it is decided by itself."
+      about="You are not asked again for exactly this. This item stays open: decide it separately."
       close={close}
       busy={grant.isPending}
       error={grant.error}
-      blocked={scope.trim() === '' ? 'It needs a scope.' : undefined}
+      blocked={scope.trim() === '' ? 'Enter a scope.' : undefined}
       send={() => grant.mutate()}
       wide
     >

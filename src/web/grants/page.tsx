@@ -69,7 +69,7 @@ export default function GrantsPage() {
   return (
     <Page
       title="Grants"
-      about="Work that you allowed or denied beforehand: where a grant answers, nobody is asked."
+      about="Work that you allowed or denied in advance: if a grant answers, no person is asked."
       actions={<ProjectFilter of={chosen} />}
     >
       <Loaded from={grants} what="The list of grants">

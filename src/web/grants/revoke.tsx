@@ -28,7 +28,7 @@ export function RevokeButton({ grant }: { readonly grant: { readonly id: string;
           error={revoke.error}
           send={() => revoke.mutate()}
         >
-          <p>From its next use on, people are asked again.</p>
+          <p>People are asked again from the next use on.</p>
         </FormDialog>
       )}
     </>

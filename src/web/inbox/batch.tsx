@@ -20,7 +20,7 @@ type Result = { readonly row: Row; readonly outcome: Outcome; readonly message: 
 const apart = (row: Row): string | null => (isEnded(row) ? 'It is decided.' : row.guard.batch)
 const outcomes: Readonly<Record<string, readonly [Outcome, string]>> = {
   ALREADY_RESOLVED: ['already_decided', 'already decided, left alone'],
-  CHANGED: ['changed', 'changed meanwhile, left alone'],
+  CHANGED: ['changed', 'changed since then, left alone'],
 }
 
 async function answerRows(rows: readonly Row[], verdict: Verdict, reason: string): Promise<Result[]> {
@@ -34,7 +34,7 @@ async function answerRows(rows: readonly Row[], verdict: Verdict, reason: string
         const [outcome, text] = outcomes[code] ?? (['refused', message] as const)
         return { row, outcome, message: text }
       }
-      if (receipt === undefined) return { row, outcome: 'done', message: 'your vote is in' }
+      if (receipt === undefined) return { row, outcome: 'done', message: 'your vote is recorded' }
       const check = await checkReceipt(receipt, row.request_id)
       return check.ok
         ? { row, outcome: 'done', message: verdict }
@@ -92,7 +92,7 @@ export function BatchPeek({ rows, verdict, close, cleared }: PeekProps) {
   return (
     <FormDialog
       name={name}
-      about="Small items, with all that they ask. Anything that changed since you looked is left alone."
+      about="Small items, with everything that they ask. Items that changed since you looked are left alone."
       deliberate={verdict === 'rejected'}
       danger={verdict === 'rejected'}
       close={close}

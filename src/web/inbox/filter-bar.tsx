@@ -64,11 +64,11 @@ function SaveFilter({ filters, close }: { readonly filters: Filters; close(): vo
   return (
     <FormDialog
       name="Save filter"
-      about="It is kept on the server: you find it on every device, and at a terminal."
+      about="It is saved on the server, for every device and the terminal."
       close={close}
       busy={save.isPending}
       error={save.error}
-      blocked={name.trim() === '' ? 'It needs a name.' : undefined}
+      blocked={name.trim() === '' ? 'Enter a name.' : undefined}
       send={() => save.mutate()}
     >
       <TextField label="Name" value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />

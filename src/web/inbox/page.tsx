@@ -18,7 +18,7 @@ import { filtersIn, isFiltered, searchOf, type Filters, type Tab } from './query
 
 const emptyMessages: Readonly<Record<Tab, string>> = {
   mine: 'Nothing waits for you.',
-  unassigned: 'Everything in your pools was taken by somebody.',
+  unassigned: 'Other people have claimed everything in your pools.',
   groups: 'Nothing was escalated to your groups.',
   all: 'Nothing waits for you or for others whom you can see.',
   snoozed: 'You have snoozed nothing.',

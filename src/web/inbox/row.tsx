@@ -40,7 +40,7 @@ function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData
   if (ended === null || status !== 'completed' || ended.by.id.startsWith('system')) return null
   if (!ended.by.id.startsWith('person_')) return nameOf(ended.by.id, ended.by.name)
   if (quorum !== null) return 'vote'
-  return assignee === null ? 'somebody of the pool' : nameOf(assignee, assignee_name)
+  return assignee === null ? 'a member of the pool' : nameOf(assignee, assignee_name)
 }
 
 export function EndedMessage({ row }: { readonly row: RowData }) {

@@ -187,7 +187,7 @@ export default function InsightPage() {
         {(found) =>
           found.length === 0 ? (
             <Empty icon="chart" tone="accent" title="Nothing was asked yet">
-              <p>As soon as agents ask, it is counted here, day by day.</p>
+              <p>Questions of agents are counted here, day by day.</p>
             </Empty>
           ) : (
             <div className="insights">

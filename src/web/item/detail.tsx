@@ -208,7 +208,7 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
           <Said>{item.ended.reason}</Said>
         </span>
       )}
-      {outgoing?.phase === 'failed' && <span className="why">Your own answer came later and was not taken.</span>}
+      {outgoing?.phase === 'failed' && <span className="why">Your answer came later and was not used.</span>}
       <button type="button" className="btn sm" onClick={next}>
         Next item
       </button>

@@ -33,7 +33,7 @@ function Content({ delivered, type }: { readonly delivered: Delivered; readonly 
     return (
       <p className="card notice" data-testid="delivery-not-shown">
         <Icon name="alert" />
-        <span>{why} You can approve it in the review only.</span>
+        <span>{why} Approve it in the review.</span>
       </p>
     )
   return (

@@ -102,7 +102,7 @@ function RemoveMember({ project, member }: { readonly project: Project; readonly
           error={remove.error}
           send={() => remove.mutate()}
         >
-          <p>They see nothing of this project any more. Work that they hold stays with them until it is reassigned.</p>
+          <p>They lose access to this project. Their work stays with them until it is reassigned.</p>
         </FormDialog>
       )}
     </>

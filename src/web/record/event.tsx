@@ -82,7 +82,7 @@ export function EventDetail({ event, close }: { readonly event: Event; close(): 
           <ChangeTable changes={changesBetween(before ?? {}, after ?? {})} testId="event-changes" />
         </section>
       ))}
-      {event.changes.length === 0 && <p className="muted">Nothing was changed by it.</p>}
+      {event.changes.length === 0 && <p className="muted">It changed nothing.</p>}
       <details className="card raw">
         <summary className="fold">
           <Icon name="chevron" />

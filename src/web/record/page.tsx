@@ -241,7 +241,7 @@ export default function RecordPage() {
         <div className="row head">
           <div className="grow">
             <h1>Record</h1>
-            <p className="muted">Everything that happened, with its actor and the right it was done by.</p>
+            <p className="muted">Every event, with its actor and the right it acted by.</p>
           </div>
           <div className="row wrap actions">
             {isKeeper && <ActionButton act={save} icon="download" label="Export" />}

@@ -78,9 +78,7 @@ export function VerifyResult({ checked }: { readonly checked: Checked }) {
               <li>
                 <Icon name="check" />
                 <span>
-                  {isTask
-                    ? 'The stored task is the one that its events describe.'
-                    : 'No event in it was changed, removed or put in between.'}
+                  {isTask ? 'The stored task is the one that its events describe.' : 'No event in it was changed, removed or inserted.'}
                 </span>
               </li>
               {!isTask && (

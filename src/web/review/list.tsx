@@ -56,7 +56,7 @@ export default function ReviewsPage() {
     refetchInterval: 15_000,
   })
   return (
-    <Page title="Reviews" about="Deliveries of agents, before they count as done." actions={<ProjectFilter of={chosen} />}>
+    <Page title="Reviews" about="Deliveries of agents that wait for a verdict." actions={<ProjectFilter of={chosen} />}>
       <Loaded from={tasks} what="The list of reviews">
         {(found) => {
           const isMine = ({ ownership, reviewers }: Task): boolean => ownership.principal === me || reviewers.includes(me)

@@ -32,7 +32,7 @@ export function OtherPerson({ name }: { readonly name: string }) {
           You are signed in as <bdi>{name}</bdi> now
         </h1>
         <p>
-          This page was opened for <bdi>{mine}</bdi>. It no longer sends anything, so no decision is made in another person's name.
+          This page was opened for <bdi>{mine}</bdi>. It no longer sends anything, so that no decision is made in another person's name.
         </p>
         <button type="button" className="btn primary" onClick={load}>
           <span>

@@ -40,7 +40,7 @@ export function KeyList({ subject, none }: Listed) {
               </span>
               <ConfirmButton
                 name="Revoke"
-                about="Programs that use this key are refused from their next call on. It cannot be taken back."
+                about="Programs that use this key are refused from their next call on. This cannot be undone."
                 danger
                 changes={['keys']}
                 act={() => call('identity/key.revoke', { key_id: id })}

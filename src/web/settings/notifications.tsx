@@ -170,7 +170,7 @@ function channelNote(channel: Told, sent: readonly Sent[]): string {
   if ('quiet_hours' in channel && channel.quiet_hours)
     parts.push(`quiet ${channel.quiet_hours.from} to ${channel.quiet_hours.to} (${channel.quiet_hours.zone}), except critical items`)
   if ('confirmed' in channel && channel.confirmed === false)
-    parts.push('nothing is sent until you follow the link in the mail that went there')
+    parts.push('nothing is sent until you follow the link in the mail to this address')
   const last = sent.find(({ target, state }) => target === channel.id && state !== 'dropped')
   const error = last === undefined ? null : errorOf(last)
   if (error !== null) parts.push(`the last attempt failed: ${error}`)
@@ -183,7 +183,7 @@ export function Notifications() {
   const channels = useQuery({ queryKey: ['channels'], queryFn: async () => (await call('execution/channel.list', {})).items })
   return (
     <div className="stack">
-      {secret !== null && <ShownOnce what="The secret that its posts are signed with" secret={secret} close={() => setSecret(null)} />}
+      {secret !== null && <ShownOnce what="The secret that signs its posts" secret={secret} close={() => setSecret(null)} />}
       <PushHere />
       <NewChannel told={setSecret} />
       <Loaded from={channels} what="The list of channels">
@@ -206,7 +206,7 @@ export function Notifications() {
                 </ActButton>
               </li>
             ))}
-            {items.length === 0 && <li className="muted">No channel yet. Add one to hear of new items when this page is closed.</li>}
+            {items.length === 0 && <li className="muted">No channel yet. Add one to be notified of new items when this page is closed.</li>}
           </ul>
         )}
       </Loaded>

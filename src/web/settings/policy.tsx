@@ -109,14 +109,14 @@ export default function Policy() {
       {({ defaults, floors = [] }) => (
         <div className="stack">
           <section className="card form">
-            <h3 className="h">When nobody answers in time</h3>
+            <h3 className="h">Without an answer in time</h3>
             <Radios
-              label="When nobody answers in time"
+              label="Without an answer in time"
               value={defaults}
               onValue={(value) => set.mutate(value as 'allow' | 'forbid')}
               options={[
                 { value: 'allow', message: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
-                { value: 'forbid', message: 'Nothing is decided by time', note: 'It waits until somebody answers.' },
+                { value: 'forbid', message: 'Nothing is decided by time', note: 'It waits until a person answers.' },
               ]}
             />
             <Refused error={set.error} />

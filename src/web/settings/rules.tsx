@@ -74,7 +74,7 @@ export function Rules() {
                 </ActButton>
               </li>
             ))}
-            {items.length === 0 && <li className="muted">No rules: everything of your agents comes to you.</li>}
+            {items.length === 0 && <li className="muted">No rules: every request of your agents comes to you.</li>}
           </ul>
         )}
       </Loaded>

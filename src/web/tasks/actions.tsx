@@ -117,11 +117,11 @@ function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reass
 type Reasoned = 'Interrupt' | 'Cancel task'
 const reasoned: Readonly<Record<Reasoned, { readonly note: string; act(task_id: string, reason: string): Promise<unknown> }>> = {
   Interrupt: {
-    note: 'The agent stops where it is and waits until you answer in the inbox.',
+    note: 'The agent stops and waits until you answer in the inbox.',
     act: (task_id, reason) => call('collaboration/task.interrupt', { task_id, ...(reason === '' ? {} : { reason }) }),
   },
   'Cancel task': {
-    note: 'It ends, with all its parts. That cannot be taken back.',
+    note: 'It ends, with all its parts. This cannot be undone.',
     act: (task_id, reason) => call('collaboration/task.cancel', { task_id, ...(reason === '' ? {} : { reason }) }),
   },
 }

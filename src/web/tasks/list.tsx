@@ -80,7 +80,7 @@ export default function TasksPage() {
   return (
     <Page
       title="Tasks"
-      about="Work that was handed to agents, and where it stands."
+      about="Work that was delegated to agents, and its state."
       actions={
         <>
           <SearchField label="Find a task" value={sought.message} onValue={(message) => setSought({ ...sought, message })} />
@@ -129,7 +129,7 @@ export default function TasksPage() {
               )}
               {tasks.hasNextPage && (
                 <button type="button" className="btn sm more" onClick={() => void tasks.fetchNextPage()}>
-                  {isSeeking ? 'Look further back' : 'More'}
+                  {isSeeking ? 'Show older tasks' : 'More'}
                 </button>
               )}
             </>

@@ -277,7 +277,7 @@ function Rebuilt({ task }: { readonly task: Task }) {
         <Icon name={replay.matches ? 'check' : 'alert'} />
         {replay.matches
           ? `Verified: the record matches (${plural(replay.replayed, 'event')})`
-          : `Event ${replay.difference?.seq ?? '?'} differs: ${replay.difference?.what ?? 'the task is not what its events say'}`}
+          : `Event ${replay.difference?.seq ?? '?'} differs: ${replay.difference?.what ?? 'the task differs from its events'}`}
       </p>
     </section>
   )

@@ -16,7 +16,7 @@ import { loginFor, readLogins } from '../remote/logins.ts'
 import { openPerson } from './person.ts'
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
-/** One long poll has 25 s. */
+/** The length of one long poll is 25 s. */
 const CALL_MS = 40_000
 
 type Asker = { readonly url: string; readonly key: string | null; readonly agent: string | null }
@@ -109,7 +109,7 @@ async function runProxy(context: Context, given: FlagValues): Promise<Exit> {
   }
 }
 
-/** An editor that has gone ends no question, though a closed output ends other commands. */
+/** A closed output ends other commands; here the questions stay open after the editor has exited. */
 function outputOf({ io }: Context): Sink {
   for (const stream of [io.out, io.err] as Partial<NodeJS.WriteStream>[]) {
     stream.removeAllListeners?.('error')

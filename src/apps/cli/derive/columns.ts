@@ -55,8 +55,8 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'user.add': ['name'],
 }
 
-type Item = Readonly<Record<string, unknown>>
-type Column = readonly [title: string, path: string, read?: (item: Item) => unknown]
+type ListedItem = Readonly<Record<string, unknown>>
+type Column = readonly [title: string, path: string, read?: (item: ListedItem) => unknown]
 /** A table. The first listing whose marks are all present applies. */
 export type Listing = {
   readonly marks: readonly string[]
@@ -64,7 +64,7 @@ export type Listing = {
   /** Of what happened: exact times, and ids, since names change. */
   readonly isRecord?: boolean
   /** One item is several rows. */
-  rows?(item: Item): Item[]
+  rows?(item: ListedItem): ListedItem[]
 }
 
 /** The path of a column, with its title before `=` unless the field names it. */

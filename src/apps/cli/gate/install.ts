@@ -12,7 +12,7 @@ import { agentKeyFile } from './agent-keys.ts'
 import { dropAgentKey, keepAgentKey } from './keep-key.ts'
 import { forgetOriginal, keepOriginal, originalOf } from './original-files.ts'
 
-type Wish = { readonly agent: string | null; readonly file: string; readonly undo: boolean; readonly isDry: boolean }
+type InstallOptions = { readonly agent: string | null; readonly file: string; readonly undo: boolean; readonly isDry: boolean }
 type Server = Record<string, unknown>
 
 const KEY_VARIABLE = 'COUNTERSIGN_KEY_FILE'
@@ -21,12 +21,12 @@ const argsOf = ({ args }: Server): string[] => (Array.isArray(args) ? args.map(S
 const isWrapped = (server: Server): boolean =>
   /^countersign(?:\.js)?$/.test(basename(String(server['command']))) && argsOf(server)[0] === 'gate'
 
-export async function installGate(context: Context, wish: Wish): Promise<void> {
+export async function installGate(context: Context, options: InstallOptions): Promise<void> {
   const { io } = context
-  const path = resolve(io.cwd, wish.file)
+  const path = resolve(io.cwd, options.file)
   const before = readServers(path)
-  if (wish.undo) return removeGate(context, wish, path, before)
-  const { agent, file, isDry } = wish
+  if (options.undo) return removeGate(context, options, path, before)
+  const { agent, file, isDry } = options
   if (agent === null) throw usage('missing: --agent, the agent whose calls these are', '`countersign agent list` shows the agents')
   const url = (await context.remote()).where
   const keyFile = agentKeyFile(io, { url, agent })
@@ -40,7 +40,7 @@ export async function installGate(context: Context, wish: Wish): Promise<void> {
   io.out.write(`${file} is changed; the key of ${agent} is in ${keyFile}\n`)
 }
 
-async function removeGate(context: Context, { file, isDry }: Wish, path: string, before: Servers): Promise<void> {
+async function removeGate(context: Context, { file, isDry }: InstallOptions, path: string, before: Servers): Promise<void> {
   const { io } = context
   const text = originalOf(io, path, before.text) ?? textWith(before, (_, server) => unwrap(server))
   if (!showChange(context, file, before, text) || isDry) return

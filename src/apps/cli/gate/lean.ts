@@ -1,5 +1,6 @@
-// `countersign gate` without the command line around it: no commands and no protocols are loaded. That saves 45 MB in each gate, and the small
-// heap 60 MB more when a thousand calls wait. Words that it does not take as they are, and refusals, are left to the command line, which also serves a gate alone.
+// `countersign gate` without the rest of the command line, a path only for memory: it loads no commands and no protocols, which saves 45 MB in each
+// gate, and a small heap saves 60 MB more with a thousand waiting calls. It leaves unusual options and refusals to the command line, which can
+// serve a gate, too.
 import { homedir } from 'node:os'
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
@@ -24,12 +25,12 @@ function parseWords([command, ...words]: readonly string[]): Parsed | null {
   }
 }
 
-/** False: the command line has to understand these words, or say what is wrong with them. */
+/** False: the command line has to parse these options, or report what is wrong with them. */
 export async function runLeanGate(argv: readonly string[]): Promise<boolean> {
   const words = parseWords(argv)
   if (words === null) return false
   const { stdout: out, stderr: err, stdin: input, env } = process
-  // Most of a gate's time is waiting: it collects early, and keeps little room for what is new.
+  // A gate mostly waits, so it collects garbage early and has a small nursery.
   for (const flag of ['--heap-growing-percent=20', '--max-semi-space-size=4', '--semi-space-growth-factor=1']) setFlagsFromString(flag)
   for (const stream of [out, err]) stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {

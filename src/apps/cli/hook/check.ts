@@ -82,7 +82,7 @@ function keyIn(file: string): string | null {
 
 type Listed = { readonly command?: string; readonly trustStatus?: string }
 
-/** Codex skips an untrusted hook without a word and runs the tool. */
+/** Codex silently skips an untrusted hook and runs the tool. */
 async function codexTrust({ io }: Context): Promise<Exit> {
   const listed = await codexHooks(io.cwd, { ...io.env })
   if (listed === null) {

@@ -50,7 +50,7 @@ export function isGated(agent: AgentName, { server, mcp }: Named, { folder, home
 const wordsOf = ({ command, args = [] }: McpServer): string[] =>
   command === undefined ? [] : args.length > 0 ? [command, ...args] : command.split(' ').filter((word) => word !== '')
 
-/** `countersign gate`, `npx countersign gate`, or our own program by its path: exactly these, since any program can get such words. */
+/** `countersign gate`, `npx countersign gate`, or our own program by its path: exactly these, because any program can have such arguments. */
 function isGateCommand(words: readonly string[]): boolean {
   const [first = '', ...others] = words
   if (first === 'npx')

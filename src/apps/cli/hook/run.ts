@@ -59,7 +59,7 @@ function splitFlag(word: string): [string, string | undefined] {
 }
 
 export async function runHook(argv: readonly string[]): Promise<void> {
-  // Whatever a module prints would spoil the one object that the agent reads.
+  // Output of a module would break the one object that the agent reads.
   for (const name of ['log', 'info', 'debug', 'warn', 'error'] as const) console[name] = () => undefined
   process.removeAllListeners('warning')
   process.on('uncaughtException', (error) => block(`countersign hook failed: ${error.message}`))
@@ -67,7 +67,7 @@ export async function runHook(argv: readonly string[]): Promise<void> {
   const options = hookOptions(argv)
   if (typeof options === 'string') return block(options)
   const { agent, waitMs } = options
-  // Whatever hangs, the answer comes before the agent's own timeout.
+  // The answer arrives before the agent's own timeout, even if something hangs.
   const graceMs = Math.min(MAX_TIMER_MS, waitMs + limits.hookGraceMs)
   setTimeout(() => finish(deny(agent, 'nothing runs: countersign hook did not end in time')), graceMs)
   let call: ToolCall | null

@@ -1,4 +1,4 @@
-// Rehearsals of policies over the record, suggestions from answers that were alike, and the reason of one decision. None of them changes anything.
+// Read-only operations on policies: rehearsals over the record, suggestions from equal answers, and the reason of one decision.
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { authorize, heldBy, human, isIn, ownsProject, role, type Actor } from '#kernel/declare/access.ts'

@@ -1,4 +1,4 @@
-// A call is proposed: the server decides by policy and grants whether it is allowed, asked about or denied.
+// The proposal of a call: the server decides by policy and grants whether the call is allowed, asked about or denied.
 import { definedFields } from '#kernel/codec/strict-json.ts'
 import { durationMs } from '#kernel/codec/timestamps.ts'
 import { authorize } from '#kernel/declare/access.ts'

@@ -1,4 +1,4 @@
-// The exact bound of a share (Clopper and Pearson): how much of what is to come can be otherwise, given what was seen.
+// The exact upper bound of a share (Clopper and Pearson): how many of the calls to come can have another answer, given the recorded ones.
 
 /** The chance of at most `found` in `all`, where each has the chance `share`. */
 function chanceOfAtMost(found: number, all: number, share: number): number {

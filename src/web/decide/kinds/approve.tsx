@@ -16,7 +16,7 @@ function wordsOf(item: Item, isEdited: boolean, isCommenting: boolean): { yes: s
     return { yes: isEdited ? 'Approve with edits' : 'Approve', no: rejectWords(item), comment: commentOn(isCommenting) }
   }
   const isRequired = item.kind === 'escalation'
-  const note = isRequired ? 'The agent gets it and goes on.' : 'Optional. The agent gets it and goes on.'
+  const note = isRequired ? 'The agent gets it and continues.' : 'Optional. The agent gets it and continues.'
   const comment = { label: 'Message to the agent', note, isRequired, isOpen: true }
   return { yes: isRequired ? 'Tell the agent' : 'Let it go on', no: 'End the task', comment }
 }

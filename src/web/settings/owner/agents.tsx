@@ -21,7 +21,7 @@ function Switch({ id, name, disabled }: SwitchProps) {
   return (
     <ConfirmButton
       name="Switch off"
-      about={`${name} can do nothing any more until it is switched on again: its keys stop working, its runs end.`}
+      about={`${name} can do nothing until it is switched on again: its keys stop working, its runs end.`}
       danger
       changes={['agents']}
       act={toggle}
@@ -50,7 +50,7 @@ export default function Agents() {
         title="New agent"
         button="Add agent"
         changes="agents"
-        blocked={name.trim() === '' ? 'A name is needed.' : owner === '' ? 'Choose an owner.' : undefined}
+        blocked={name.trim() === '' ? 'Enter a name.' : owner === '' ? 'Choose an owner.' : undefined}
         act={() => call('identity/agent.add', { name: name.trim(), owner })}
         done={() => setName('')}
       >

@@ -14,7 +14,7 @@ export default function Groups() {
   const [name, setName] = useState('')
   const [members, setMembers] = useState<readonly string[]>([])
   const groups = useQuery({ queryKey: ['groups'], queryFn: async () => (await call('execution/group.list', { all_projects: true })).items })
-  const blocked = name.trim() === '' ? 'A name is needed.' : members.length === 0 ? 'Choose its members.' : undefined
+  const blocked = name.trim() === '' ? 'Enter a name.' : members.length === 0 ? 'Choose its members.' : undefined
   return (
     <div className="stack">
       <AddForm

@@ -29,7 +29,7 @@ export default function People() {
         title="New person"
         button="Add person"
         changes="people"
-        blocked={name.trim() === '' ? 'A name is needed.' : undefined}
+        blocked={name.trim() === '' ? 'Enter a name.' : undefined}
         act={() => call('identity/user.add', { name: name.trim(), role })}
         done={() => setName('')}
       >
