@@ -387,6 +387,16 @@ export const limits = {
   issuerStaleMs: 3_600_000,
   /** The issuer is asked no more often than this, whatever tokens arrive. */
   issuerRetryMs: 10_000,
+  /** Groups in an identity token: the largest directories send 200 to 300 of one person before they send none. */
+  groupsClaimedMax: 500,
+  groupClaimCharsMax: 200,
+  /** A sign-in at an issuer, from the button to the way back: as long as typing a password and a second factor takes. */
+  oidcFlowMs: 10 * 60_000,
+  /** Codes that are being exchanged, and returns from the issuer that one network address makes in a quarter of an hour: an office shares one address. */
+  oidcExchangesMax: 20,
+  oidcReturnsPerAddressMax: 300,
+  /** Sessions that one notice of an issuer ends in one batch. */
+  sessionsEndedMax: 100,
 
   projectsPerSubjectMax: 500,
   /** Projects that one list goes over: each is a range of its own for every state. */
@@ -446,6 +456,9 @@ export const limits = {
   replyMs: 8 * 24 * 3_600_000,
   sessionIdleMs: 30 * 60_000,
   sessionMs: 12 * 3_600_000,
+  /** The shortest and the longest session that an operator can set. */
+  sessionMsMin: 60_000,
+  sessionMsMax: 31 * 24 * 3_600_000,
   loginMs: 15 * 60_000,
   /** A session on a device that its person had remembered. */
   rememberedMs: 30 * 24 * 3_600_000,

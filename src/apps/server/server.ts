@@ -50,6 +50,7 @@ import { setUpDevelopment } from './identity/development.ts'
 import { markIn, quietBy, withoutWrites, type Quiet } from './folder/move-mark.ts'
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
+import { createOidcSignIn } from './identity/oidc-sign-in.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
 import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
@@ -231,6 +232,7 @@ async function openKernel(config: Config, options: ServerOptions, opened: OpenRe
       defaultSecondsMin: config.defaultSecondsMin,
       publicHooksOnly: !config.webhookPrivate,
       mails: config.smtp !== null,
+      signIn: config.signIn,
       pushKey: () => pushKeys().current.key,
       publicOrigin: () => (isPublic(config) ? originIn(self.issuer) : null),
       noticesPerHourMax: config.noticesPerHourMax,
@@ -309,7 +311,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   if (!quiet) workers.push(...runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks, notices, trim: storage.trim }))
   const harness = runHarness(quiet ? null : config.harness, { kernel, clock, notary, log, leases })
   workers.push(harness)
-  const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log, presence.presence)
+  const sessions = await sessionsOf(kernel, quiet ? { ...config, dev: false } : config, log, presence.presence, () => origin)
   const record = (): RecordState => verifier?.record() ?? 'changed'
   const metrics = openMetrics(opened, leases, figures.lines, record)
   const parts = {
@@ -385,15 +387,24 @@ const nodeName = (): string =>
 const foundIn = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
 
-async function sessionsOf(kernel: Kernel, { issuer, dev, smtp }: Config, log: Logger, { heard }: Presence): Promise<Authenticator> {
+async function sessionsOf(
+  kernel: Kernel,
+  { issuer: settings, oidc, signIn, dev, smtp }: Config,
+  log: Logger,
+  { heard }: Presence,
+  origin: () => string,
+): Promise<Authenticator> {
   if (dev) {
     log.warn({}, 'development mode: credentials that everybody knows are accepted')
     await setUpDevelopment(kernel)
   }
+  const issuer = settings && (await createIssuer(settings, { log, now: kernel.now }))
   return createAuthenticator(kernel, {
-    issuer: issuer && (await createIssuer(issuer, { log, now: kernel.now })),
+    issuer,
+    signIn: oidc && createOidcSignIn(oidc, { kernel, issuer: issuer!, log, origin }),
+    terms: signIn,
     dev,
-    mails: smtp !== null,
+    mails: smtp !== null && signIn.insteadOfLinks === null,
     noteUse: heard,
     log,
   })

@@ -25,7 +25,7 @@ export type Failure = {
 /** An answer: its headers stand above those of every answer, and a length is theirs where they name one. `body` null: without one. */
 export type Reply = {
   readonly status: number
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>
   readonly body: string | Buffer | Readable | null
 }
 

@@ -51,8 +51,19 @@ export type Terms = {
   readonly noticesPerHourMax?: number | null
   /** Stored bytes per task, actor and project; absent: the defaults. */
   readonly byteQuotas?: ByteQuotas
+  /** How people sign in; absent: the defaults. */
+  readonly signIn?: SignInTerms
   /** This installation's settings for other harnesses; null: it has no connection to any. */
   readonly harness: HarnessTerms | null
+}
+
+export type SignInTerms = {
+  /** How long a session lasts. */
+  readonly sessionMs: number
+  /** How long the session of a remembered device lasts; null: no device is remembered. */
+  readonly rememberMs: number | null
+  /** Where people sign in when login links, mailed links, QR codes and typed keys are switched off; null: they are on. */
+  readonly insteadOfLinks: string | null
 }
 
 export type HarnessTerms = {

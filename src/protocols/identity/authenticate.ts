@@ -41,11 +41,16 @@ export async function authenticate(store: Store, credential: Credential, nowMs: 
   const now = timestampOf(nowMs)
   const { id, secret } = partsOf(credential.token)
   const proof: Proof = new Map()
-  return credential.kind === 'bearer' ? byKey(store, `key_${id}`, secret, now, proof) : bySession(store, `sess_${id}`, secret, nowMs, proof)
+  if (credential.kind === 'session') return bySession(store, `sess_${id}`, secret, nowMs, proof)
+  const [key] = await store.read([keyOf(Key, `key_${id}`)])
+  return key ? byKey(store, `key_${id}`, secret, now, proof) : byCommandLine(store, `sess_${id}`, secret, nowMs, proof)
 }
 
 /** Claims of an issuer's token, once it was verified: the person, and until when. */
 export type Claims = { readonly issuer: string; readonly sub: string; readonly until: string }
+
+/** The id of what an issuer said about a person. */
+export const signedInIdOf = (issuer: string, user_id: string): string => `sign_${sha256(JSON.stringify([issuer, user_id]))}`
 
 export const linkIdOf = (issuer: string, sub: string): string => `subj_${sha256(JSON.stringify([issuer, sub]))}`
 
@@ -92,13 +97,22 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 
-/** Not closed, not expired, and used recently unless its device is remembered. */
-export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered }: Session, nowMs: number): boolean =>
-  closed_at === null && nowMs < Date.parse(expires_at) && (remembered === true || nowMs < Date.parse(seen_at) + limits.sessionIdleMs)
+/** Not closed, not expired, and used recently unless its device is remembered or it is of the command line. */
+export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered, command_line }: Session, nowMs: number): boolean =>
+  closed_at === null &&
+  nowMs < Date.parse(expires_at) &&
+  (remembered === true || command_line === true || nowMs < Date.parse(seen_at) + limits.sessionIdleMs)
 
 type Documents = { raw<S extends TSchema>(doc: Doc<S>, id: string): Promise<Static<S> | null> }
-/** Whether the key that opened a login or a session, if any, is still accepted. */
-export async function isOpenerGood(read: Documents, { by_key }: Pick<Session, 'by_key'>, now: string): Promise<boolean> {
+type Opened = Pick<Session, 'by_key' | 'subject' | 'user_id' | 'created_at'>
+/** A session ends with the link of the account that opened it; a later link of this account does not bring it back. */
+const isLinkedStill = (link: SubjectLink | null, { user_id, created_at }: Opened): boolean =>
+  link !== null && link.unlinked_at === null && link.user_id === user_id && link.created_at <= created_at
+
+/** Whether the key and the account that opened a login or a session, if any, are still accepted. */
+export async function isOpenerGood(read: Documents, opened: Opened, now: string): Promise<boolean> {
+  const { by_key, subject } = opened
+  if (subject !== undefined && !isLinkedStill(await read.raw(SubjectLink, subject), opened)) return false
   if (by_key === undefined) return true
   const key = await read.raw(Key, by_key)
   if (key === null || !isGoodKey(key, now)) return false
@@ -138,8 +152,16 @@ async function bySession(store: Store, id: string, secret: string | null, nowMs:
   if (!isHeld(secret, session.digest) || !isGoodSession(session, nowMs)) throw noValidCredential()
   // A session is valid only as long as the key that opened it. A revoked key or a disabled subject ends both.
   if (session.by_key !== undefined) await byKey(store, session.by_key, null, timestampOf(nowMs), proof)
-  const isStale = session.remembered === true && nowMs >= Date.parse(session.created_at) + limits.proofMs
+  if (session.subject !== undefined && !isLinkedStill(await proven(store, SubjectLink, session.subject, proof), session))
+    throw noValidCredential()
+  const isStale = session.remembered === true && nowMs >= Date.parse(session.proven_at ?? session.created_at) + limits.proofMs
   return actorOf(store, session.user_id, timestampOf(nowMs), proof, isStale ? 'remembered' : 'session')
+}
+
+/** A session of the command line comes as a bearer token; one of a browser does not, so that its cookie is of no use elsewhere. */
+async function byCommandLine(store: Store, id: string, secret: string, nowMs: number, proof: Proof): Promise<Actor> {
+  if ((await proven(store, Session, id, proof)).command_line !== true) throw noValidCredential()
+  return { ...(await bySession(store, id, secret, nowMs, proof)), fleeting: true }
 }
 
 async function byLink(store: Store, id: string, until: string | null, now: string, proof: Proof): Promise<Actor> {

@@ -1,6 +1,6 @@
 // Events of identity, each with the kind of document that it is about.
 import { factOf, type Events } from '#kernel/declare/facts.ts'
-import { AcceptedRecord, Agent, Key, KeyNames, Login, Project, Session, SubjectLink, User } from './schema.ts'
+import { AcceptedRecord, Agent, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
 
 export const events = {
   'user.added': User,
@@ -19,6 +19,8 @@ export const events = {
   'session.opened': Session,
   'session.seen': Session,
   'session.closed': Session,
+  'user.signed_in': SignedIn,
+  'user.signed_out': Session,
   'subject.linked': SubjectLink,
   'subject.unlinked': SubjectLink,
   'keys.recorded': KeyNames,

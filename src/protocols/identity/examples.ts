@@ -17,4 +17,13 @@ const withSubject: Step[] = [
   { as: 'admin', call: 'identity/subject.link', input: { user_id: 'user_alice', issuer: 'https://login.example.com', sub: 'alice-7' } },
 ]
 
-export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withSubject, withTicket }
+const signedIn: Step[] = [
+  ...withSubject,
+  {
+    as: 'system',
+    call: 'identity/subject.sign_in',
+    input: { issuer: 'https://login.example.com', sub: 'alice-7', groups: ['engineering'] },
+  },
+]
+
+export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withSubject, withTicket, signedIn }

@@ -8,6 +8,7 @@ import { keysOperations } from './operations/keys.ts'
 import { recordOperations } from './operations/record.ts'
 import { projectOperations } from './operations/project.ts'
 import { sessionOperations } from './operations/session.ts'
+import { signInOperations } from './operations/sign-in.ts'
 import { subjectOperations } from './operations/subject.ts'
 import { substituteOperations } from './operations/substitute.ts'
 import { ticketOperations } from './operations/ticket.ts'
@@ -23,6 +24,7 @@ const operations = [
   ...credentialOperations,
   ...sessionOperations,
   ...subjectOperations,
+  ...signInOperations,
   ...ticketOperations,
   ...keysOperations,
   ...recordOperations,

@@ -180,6 +180,7 @@ export const Login = doc(
     expires_at: Timestamp,
     used_at: nullable(Timestamp),
     by_key: ByKey,
+    subject: t.Optional(t.String({ description: 'the account whose session has asked for it' })),
   }),
   { scopeOf: () => SYSTEM_SCOPE },
 )
@@ -219,11 +220,21 @@ export const Session = doc(
       t.Boolean({ description: 'the device is remembered: the session lasts 30 days, and needs a fresh sign-in from R4 on' }),
     ),
     by_key: ByKey,
+    subject: t.Optional(t.String({ description: 'the account at an issuer that opened it: it ends with the link of this account' })),
+    sid: t.Optional(t.String({ description: 'a digest of the session at the issuer: it ends when the issuer ends that session' })),
+    proven_at: t.Optional(
+      t.String({ maxLength: 40, description: 'when the issuer last asked the person to sign in; absent: when it was opened' }),
+    ),
+    command_line: t.Optional(t.Boolean({ description: 'of the command line: it does not end for idleness' })),
   }),
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (session, actor) => session.user_id === actor.id || isOwner(actor),
-    indexes: { user: index((session) => (session.closed_at === null ? [[session.user_id]] : [])) },
+    indexes: {
+      user: index((session) => (session.closed_at === null ? [[session.user_id]] : [])),
+      subject: index(({ closed_at, subject }) => (closed_at === null && subject !== undefined ? [[subject]] : [])),
+      sid: index(({ closed_at, sid }) => (closed_at === null && sid !== undefined ? [[sid]] : [])),
+    },
   },
 )
 
@@ -266,6 +277,28 @@ export const SubjectLink = doc(
 )
 export type SubjectLink = Static<typeof SubjectLink.schema>
 
+/** What an issuer said about a person at their last sign-in there. It gives nothing: documents of this installation decide what a group gives. */
+export const SignedIn = doc(
+  'identity.signed_in',
+  t.Object({
+    id: t.String(),
+    user_id: UserId,
+    issuer: IssuerUrl,
+    subject: t.String({ description: 'the id of the account that signed in' }),
+    groups: t.Array(t.String({ maxLength: limits.groupClaimCharsMax }), {
+      maxItems: limits.groupsClaimedMax,
+      description: 'the groups of the person in the identity token; empty once the account is unlinked',
+    }),
+    at: Timestamp,
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (signedIn, actor) => signedIn.user_id === actor.id || isOwner(actor),
+    indexes: { user: index((signedIn) => [[signedIn.user_id]]) },
+  },
+)
+export type SignedIn = Static<typeof SignedIn.schema>
+
 /** Keys and sessions as they are shown: without the digest of the secret. */
 export const keyView = pick(Key.schema, ['id', 'subject', 'project_id', 'label', 'issued_by', 'created_at', 'expires_at', 'revoked_at'])
 export const sessionView = pick(Session.schema, [
@@ -279,4 +312,5 @@ export const sessionView = pick(Session.schema, [
   'address',
   'remembered',
   'by_key',
+  'command_line',
 ])

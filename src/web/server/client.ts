@@ -104,9 +104,23 @@ export async function postSignIn(way: 'key' | 'mail', fields: object): Promise<v
   // No status: a 401 would mean "signed out", which this page already shows.
   throw new CountersignError({ code: error.code, status: null, message, retryable: false })
 }
-/** The sign-in methods that this server offers in addition to keys and links. */
-export const signInWays = async (): Promise<{ readonly mail: boolean }> =>
-  (await (await fetch('/login/ways')).json()) as { readonly mail: boolean }
+/** How people sign in here. */
+export type SignInWays = {
+  readonly mail: boolean
+  /** Login links and typed keys. */
+  readonly links: boolean
+  /** The host of the issuer; null: there is none. */
+  readonly issuer: string | null
+  /** For how many days a device can be remembered; null: it cannot be. */
+  readonly remember_days: number | null
+}
+export const signInWays = async (): Promise<SignInWays> => (await (await fetch('/login/ways')).json()) as SignInWays
+
+/** Where a sign-in at the issuer begins. It is for the person of this page, if it was opened for one. */
+export function issuerPath({ fresh, remember }: { readonly fresh: boolean; readonly remember: boolean }): string {
+  const fields = { next: location.pathname, ...(fresh ? { fresh: '1' } : {}), ...(remember ? { remember: '1' } : {}) }
+  return `/login/oidc?${new URLSearchParams({ ...fields, ...(person === null ? {} : { person }) })}`
+}
 
 export const client: Client = createClient({
   url: location.origin,

@@ -4,7 +4,7 @@ import { useEffect, useId, useRef, useState, type FormEvent } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Seal } from '../parts/icon.tsx'
 import { Refused } from '../parts/states.tsx'
-import { postSignIn, session, signInWays } from '../server/client.ts'
+import { issuerPath, postSignIn, session, signInWays } from '../server/client.ts'
 
 type Props = {
   /** The session has ended, and the page is still there below the dialog. */
@@ -21,7 +21,7 @@ export function SignedOut({ isOver = false, isProof = false }: Props) {
   if (!isOver)
     return (
       <div className="signed-out" data-testid="signed-out">
-        <Ways isProof={false} />
+        <Ways isProof={false} isOpen={false} />
       </div>
     )
   return (
@@ -35,14 +35,18 @@ export function SignedOut({ isOver = false, isProof = false }: Props) {
         if (isProof) session.needProof(false)
       }}
     >
-      <Ways isProof={isProof} />
+      <Ways isProof={isProof} isOpen />
     </dialog>
   )
 }
 
-function Ways({ isProof }: { readonly isProof: boolean }) {
+/** `isOpen`: below is a page with text that its person has typed. */
+function Ways({ isProof, isOpen }: { readonly isProof: boolean; readonly isOpen: boolean }) {
   const ways = useQuery({ queryKey: ['ways'], queryFn: signInWays, staleTime: Infinity }).data
   const [remember, setRemember] = useState(false)
+  const hasLinks = ways?.links !== false
+  const issuer = ways?.issuer ?? null
+  const days = ways?.remember_days === undefined ? 30 : ways.remember_days
   return (
     <main className="card">
       <div className="brand">
@@ -55,21 +59,24 @@ function Ways({ isProof }: { readonly isProof: boolean }) {
       ) : (
         <p>Text that you typed on this page is kept.</p>
       )}
+      {issuer !== null && <ByIssuer host={issuer} fresh={isProof} isOpen={isOpen} remember={remember} />}
       {ways?.mail === true && <ByMail />}
-      <ByKey remember={remember} />
-      {!isProof && (
+      {hasLinks && <ByKey remember={remember} />}
+      {!isProof && days !== null && (
         <label className="check">
           <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
           <span>
-            Remember this device for 30 days
+            Remember this device for {days === 1 ? '1 day' : `${days} days`}
             <span className="note"> For your own device. From R4 on you sign in again.</span>
           </span>
         </label>
       )}
-      <p className="note">
-        Or open a sign-in link in this browser, then come back to this tab. An owner makes one in Settings, People, or with{' '}
-        <code>countersign login issue &lt;your user id&gt;</code>; on the server's own machine <code>countersign login --link</code> does.
-      </p>
+      {hasLinks && (
+        <p className="note">
+          Or open a sign-in link in this browser, then come back to this tab. An owner makes one in Settings, People, or with{' '}
+          <code>countersign login issue &lt;your user id&gt;</code>; on the server's own machine <code>countersign login --link</code> does.
+        </p>
+      )}
       <div className="row wrap">
         <button type="button" className="btn" onClick={() => location.reload()}>
           Try again
@@ -83,6 +90,14 @@ function Ways({ isProof }: { readonly isProof: boolean }) {
     </main>
   )
 }
+
+type IssuerProps = { readonly host: string; readonly fresh: boolean; readonly remember: boolean; readonly isOpen: boolean }
+/** An open page stays as it is: its person signs in in a second tab. */
+const ByIssuer = ({ host, isOpen, ...wish }: IssuerProps) => (
+  <a className="btn primary" href={issuerPath(wish)} {...(isOpen ? { target: '_blank' } : {})}>
+    Sign in with {host}
+  </a>
+)
 
 type WayProps = {
   readonly label: string

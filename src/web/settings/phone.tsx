@@ -1,7 +1,8 @@
 // A second device: a link that signs this person in there, as text and as a QR code.
 import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
 import { ActButton } from '../parts/act-button.tsx'
-import { call } from '../server/client.ts'
+import { call, signInWays } from '../server/client.ts'
 import { useMe } from '../server/names.ts'
 import { ShownOnce } from './parts.tsx'
 
@@ -14,7 +15,9 @@ const isHere = (url: string): boolean => ['127.0.0.1', 'localhost', '[::1]'].inc
 export function Phone() {
   const me = useMe().data?.id
   const [url, setUrl] = useState<string | null>(null)
+  const hasLinks = useQuery({ queryKey: ['ways'], queryFn: signInWays, staleTime: Infinity }).data?.links !== false
   const make = async (): Promise<void> => setUrl(linkOf(await call('identity/login.issue', { user_id: me! })))
+  if (!hasLinks) return null
   if (url === null)
     return (
       <section className="card form">

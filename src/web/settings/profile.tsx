@@ -11,10 +11,10 @@ import { Phone } from './phone.tsx'
 import { useMe, useMyName } from '../server/names.ts'
 
 async function signOut(): Promise<void> {
-  const answer = await fetch('/logout', { method: 'POST', redirect: 'manual' }).catch(() => null)
+  const answer = await fetch('/logout', { method: 'POST', headers: { accept: 'application/json' } }).catch(() => null)
   if (answer === null) throw new CountersignError({ code: 'NETWORK', status: null, message: 'no answer', retryable: true })
-  // Success is a redirect, which is not followed here. After any other response the session might still be open.
-  if (answer.type !== 'opaqueredirect' && !answer.ok)
+  // After any other response the session might still be open.
+  if (!answer.ok)
     throw new CountersignError({
       code: 'INTERNAL',
       status: answer.status,
@@ -23,7 +23,9 @@ async function signOut(): Promise<void> {
     })
   queries.clear()
   session.set(true)
-  location.assign('/inbox')
+  // The issuer ends its own session, if it can.
+  const { location: further } = (await answer.json()) as { readonly location: string }
+  location.assign(further === '/' ? '/inbox' : further)
 }
 
 export function Profile() {

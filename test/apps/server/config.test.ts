@@ -25,6 +25,8 @@ test('settings come from flags, then the environment, then the defaults', () => 
     proxied: false,
     tls: null,
     issuer: null,
+    oidc: null,
+    signIn: { sessionMs: 12 * 3_600_000, rememberMs: 30 * 86_400_000, insteadOfLinks: null },
     dev: false,
     log: 'info',
     quota: 600,
@@ -192,6 +194,27 @@ for (const [argv, message] of [
   [['--issuer', 'https://id.example'], /--issuer needs --audience/],
   [['--audience', 'x'], /--audience needs --issuer/],
   [['--issuer-jwks', 'https://id.example/keys'], /--issuer-jwks needs --issuer/],
+  [['--oidc-client-id', 'x'], /--oidc-client-id needs --issuer/],
+  [['--issuer', 'https://id.example', '--audience', 'x', '--oidc-people', 'create'], /--oidc-people needs --oidc-client-id/],
+  [['--issuer', 'https://id.example', '--oidc-client-id', 'x', '--oidc-people', 'any'], /--oidc-people must be link, create/],
+  [['--issuer', 'https://id.example', '--oidc-client-id', 'x y'], /--oidc-client-id must have 1 to 200 characters without spaces/],
+  [
+    ['--issuer', 'https://id.example', '--oidc-client-id', 'x', '--oidc-scopes', 'profile'],
+    /--oidc-scopes must be scopes .* openid among them/,
+  ],
+  [
+    ['--issuer', 'https://id.example', '--oidc-client-id', 'x', '--oidc-groups-claim', ' '],
+    /--oidc-groups-claim must be the name of a claim/,
+  ],
+  [
+    ['--issuer', 'https://id.example', '--oidc-client-id', 'x', '--oidc-client-secret-file', '/none'],
+    /--oidc-client-secret-file cannot be read/,
+  ],
+  [['--issuer', 'http://id.example', '--oidc-client-id', 'x'], /--issuer must be a URL with https/],
+  [['--login-links', 'off'], /--login-links off needs --issuer and --oidc-client-id/],
+  [['--session-max', 'PT1S'], /--session-max must be a duration from PT1M to P31D/],
+  [['--session-max', '12h'], /--session-max must be a duration/],
+  [['--remember', 'P1Y'], /--remember must be a duration/],
   [['--issuer', 'http://id.example', '--audience', 'x'], /--issuer must be a URL with https \(http on this machine only\)/],
   [['--issuer', 'id.example', '--audience', 'x'], /--issuer must be a URL/],
   [['--issuer', 'https://a:b@id.example', '--audience', 'x'], /--issuer must be a URL/],
@@ -219,6 +242,13 @@ test('a certificate and its key, an issuer, and development mode are read from f
   assert.deepEqual(started([], env).issuer, { url: 'https://id.example/', jwks: null, audience: 'desk' })
   const jwks = 'http://127.0.0.1:1/keys'
   assert.equal(started(['--issuer-jwks', jwks], env).issuer?.jwks, jwks)
+  const oidc = started(['--oidc-client-id', 'tasks'], { COUNTERSIGN_ISSUER: 'https://id.example' })
+  assert.deepEqual(
+    [oidc.issuer?.audience, oidc.signIn.rememberMs],
+    ['tasks', null],
+    'the client id is the audience, and devices are not remembered',
+  )
+  assert.equal(started(['--remember', 'P30D'], env).signIn.rememberMs, 30 * 86_400_000)
   const dev = started(['--dev'])
   assert.deepEqual([dev.dev, dev.quota], [true, null], 'without quotas')
   assert.equal(dev.defaultSecondsMin, null, 'a default decides as soon as it likes')

@@ -229,6 +229,8 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/session.list': '             u      u     y     y    y   y     y      u     u    u    u      y',
   'identity/subject.link': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/subject.unlink': '           y      y     y     u    n   n     n      n     n    n    n      n',
+  'identity/subject.sign_in': '          y      u     u     u    u   u     u      u     u    u    u      u',
+  'identity/subject.sign_out': '         y      u     u     u    n   n     n      n     n    n    n      n',
   'identity/subject.list': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/ticket.issue': '             y      y     y     y    y   y     y      y     y    y    y      y',
   'identity/ticket.redeem': '            y      u     u     u    u   u     u      u     u    u    u      u',

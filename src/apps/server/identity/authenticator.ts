@@ -1,10 +1,12 @@
 // The authenticator: from any credential to an actor, and browser sessions on top of the identity operations (opening, closing, noting
 // their use).
 import { Refusal } from '#kernel/declare/errors.ts'
+import type { SignInTerms } from '#kernel/declare/operation.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
+import type { IssuerLogin } from '#bindings/http/browser/issuer-login.ts'
 import type { Device, Opened } from '#bindings/http/browser/login.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import {
@@ -17,6 +19,7 @@ import {
   type Bearer,
   type Credential,
 } from '#protocols/identity/authenticate.ts'
+import { usualSignIn } from '#protocols/identity/operations/session.ts'
 import { Session, User } from '#protocols/identity/schema.ts'
 import { authenticateDeveloper, developmentCredentials } from './development.ts'
 import { isJwt, type Issuer } from './issuer.ts'
@@ -41,11 +44,18 @@ export type Authenticator = SignIn & {
   close(session: string): Promise<void>
   /** How many items wait in the inbox of this person; null: they have none, or it cannot be read now. */
   waiting(actor: Actor): Promise<number | null>
+  /** Sign-in with the issuer; null: there is none. */
+  readonly issuer: IssuerLogin | null
+  readonly linksOff: boolean
+  readonly rememberDays: number | null
 }
 
 export type AuthenticatorOptions = {
   /** The issuer whose tokens are accepted in addition to our own credentials. */
   readonly issuer?: Issuer | null
+  /** Sign-in with the issuer, if people can. */
+  readonly signIn?: IssuerLogin | null
+  readonly terms?: SignInTerms
   /** Accepts the well-known development credentials as well. */
   readonly dev?: boolean
   /** Links can be mailed. */
@@ -56,6 +66,7 @@ export type AuthenticatorOptions = {
 }
 
 export function createAuthenticator(kernel: Kernel, options: AuthenticatorOptions = {}): Authenticator {
+  const { signIn = null, terms = usualSignIn } = options
   const { issuer = null, dev = false, mails = false, noteUse = () => undefined, log = { warn: () => undefined } } = options
   const touching = new Set<string>()
   const remembered = rememberedKeys(kernel)
@@ -114,6 +125,9 @@ export function createAuthenticator(kernel: Kernel, options: AuthenticatorOption
   }
 
   return {
+    issuer: signIn,
+    linksOff: terms.insteadOfLinks !== null,
+    rememberDays: terms.rememberMs === null ? null : Math.max(1, Math.round(terms.rememberMs / 86_400_000)),
     ...createSignIn(kernel, { mails, authenticate: authenticateAny, open, log }),
     authenticate: authenticateAny,
     open,

@@ -19,8 +19,8 @@ export const usualBounds: KeySetBounds = {
 export type IssuerKeys = {
   /** The keys as they are known, or BUSY where there are none. */
   current(): Promise<JWTVerifyGetKey>
-  /** After asking the issuer again, unless it was asked just now. */
-  renewed(): Promise<JWTVerifyGetKey>
+  /** After asking the issuer again, unless it was asked just now. `insists`: even then, for a token that the issuer itself has just sent. */
+  renewed(insists?: boolean): Promise<JWTVerifyGetKey>
 }
 
 type Held = { readonly keys: JWTVerifyGetKey; readonly at: number }
@@ -49,8 +49,8 @@ export function createIssuerKeys(
   }
 
   /** Never rejects. Concurrent callers share one request. */
-  function refresh(): Promise<void> {
-    if (asking === null && now() - asked >= retryMs) {
+  function refresh(insists = false): Promise<void> {
+    if (asking === null && (insists || now() - asked >= retryMs)) {
       asked = now()
       asking = ask().finally(() => (asking = null))
     }
@@ -71,8 +71,8 @@ export function createIssuerKeys(
       else if (age >= freshMs) void refresh()
       return heldKeys()
     },
-    async renewed() {
-      await refresh()
+    async renewed(insists) {
+      await refresh(insists)
       return heldKeys()
     },
   }

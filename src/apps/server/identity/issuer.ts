@@ -1,7 +1,7 @@
 // Tokens of an OAuth or OpenID Connect issuer: checks signature, audience and validity period. A token proves a subject of that issuer; the
 // identity documents map the subject to a person. Every refused token gets the same response.
 import { setBounded } from '#kernel/codec/bounded-map.ts'
-import type { JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
+import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -14,7 +14,11 @@ import type { Logger } from '../log.ts'
 export type Issuer = {
   /** Refuses with UNAUTHENTICATED, or with BUSY where it cannot be checked because the issuer cannot be reached. */
   verify(token: string, resource?: string): Promise<Claims>
+  /** The claims of a token of a flow at the issuer, once it was verified. Throws where it is not genuine, or not for this audience. */
+  claimsOf(token: string, expected: Expected): Promise<JWTPayload>
 }
+/** `insists`: the issuer itself has just sent the token, so a key that is unknown is asked for immediately. */
+export type Expected = { readonly audience: string; readonly types: readonly string[]; readonly insists: boolean }
 
 export type IssuerOptions = {
   readonly log: Pick<Logger, 'debug' | 'warn'>
@@ -23,7 +27,7 @@ export type IssuerOptions = {
 }
 
 /** Signatures that only the holder of a private key can make. With the others, a server that can check could also sign. */
-const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
+export const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 /** Of the kinds that say what they are, these are made out to a person: a token to log out, say, is not. */
 const TYPES = new Set(['jwt', 'at+jwt'])
 
@@ -77,7 +81,35 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
     return remember(name, newer, await verifyToken(token, newer, resource))
   }
 
+  async function claimsOf(token: string, { audience: whose, types, insists }: Expected): Promise<JWTPayload> {
+    const check = async (keys: JWTVerifyGetKey): Promise<JWTPayload> => {
+      const options = {
+        algorithms: ALGORITHMS,
+        issuer: url,
+        audience: whose,
+        requiredClaims: ['iat'],
+        maxTokenAge: limits.oidcFlowMs / 1_000,
+      }
+      const verified = await jwtVerify(token, keys, {
+        ...options,
+        clockTolerance: limits.tokenSkewMs / 1_000,
+        currentDate: new Date(now()),
+      })
+      const type = verified.protectedHeader.typ?.toLowerCase().replace(/^application\//, '')
+      if (type !== undefined && !types.includes(type)) throw new Error(`the token is of the type ${type}`)
+      return verified.payload
+    }
+    const keys = await keySet.current()
+    try {
+      return await check(keys)
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+    }
+    return check(await keySet.renewed(insists))
+  }
+
   return {
+    claimsOf,
     async verify(token, resource) {
       try {
         const claims = await claimsIn(token, resource)

@@ -1,43 +1,16 @@
 // Ways to sign in without a link from an owner: a key typed into the page, or a link mailed to a confirmed address.
-import { isIPv6 } from 'node:net'
 import type { Device, Opened } from '#bindings/http/browser/login.ts'
-import { setBounded } from '#kernel/codec/bounded-map.ts'
-import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
 import { SYSTEM, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { END, idIn, keyOf, prefixOf } from '#kernel/declare/schema.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
 import type { Credential } from '#protocols/identity/authenticate.ts'
+import { createRation, networkOf } from './ration.ts'
 import { Channel, Hook, isReady } from '#protocols/execution/notices/notice.ts'
 
 const PORTION = 500
-const NAMES_MAX = 10_000
 const SEARCHES_MAX = 20
-
-/** Links per name in a quarter of an hour. */
-function createRation(max: number, now: () => number): (name: string) => boolean {
-  const buckets = new Map<string, Bucket>()
-  return (name) => {
-    const at = now()
-    const tokens = tokensIn(buckets.get(name), at, max, max, limits.loginMs)
-    buckets.delete(name)
-    setBounded(buckets, name, { tokens: tokens >= 1 ? tokens - 1 : tokens, at }, NAMES_MAX)
-    return tokens >= 1
-  }
-}
-
-/** The network that a ration is for. One subscriber has a whole /64 of IPv6, so its addresses share one ration. */
-export function networkOf(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
-  if (mapped) return mapped[1]!
-  if (!isIPv6(address)) return address
-  // A URL spells every address in one way: without zones and dots, and with at most one `::`.
-  const spelled = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1)
-  const [head, tail] = spelled.split('::').map((part) => (part === '' ? [] : part.split(':')))
-  const zeros = Array.from({ length: 8 - head!.length - (tail?.length ?? 0) }, () => '0')
-  return `${[...head!, ...zeros, ...(tail ?? [])].slice(0, 4).join(':')}::/64`
-}
 
 /** Confirmed e-mail channels with this address that were added with all the rights of their person. */
 async function channelsAt({ store }: Kernel, address: string): Promise<string[]> {

@@ -1,7 +1,9 @@
 // The configuration of a server: the values of its table of settings, and the rules between them. An invalid value stops startup with an error
 // message; there is no fallback to the default.
 import { isIPv6 } from 'node:net'
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { limits } from '#kernel/limits.ts'
 import { ConfigError, type Named } from './config-error.ts'
 import { databaseOf } from './database-settings.ts'
 import { harnessSettings } from './harness-settings.ts'
@@ -18,6 +20,16 @@ export type IssuerSettings = {
   /** Where its keys are; null: its own description says so. */
   readonly jwks: string | null
   readonly audience: string
+}
+export type OidcSettings = {
+  readonly url: string
+  readonly clientId: string
+  /** null: a public client. */
+  readonly secret: string | null
+  readonly scopes: string
+  readonly groupsClaim: string
+  /** The first sign-in registers the person. */
+  readonly creates: boolean
 }
 
 export { ConfigError } from './config-error.ts'
@@ -39,6 +51,7 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
   const isSecure = proxied || tls !== null
   const host = hostOf(named('host'), isSecure)
   const dev = devOf(named('dev'), host, proxied)
+  const oidc = oidcOf(named, value, isGiven)
   // null: without a bound.
   const quota = dev && !isGiven('quota') ? null : value('quota')
   // An operator who wants no quota wants none of them, unless one is given.
@@ -55,7 +68,14 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
     proxied,
     /** null: plain HTTP. */
     tls,
-    issuer: issuerOf(named('issuer'), named('issuer-jwks'), named('audience')),
+    issuer: issuerOf(named('issuer'), named('issuer-jwks'), named('audience'), named('oidc-client-id')),
+    /** null: people do not sign in with the issuer. */
+    oidc,
+    signIn: {
+      sessionMs: value('session-max'),
+      rememberMs: rememberMsOf(value('remember'), named('issuer').value !== ''),
+      insteadOfLinks: value('login-links') ? null : hostOfIssuer(named('login-links'), oidc),
+    },
     /** Well-known credentials, any origin, no quotas: for a machine where nothing is at stake. */
     dev,
     log: value('log'),
@@ -132,19 +152,66 @@ function devOf({ value, name }: Named, host: string, proxied: boolean): boolean 
   return true
 }
 
-function issuerOf(issuer: Named, jwks: Named, audience: Named): IssuerSettings | null {
+function issuerOf(issuer: Named, jwks: Named, audience: Named, clientId: Named): IssuerSettings | null {
   if (issuer.value === '') {
     const stray = [jwks, audience].find(({ value }) => value !== '')
     if (stray) throw new ConfigError(`${stray.name} needs --issuer: whose tokens they are`)
     return null
   }
-  if (audience.value === '') throw new ConfigError(`${issuer.name} needs --audience: a token for another service must not count here`)
+  if (audience.value === '' && clientId.value === '')
+    throw new ConfigError(`${issuer.name} needs --audience or --oidc-client-id: a token for another service must not count here`)
   return {
     // Kept verbatim: it is compared with the `iss` claim of tokens, character by character.
     url: issuerUrlOf(issuer),
     jwks: jwks.value === '' ? null : issuerUrlOf(jwks),
-    audience: audience.value,
+    audience: audience.value || clientId.value,
   }
+}
+
+const OIDC_FLAGS = ['oidc-client-secret-file', 'oidc-scopes', 'oidc-groups-claim', 'oidc-people'] as const
+type Read = Settings<typeof settings>
+
+function oidcOf(named: Read['named'], value: Read['value'], isGiven: Read['isGiven']): OidcSettings | null {
+  const [issuer, clientId, scopes, claim] = [named('issuer'), named('oidc-client-id'), named('oidc-scopes'), named('oidc-groups-claim')]
+  if (clientId.value !== '' && issuer.value === '') throw new ConfigError(`${clientId.name} needs --issuer: where people sign in`)
+  if (clientId.value === '') {
+    const stray = OIDC_FLAGS.find((flag) => isGiven(flag))
+    if (stray) throw new ConfigError(`${named(stray).name} needs --oidc-client-id: the name of this server at the issuer`)
+    return null
+  }
+  if (!/^[!-~]{1,200}$/.test(clientId.value)) throw new ConfigError(`${clientId.name} must have 1 to 200 characters without spaces`)
+  if (!/^[!#-[\]-~]+( [!#-[\]-~]+)*$/.test(scopes.value) || !scopes.value.split(' ').includes('openid'))
+    throw new ConfigError(`${scopes.name} must be scopes with spaces between them, openid among them, not ${JSON.stringify(scopes.value)}`)
+  if (!/^[!-~]{1,100}$/.test(claim.value)) throw new ConfigError(`${claim.name} must be the name of a claim, such as groups`)
+  return {
+    url: issuerUrlOf(issuer),
+    clientId: clientId.value,
+    secret: clientSecretIn(named('oidc-client-secret-file').name, value('oidc-client-secret-file')),
+    scopes: scopes.value,
+    groupsClaim: claim.value,
+    creates: value('oidc-people') === 'create',
+  }
+}
+
+function clientSecretIn(name: string, file: string | null): string | null {
+  if (file === null) return null
+  let secret: string
+  try {
+    secret = readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    throw new ConfigError(`${name} cannot be read: ${(error as Error).message}`)
+  }
+  if (!/^[ -~]{1,1000}$/.test(secret)) throw new ConfigError(`${name} must hold one line of at most 1000 printable characters: ${file}`)
+  return secret
+}
+
+/** Remembered devices would keep people in whom the issuer has let go. */
+const rememberMsOf = (given: number | null | undefined, hasIssuer: boolean): number | null =>
+  given === undefined ? (hasIssuer ? null : limits.rememberedMs) : given
+
+function hostOfIssuer({ name }: Named, oidc: OidcSettings | null): string {
+  if (oidc === null) throw new ConfigError(`${name} off needs --issuer and --oidc-client-id: nobody could sign in otherwise`)
+  return new URL(oidc.url).host
 }
 
 function issuerUrlOf({ value, name }: Named): string {

@@ -1,5 +1,7 @@
 // Readers of single settings: each turns a text into its value, or refuses it with a sentence that names the setting.
 import { resolve } from 'node:path'
+import { durationMs } from '#kernel/codec/timestamps.ts'
+import { limits } from '#kernel/limits.ts'
 import { ConfigError, type Named } from './config-error.ts'
 
 const refuse = ({ name, value }: Named, rule: string): never => {
@@ -77,6 +79,24 @@ export function senderOf({ value, name }: Named): string {
   if (value !== '' && !/^[^\s@<>,;"]+@[^\s@<>,;"]+$/.test(value))
     throw new ConfigError(`${name} must be one e-mail address such as countersign@example.com`)
   return value
+}
+
+/** The session of a person: from a minute to a month. */
+export function sessionMsOf(named: Named): number {
+  const ms = spanOf(named)
+  return ms >= limits.sessionMsMin && ms <= limits.sessionMsMax ? ms : refuse(named, 'a duration from PT1M to P31D such as PT12H')
+}
+/** null: off. undefined: not given. */
+export function rememberMsOf(named: Named): number | null | undefined {
+  if (named.value === '') return undefined
+  return named.value === 'off' ? null : sessionMsOf(named)
+}
+function spanOf(named: Named): number {
+  try {
+    return durationMs(named.value, 'INVALID_REQUEST', named.name)
+  } catch {
+    return refuse(named, 'a duration such as PT12H')
+  }
 }
 
 export function nodeOf(named: Named): string | null {

@@ -15,7 +15,9 @@ import {
   pathOf,
   portOf,
   quotaOf,
+  rememberMsOf,
   senderOf,
+  sessionMsOf,
   smtpOf,
 } from './readers.ts'
 import { onOff, option, text, type Table } from './setting.ts'
@@ -35,9 +37,27 @@ export const settings = {
   proxy: option('trusted', '', oneOf('', 'trusted'), 'a proxy in front ends TLS and sets X-Forwarded-Host'),
   'tls-cert': text('<file>', 'speak HTTPS with this certificate (PEM, its chain after it); read again at SIGHUP'),
   'tls-key': text('<file>', 'the private key of that certificate (PEM)'),
-  issuer: text('<url>', 'people may come with tokens of this OpenID Connect issuer; needs --audience'),
+  issuer: text('<url>', 'people sign in with this OpenID Connect issuer, or come with its tokens; needs --oidc-client-id or --audience'),
   'issuer-jwks': text('<url>', 'where the keys of the issuer are, if it does not say so itself'),
-  audience: text('<text>', 'the `aud` that tokens for this server carry'),
+  audience: text('<text>', 'the `aud` that tokens for this server carry; the client id otherwise'),
+  'oidc-client-id': text('<id>', 'the name of this server at the issuer: people sign in there, in the browser and for the command line'),
+  'oidc-client-secret-file': option(
+    '<file>',
+    '',
+    pathOf,
+    'a file with the secret that the issuer gave this server; none for a public client',
+  ),
+  'oidc-scopes': text('<scopes>', 'what is asked of the issuer, with spaces', 'openid profile'),
+  'oidc-groups-claim': text('<name>', 'the claim of the identity token that holds the groups of the person', 'groups'),
+  'oidc-people': option(
+    'link|create',
+    'link',
+    oneOf('link', 'create'),
+    'link: people whom an administrator linked can sign in; create: the first sign-in registers the person',
+  ),
+  'session-max': option('<duration>', 'PT12H', sessionMsOf, 'how long a session lasts at most'),
+  'login-links': option('on|off', 'on', isOn, 'off: no login links, mailed links, QR codes and typed keys; people sign in with the issuer'),
+  remember: option('<duration>|off', '', rememberMsOf, 'how long a remembered device stays signed in; P30D, and off with an issuer'),
   dev: { ...onOff('development mode: credentials that everybody knows; on this machine only'), env: 'COUNTERSIGN_DEV' },
   log: option('<level>', 'info', logLevelOf, 'silent, error, warn, info or debug; JSON lines on stderr'),
   quota: option(
@@ -134,7 +154,7 @@ export const startExamples: readonly string[] = [
   '--port 8080 --data /var/lib/countersign',
   '--agents agents.json --capabilities capabilities.json',
   '--host 0.0.0.0 --hosts tasks.example.com --tls-cert fullchain.pem --tls-key privkey.pem',
-  '--issuer https://login.example.com --audience countersign',
+  '--issuer https://login.example.com --oidc-client-id countersign',
   '--database postgres://countersign@db.example.com/countersign --secret-file /etc/countersign/secret',
   '--dev --log debug',
 ]

@@ -102,7 +102,7 @@ function bearerIn(authorization: string): string {
   return match[1]!
 }
 
-function cookieIn(header: string | undefined, name: string): string | undefined {
+export function cookieIn(header: string | undefined, name: string): string | undefined {
   for (const part of header?.split(';') ?? []) {
     const equals = part.indexOf('=')
     if (equals !== -1 && part.slice(0, equals).trim() === name) return part.slice(equals + 1).trim()

@@ -4,15 +4,16 @@ import type { IncomingMessage } from 'node:http'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
-import { isForeignSite, personIn, type BrowserGuard } from './browser-guard.ts'
+import { cookieIn, isForeignSite, personIn, type BrowserGuard } from './browser-guard.ts'
 import { addressOf, browserOf } from './user-agent.ts'
 import type { Authenticate } from '../../shared/credentials.ts'
 import type { Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
-import { badLinkPage, homePage, pageHeaders, signInPage } from './pages.ts'
+import { idTokenCookieName, issuerRoutes, type Device, type IssuerLogin } from './issuer-login.ts'
+import { ownPath } from './own-path.ts'
+import { badLinkPage, homePage, leadOnPage, noLinksPage, pageHeaders, signInPage } from './pages.ts'
 
-/** The device that a person signs in with, and whether it is remembered. */
-export type Device = { readonly browser: string; readonly address: string; readonly remember: boolean }
+export type { Device } from './issuer-login.ts'
 export type Opened = { readonly session: string; readonly expiresAt: string }
 
 /** How one-time links become sessions, and how sessions end. */
@@ -34,6 +35,12 @@ export type Logins = {
   mailLink?(address: string, from: string, request_id: string | null): boolean
   /** How many items wait for this person's answer; null: unknown. */
   waiting?(actor: Actor): Promise<number | null>
+  /** Sign-in with the issuer, if there is one. */
+  readonly issuer?: IssuerLogin | null
+  /** Login links, mailed links and typed keys are off. */
+  readonly linksOff?: boolean
+  /** For how many days a device can be remembered; null: it cannot be. */
+  readonly rememberDays?: number | null
 }
 
 type Signing = {
@@ -48,16 +55,6 @@ type Signing = {
 const isUnauthenticated = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAUTHENTICATED'
 /** A token that was never one of ours need not even have the right shape. */
 const isBadLink = (error: unknown): boolean => isUnauthenticated(error) || (error instanceof Refusal && error.code === 'INVALID_REQUEST')
-
-const NEXT_CHARS_MAX = 500
-/** A path of this server, as a browser would read it; anything that leads elsewhere is the start page. */
-export function ownPath(next: string | null): string {
-  // A backslash is a slash to browsers, and two slashes are another host.
-  if (next === null || next.length > NEXT_CHARS_MAX || !/^\/(?!\/)[!-~]*$/.test(next) || next.includes('\\')) return '/'
-  const url = URL.parse(next, 'http://own.invalid')
-  // Dots are gone now: what stood behind them may begin with two slashes.
-  return url?.origin === 'http://own.invalid' && !url.pathname.startsWith('//') ? `${url.pathname}${url.search}` : '/'
-}
 
 /** A link as it was opened. */
 type Link = { readonly token: string; readonly next: string; readonly asks: boolean }
@@ -93,7 +90,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
   async function showHome({ request }: Exchange): Promise<Reply> {
     const actor = await whose(request)
     const waiting = actor === null ? null : ((await logins.waiting?.(actor)) ?? null)
-    return page(200, homePage(actor === null ? null : { id: actor.id, waiting }))
+    return page(200, homePage(actor === null ? null : { id: actor.id, waiting }, logins.issuer?.host))
   }
 
   /** The cookie of a session that was opened; the one before it in this browser ends. */
@@ -119,6 +116,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
   }
 
   async function signIn({ request }: Exchange): Promise<Reply> {
+    if (logins.linksOff) return page(403, noLinksPage(logins.issuer!.host))
     const link = linkIn(request)
     const person = await logins.whoseLink?.(link.token)
     if (person === null) return page(401, badLinkPage())
@@ -126,7 +124,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     const other = actor !== null && actor.id !== person ? await named(actor.id) : null
     if (person === undefined || (!link.asks && !isForeignSite(request.headers) && other === null))
       return open(request, link, actor !== null && actor.id === person && (await isRemembered(request)))
-    return page(200, signInPage(await named(person), other))
+    return page(200, signInPage(await named(person), other, logins.rememberDays))
   }
 
   async function signInAsked({ request, body }: Exchange): Promise<Reply> {
@@ -137,6 +135,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
   /** Refuses requests from pages of other sites, and sessions of anyone but the person our page was opened for. */
   async function checkedFields({ request, body }: Exchange): Promise<{ fields: Record<string, unknown>; person: string | undefined }> {
     guard.refuseForeign(request.headers, true)
+    if (logins.linksOff) throw new Refusal('PRECONDITION_FAILED', `links and keys sign nobody in here: sign in with ${logins.issuer!.host}`)
     const fields = body === undefined ? null : decode(body)
     if (typeof fields !== 'object' || fields === null) throw new Refusal('INVALID_REQUEST', 'the body must be a JSON object')
     const person = personIn(request.headers)
@@ -179,14 +178,32 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     return { status: 202, body: JSON.stringify({ asked: true }) }
   }
 
-  async function signOut({ request }: Exchange): Promise<Reply> {
-    const session = guard.sessionOf(request.headers)
+  /** `further`: where the issuer ends its own session. The page asks for JSON, since its own script cannot follow there. */
+  async function signOut({ request: { headers } }: Exchange): Promise<Reply> {
+    const session = guard.sessionOf(headers)
+    let further: string | null = null
     if (session !== undefined) {
-      guard.refuseForeign(request.headers)
+      guard.refuseForeign(headers)
+      further = (await logins.issuer?.signOutAt(session, cookieIn(headers.cookie, idTokenCookieName(secure)))) ?? null
       await logins.close(session)
     }
-    return home(cookie('', 0))
+    const cookies = [
+      cookie('', 0),
+      ...(logins.issuer ? [`${idTokenCookieName(secure)}=; Path=/logout; Max-Age=0; HttpOnly${secure ? '; Secure' : ''}`] : []),
+    ]
+    if (headers.accept === 'application/json')
+      return { status: 200, headers: { 'set-cookie': cookies }, body: JSON.stringify({ location: further ?? '/' }) }
+    if (further === null) return { status: 303, headers: { location: '/', 'set-cookie': cookies }, body: '' }
+    return { status: 200, headers: { ...pageHeaders, 'set-cookie': cookies }, body: leadOnPage(further) }
   }
+
+  /** The ways to sign in here, for the page and the command line. */
+  const ways = () => ({
+    mail: logins.mails === true && logins.linksOff !== true,
+    links: logins.linksOff !== true,
+    issuer: logins.issuer?.host ?? null,
+    remember_days: logins.rememberDays === undefined ? 30 : logins.rememberDays,
+  })
 
   return [
     { method: 'GET', path: '/', answer: showHome },
@@ -194,10 +211,11 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     { method: 'HEAD', path: '/login', answer: () => page(200, '') },
     { method: 'GET', path: '/login', answer: signIn },
     { method: 'POST', path: '/login', body: 'form', answer: signInAsked },
-    { method: 'GET', path: '/login/ways', answer: () => ({ status: 200, body: JSON.stringify({ mail: logins.mails === true }) }) },
+    { method: 'GET', path: '/login/ways', answer: () => ({ status: 200, body: JSON.stringify(ways()) }) },
     { method: 'POST', path: '/login/key', body: 'json', answer: signInByKey },
     { method: 'POST', path: '/login/mail', body: 'json', answer: mailLink },
     // A form sends no JSON, and its content does not matter.
     { method: 'POST', path: '/logout', body: 'ignored', answer: signOut },
+    ...(logins.issuer ? issuerRoutes({ guard, secure, proxied, now, issuer: logins.issuer, sessionCookie }) : []),
   ]
 }

@@ -45,14 +45,14 @@ const brand = html`<div class="brand">
   <span>Countersign</span>
 </div>`
 
-function page(title: string, body: Html): string {
+function page(title: string, body: Html, head: Html = html``): string {
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>${title}</title>
-        ${styleElement}
+        ${head} ${styleElement}
       </head>
       <body>
         <main>
@@ -77,6 +77,9 @@ const howToAnswer = html`<p>
   or was not built.
 </p>`
 
+const howToSignInAt = (host: string): Html =>
+  html`<p>You are not signed in.</p>
+    <p><a href="/login/oidc">Sign in with ${host}</a></p>`
 const howToSignIn = html`<p>You are not signed in. A login link signs you in; it works once.</p>
   <ul>
     <li>An owner makes one for you: <code>countersign login issue &lt;your user id&gt;</code></li>
@@ -89,9 +92,9 @@ function waitingText(waiting: number | null): string {
   return waiting === 1 ? '1 item waits for your answer.' : `${waiting} items wait for your answer.`
 }
 
-/** `person`: who is signed in, with the number of items that wait for them where it is known; or null. */
-export function homePage(person: { readonly id: string; readonly waiting: number | null } | null): string {
-  if (person === null) return page('Countersign', html`${howToSignIn} ${whereToLook}`)
+/** `issuer`: the host where people sign in. `person`: who is signed in, with the number of items that wait for them where it is known; or null. */
+export function homePage(person: { readonly id: string; readonly waiting: number | null } | null, issuer: string | null = null): string {
+  if (person === null) return page('Countersign', html`${issuer === null ? howToSignIn : howToSignInAt(issuer)} ${whereToLook}`)
   return page(
     'Countersign',
     html`<p>You are signed in as <strong>${person.id}</strong>. ${waitingText(person.waiting)}</p>
@@ -117,11 +120,47 @@ export const badLinkPage = (): string =>
       <p><a href="/">Back to the start</a></p>`,
   )
 
+const daysText = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
+
 export type Named = { readonly id: string; readonly name: string }
 const nameAndId = ({ id, name }: Named): Html => html`<strong>${name}</strong> (<code>${id}</code>)`
 
+/** A page that leads on by itself, where an answer of another kind may not. */
+export function leadOnPage(to: string): string {
+  const refresh = html`<meta http-equiv="refresh" content="0;url=${to}" />`
+  return page('One moment', html`<p><a href="${to}">Continue</a></p>`, refresh)
+}
+
+/** Asks before a program of this machine is signed in. */
+export const commandLinePage = (machine: string, host: string): string =>
+  page(
+    'Sign in the command line?',
+    html`<p>
+        A program on <strong>${machine}</strong> asks to act as you. Continue only if you have just started
+        <code>countersign login</code> there.
+      </p>
+      <form method="post">
+        <div class="row"><button>Sign in with ${host}</button><a href="/">Cancel</a></div>
+      </form>`,
+  )
+
+export const notSignedInPage = (message: string, host: string): string =>
+  page(
+    'You were not signed in',
+    html`<p>${message}.</p>
+      <p><a href="/login/oidc">Sign in with ${host}</a> or go <a href="/">back to the start</a>.</p>`,
+  )
+
+/** What is said in place of a link, where links are switched off. */
+export const noLinksPage = (host: string): string =>
+  page(
+    'Login links are switched off here',
+    html`<p>Nothing was used up. People sign in with their organisation's account.</p>
+      <p><a href="/login/oidc">Sign in with ${host}</a></p>`,
+  )
+
 /** Asks before a link signs a browser in; `other`: the person whose session in this browser would end. */
-export const signInPage = (person: Named, other: Named | null): string =>
+export const signInPage = (person: Named, other: Named | null, rememberDays: number | null = 30): string =>
   page(
     `Sign in as ${person.name}?`,
     html`<p>This link signs you in as ${nameAndId(person)}.</p>
@@ -134,8 +173,12 @@ export const signInPage = (person: Named, other: Named | null): string =>
             </p>`
       }
       <form method="post">
-        <label><input type="checkbox" name="remember" /><span>Remember this device for 30 days</span></label>
-        <p class="note">For your own device: you stay signed in to read and to decide up to R3. From R4 on you sign in again.</p>
+        ${
+          rememberDays === null
+            ? html``
+            : html`<label><input type="checkbox" name="remember" /><span>Remember this device for ${daysText(rememberDays)}</span></label>
+                <p class="note">For your own device: you stay signed in to read and to decide up to R3. From R4 on you sign in again.</p>`
+        }
         <div class="row"><button>Sign in as ${person.name}</button><a href="/">Cancel</a></div>
       </form>`,
   )

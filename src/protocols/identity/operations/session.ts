@@ -6,13 +6,22 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { administrator, human, installationOwner, isWhole, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, freshProof, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
+import { command, freshProof, query, rule, type ListPage, type Read, type Rule, type SignInTerms } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { idOf, keyOf, nullable, t } from '#kernel/declare/schema.ts'
+import { idOf, keyOf, nullable, t, type AnyDoc } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { isGoodLogin, isGoodSession, isOpenerGood, partsOf, tokenOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
-import { Key, Login, Session, sessionView, Timestamp, User, UserId } from '../schema.ts'
+import { Key, Login, Session, sessionView, SubjectLink, Timestamp, User, UserId } from '../schema.ts'
+
+export const usualSignIn: SignInTerms = { sessionMs: limits.sessionMs, rememberMs: limits.rememberedMs, insteadOfLinks: null }
+
+const linksAreOn: Rule<unknown> = {
+  code: 'PRECONDITION_FAILED',
+  message: 'login links are on',
+  holds: (_, __, { terms }) => (terms.signIn ?? usualSignIn).insteadOfLinks === null,
+  refusal: 'login links are switched off here: people sign in with the issuer',
+}
 
 const issueLogin = command({
   name: 'login.issue',
@@ -30,7 +39,7 @@ const issueLogin = command({
     installationOwner,
     role<{ user: User }>('the person themself', (actor, { user }) => actor.kind === 'human' && isWhole(actor) && actor.id === user.id),
   ],
-  requires: [freshProof(), mayPassOn, isActivePerson],
+  requires: [freshProof(), mayPassOn, isActivePerson, linksAreOn],
   audit: 'login.issued',
   once: ['token', 'link'],
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
@@ -53,10 +62,11 @@ const issueLogin = command({
   example: { given: 'empty', as: 'admin', input: { user_id: 'user_alice' } },
 })
 
-/** A session opened with a key depends on that key, and so does a login link that it creates for another device. */
-function openerOf({ proof }: Actor): Pick<Login, 'by_key'> {
-  const key = [...(proof?.keys() ?? [])].find((document) => document === keyOf(Key, idOf(document)))
-  return key === undefined ? {} : { by_key: idOf(key) }
+/** A session opened with a key or at an issuer depends on it, and so does a login link that it creates for another device. */
+function openerOf({ proof }: Actor): Pick<Login, 'by_key' | 'subject'> {
+  const documents = [...(proof?.keys() ?? [])]
+  const idIn = (doc: AnyDoc): string | undefined => documents.filter((one) => one === keyOf(doc, idOf(one))).map(idOf)[0]
+  return definedFields({ by_key: idIn(Key), subject: idIn(SubjectLink) })
 }
 
 const open = command({
@@ -71,7 +81,7 @@ const open = command({
   }),
   output: t.Object({ session: nullable(t.String()), session_id: t.String(), user: User.schema, expires_at: Timestamp }),
   callers: [system],
-  requires: [],
+  requires: [linksAreOn],
   audit: 'session.opened',
   once: ['session'],
   async load(read, { token }, { now }) {
@@ -82,12 +92,13 @@ const open = command({
     if (!isGood || !user || user.disabled) {
       throw new Refusal('UNAUTHENTICATED', 'this login link was used before, has expired, or never existed')
     }
-    const { found, good } = await sessionsOf(read, user.id, now, { limit: limits.pageMax })
-    return { login, user, over: found.filter((session) => !good.includes(session)) }
+    return { login, user, over: await overSessionsOf(read, user.id, now) }
   },
-  decide({ login, user, over }, { browser, address, remember = false }, { now, newId, secret }) {
+  decide({ login, user, over }, { browser, address, remember: asked = false }, { now, newId, secret, terms }) {
     const hidden = secret()
-    const expires_at = timestampOf(Date.parse(now) + (remember ? limits.rememberedMs : limits.sessionMs))
+    const { sessionMs, rememberMs } = terms.signIn ?? usualSignIn
+    const remember = asked && rememberMs !== null
+    const expires_at = timestampOf(Date.parse(now) + (remember ? rememberMs : sessionMs))
     const session = {
       id: newId('sess'),
       user_id: user.id,
@@ -96,7 +107,7 @@ const open = command({
       seen_at: now,
       expires_at,
       closed_at: null,
-      ...definedFields({ browser, address, remembered: remember || undefined, by_key: login.by_key }),
+      ...definedFields({ browser, address, remembered: remember || undefined, by_key: login.by_key, subject: login.subject }),
     }
     // Expired sessions are closed when the same person opens the next one.
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
@@ -107,6 +118,12 @@ const open = command({
   },
   example: { given: 'withLogin', as: 'system', input: ({ token }) => ({ token }) },
 })
+
+/** Sessions of a person that have ended without being closed. */
+export async function overSessionsOf(read: Read, user_id: string, now: string): Promise<Session[]> {
+  const { found, good } = await sessionsOf(read, user_id, now, { limit: limits.pageMax })
+  return found.filter((session) => !good.includes(session))
+}
 
 async function sessionsOf(read: Read, user_id: string, now: string, page: ListPage) {
   const listed = await read.list(Session, 'user', [[user_id]], page)

@@ -7,9 +7,9 @@ import { command, freshProof, query, rule } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
-import { linkIdOf } from '../authenticate.ts'
+import { linkIdOf, signedInIdOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
-import { IssuerUrl, Sub, SubjectLink, User, UserId } from '../schema.ts'
+import { IssuerUrl, SignedIn, Sub, SubjectLink, User, UserId } from '../schema.ts'
 
 const link = command({
   name: 'subject.link',
@@ -56,10 +56,15 @@ const unlink = command({
     ),
   ],
   audit: 'subject.unlinked',
-  load: async (read, { issuer, sub }) => ({ subject: await read(SubjectLink, linkIdOf(issuer, sub)) }),
-  decide({ subject }, _, { now }) {
+  async load(read, { issuer, sub }) {
+    const subject = await read(SubjectLink, linkIdOf(issuer, sub))
+    return { subject, signedIn: await read.raw(SignedIn, signedInIdOf(issuer, subject.user_id)) }
+  },
+  decide({ subject, signedIn }, _, { now }) {
     const next: SubjectLink = { ...subject, unlinked_at: now }
-    return { facts: [fact('subject.unlinked', [image(SubjectLink, next)])], output: { subject: next } }
+    // The groups of the account go with it.
+    const groups = signedIn !== null && signedIn.subject === subject.id ? [image(SignedIn, { ...signedIn, groups: [] })] : []
+    return { facts: [fact('subject.unlinked', [image(SubjectLink, next), ...groups])], output: { subject: next } }
   },
   example: { given: 'withSubject', as: 'admin', input: { issuer: 'https://login.example.com', sub: 'alice-7' } },
 })
