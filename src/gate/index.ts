@@ -90,7 +90,14 @@ export async function serveGate(options: GateOptions, input: Readable, output: {
   await Promise.all([...gates.values()].map(closeGate))
 }
 
+/** How long the ends of calls may take to reach the record after the client has left. */
+const RECORD_MS = 10_000
+
+/** The upstream ends first: a server that does not answer must not keep its program alive. */
 export async function closeGate({ recording, upstream }: Gate): Promise<void> {
-  await Promise.all(recording)
   await upstream.close()
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(late.resolve, RECORD_MS)
+  await Promise.race([Promise.all(recording), late.promise])
+  clearTimeout(timer)
 }
