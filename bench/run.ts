@@ -18,6 +18,7 @@ import { install } from './install.ts'
 import { jsonrpc } from './jsonrpc.ts'
 import { page } from './page.ts'
 import { peers } from './peers.ts'
+import { python } from './python.ts'
 import { reads } from './reads.ts'
 import { tableOf, type Bench, type Row } from './report.ts'
 import { servers } from './servers.ts'
@@ -48,6 +49,7 @@ const benches: readonly Bench[] = [
   a2a,
   install,
   page,
+  python,
   servers,
   peers,
 ]

@@ -6,6 +6,7 @@ import { version } from '#apps/version.ts'
 import { openapiOf } from '#bindings/openapi.ts'
 import { protocols } from '#protocols/index.ts'
 import { eventsText, withEvents } from './events.ts'
+import { pythonOf, type Api } from './python.ts'
 
 type Schema = {
   $ref?: string
@@ -46,6 +47,7 @@ export function generated(): Record<string, string> {
     'docs/api/openapi.json': `${JSON.stringify(openapi, null, 2)}\n`,
     'docs/api/operations.md': operationsText(openapi as unknown as Description),
     'docs/api/events.md': eventsText(),
+    ...pythonOf(openapi as unknown as Api),
     'ARCHITECTURE.md': withEvents(readFileSync(join(import.meta.dirname, '../ARCHITECTURE.md'), 'utf8')),
   }
 }

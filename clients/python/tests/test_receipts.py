@@ -1,0 +1,63 @@
+"""Receipts of a real server, whole and altered. `npm test` writes them into the file that COUNTERSIGN_RECEIPTS names."""
+import copy
+import json
+import os
+import unittest
+
+from countersign import verify_receipt
+from countersign.receipts import can_verify
+
+
+@unittest.skipUnless("COUNTERSIGN_RECEIPTS" in os.environ, "COUNTERSIGN_RECEIPTS names no receipts")
+class Receipts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(os.environ["COUNTERSIGN_RECEIPTS"], encoding="utf-8") as file:
+            cls.given = json.load(file)
+
+    def verdict(self, receipt, **options):
+        return verify_receipt(receipt, self.given["jwks"], **options)
+
+    def test_a_genuine_receipt_is_genuine_for_its_request_agent_and_server(self):
+        if not can_verify():
+            self.assertEqual(self.verdict(self.given["receipts"][0]["receipt"]).reason, "unsupported")
+            self.skipTest("the package `cryptography` is not installed: signatures were not checked")
+        for one in self.given["receipts"]:
+            agent = one["request"]["agent_id"]
+            verdict = self.verdict(json.dumps(one["receipt"]), request=one["request"], audience=agent)
+            self.assertTrue(verdict.ok, verdict.message)
+            self.assertTrue(self.verdict(one["receipt"], issuer=verdict.claims["iss"]).ok)
+
+    @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
+    def test_every_altered_field_is_named(self):
+        for one in self.given["receipts"]:
+            for field in one["receipt"]:
+                altered = copy.deepcopy(one["receipt"])
+                altered[field] = {"forged": True}
+                verdict = self.verdict(altered)
+                self.assertFalse(verdict.ok, field)
+                if field != "signature":
+                    self.assertEqual((verdict.reason, verdict.fields), ("changed", [field]))
+
+    @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
+    def test_foreign_keys_requests_agents_servers_and_fields_are_refused(self):
+        one, other = self.given["receipts"][:2]
+        receipt = one["receipt"]
+        self.assertEqual(self.verdict({**receipt, "note": "paid"}).reason, "not_signed")
+        self.assertEqual(self.verdict(receipt, request=other["request"]).reason, "wrong_request")
+        self.assertEqual(self.verdict(receipt, audience="agent_other").reason, "wrong_audience")
+        self.assertEqual(self.verdict(receipt, issuer="https://other.example").reason, "wrong_issuer")
+        self.assertEqual(verify_receipt(receipt, {"keys": []}).reason, "unknown_key")
+        head, body, signature = receipt["signature"].split(".")
+        flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
+        self.assertEqual(self.verdict({**receipt, "signature": ".".join([head, body, flipped])}).reason, "bad_signature")
+        retired = {"keys": [{**key, "countersign:until": "2020-01-01T00:00:00.000Z"} for key in self.given["jwks"]["keys"]]}
+        self.assertEqual(verify_receipt(receipt, retired).reason, "retired_key")
+
+    def test_texts_that_are_no_receipts_get_a_verdict(self):
+        for text in ["", "[]", "null", '{"signature":1}', '{"signature":"a.b.c"}', '{"a":1,"a":2}', "[" * 10_000, '{"signature":"..\u00e9"}']:
+            self.assertEqual(self.verdict(text).reason, "not_a_receipt", text[:40])
+
+
+if __name__ == "__main__":
+    unittest.main()
