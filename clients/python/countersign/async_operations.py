@@ -68,9 +68,9 @@ class AsyncAgentOperations(AsyncNoun):
         """Set the public key (X25519) that secret answers to an agent are sealed to, or take it away."""
         return await self._call("identity/agent.seal_key", {"agent_id": agent_id, "jwk": jwk}, idempotency_key, request_timeout)
 
-    async def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp'] = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
+    async def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
         """Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it."""
-        return await self._call("delegation/agent.publish", {"name": name, "agent_id": agent_id, "description": description, "capabilities": capabilities, "tags": tags, "endpoint": endpoint, "protocol": protocol, "manifest": manifest, "concurrency": concurrency, "reach": reach, "available": available, "a2a": a2a}, idempotency_key, request_timeout)
+        return await self._call("delegation/agent.publish", {"name": name, "agent_id": agent_id, "description": description, "capabilities": capabilities, "tags": tags, "endpoint": endpoint, "protocol": protocol, "manifest": manifest, "concurrency": concurrency, "reach": reach, "credential": credential, "available": available, "a2a": a2a}, idempotency_key, request_timeout)
 
     async def card(self, *, agent_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentCardOutput:
         """Fetch the card of one agent."""
@@ -181,7 +181,7 @@ class AsyncSessionOperations(AsyncNoun):
         return await self._call("identity/session.touch", {"session_id": session_id}, idempotency_key, request_timeout)
 
     async def list(self, *, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SessionListOutput:
-        """List your sessions that are still good."""
+        """List your open sessions."""
         return await self._call("identity/session.list", {"cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
 
@@ -199,6 +199,14 @@ class AsyncSubjectOperations(AsyncNoun):
     async def list(self, *, user_id: str = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SubjectListOutput:
         """List the subjects of issuers that are linked to a person, or to anybody."""
         return await self._call("identity/subject.list", {"user_id": user_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+    async def sign_in(self, *, issuer: str, sub: str, groups: List[str], create: bool = UNSET, name: str = UNSET, sid: str = UNSET, proven_at: str = UNSET, browser: str = UNSET, address: str = UNSET, remember: bool = UNSET, digest: str = UNSET, command_line: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SubjectSignInOutput:
+        """Open a session for the person of an account at an issuer, and record the groups in its identity token."""
+        return await self._call("identity/subject.sign_in", {"issuer": issuer, "sub": sub, "groups": groups, "create": create, "name": name, "sid": sid, "proven_at": proven_at, "browser": browser, "address": address, "remember": remember, "digest": digest, "command_line": command_line}, idempotency_key, request_timeout)
+
+    async def sign_out(self, *, issuer: str, before: str, sub: str = UNSET, sid: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SubjectSignOutOutput:
+        """End the sessions of an account because its issuer says that they have ended."""
+        return await self._call("identity/subject.sign_out", {"issuer": issuer, "before": before, "sub": sub, "sid": sid}, idempotency_key, request_timeout)
 
 
 class AsyncTicketOperations(AsyncNoun):
@@ -232,9 +240,9 @@ class AsyncRecordOperations(AsyncNoun):
 class AsyncTaskOperations(AsyncNoun):
     """The operations of `task`."""
 
-    async def create(self, *, project_id: str = UNSET, type: str = UNSET, spec: SpecInput = UNSET, parent_task: Union[str, None] = UNSET, deadline: Union[str, None] = UNSET, delegable: bool = UNSET, reviewers: List[str] = UNSET, origin: Origin = UNSET, goal: str = UNSET, acceptance_criteria: List[str] = UNSET, inputs: List[Inputs] = UNSET, constraints: Constraints = UNSET, review_policy: ReviewPolicyInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskCreateOutput:
+    async def create(self, *, project_id: str = UNSET, type: str = UNSET, spec: SpecInput = UNSET, parent_task: Union[str, None] = UNSET, deadline: Union[str, None] = UNSET, delegable: bool = UNSET, reviewers: List[str] = UNSET, grants: List[Dict[str, Any]] = UNSET, origin: Origin = UNSET, goal: str = UNSET, acceptance_criteria: List[str] = UNSET, inputs: List[Inputs] = UNSET, constraints: Constraints = UNSET, review_policy: ReviewPolicyInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskCreateOutput:
         """Create a task. You become its principal; that cannot be changed."""
-        return await self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
+        return await self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "grants": grants, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
 
     async def assign(self, *, task_id: str, assignee: str, expected_task_revision: int = UNSET, delegable: bool = UNSET, spec: Any = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskAssignOutput:
         """Hand a created task to an agent (or a person) and transfer ownership."""
@@ -353,15 +361,15 @@ class AsyncGrantOperations(AsyncNoun):
     """The operations of `grant`."""
 
     async def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
-        """Allow or deny a scope beforehand: for this run, for the task, or until a time; where uses is given, so often only."""
+        """Allow or deny a scope in advance: for this run, for the task, or until a time; `uses` bounds how often."""
         return await self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses}, idempotency_key, request_timeout)
 
     async def revoke(self, *, grant_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantRevokeOutput:
-        """Take a grant back, with effect from the next use."""
+        """Revoke a grant, with effect from the next use."""
         return await self._call("collaboration/grant.revoke", {"grant_id": grant_id}, idempotency_key, request_timeout)
 
     async def use(self, *, task_id: str, scope: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantUseOutput:
-        """Ask whether a scope is allowed beforehand. An allowed one needs no checkpoint; a denied one must not run."""
+        """Ask whether a scope is allowed in advance. An allowed one needs no checkpoint; a denied one must not run."""
         return await self._call("collaboration/grant.use", {"task_id": task_id, "scope": scope}, idempotency_key, request_timeout)
 
     async def list(self, *, task_id: str = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantListOutput:
@@ -399,6 +407,10 @@ class AsyncReviewOperations(AsyncNoun):
     async def list(self, *, task_id: str, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewListOutput:
         """List the reviews of a task, and the remarks beside them, oldest first."""
         return await self._call("collaboration/review.list", {"task_id": task_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+    async def get(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewGetOutput:
+        """Fetch one review by its id."""
+        return await self._call("collaboration/review.get", {"review_id": review_id}, idempotency_key, request_timeout)
 
 
 class AsyncArtifactOperations(AsyncNoun):
@@ -465,7 +477,7 @@ class AsyncAuditOperations(AsyncNoun):
         return await self._call("collaboration/audit.replay", {"task_id": task_id, "cursor": cursor}, idempotency_key, request_timeout)
 
     async def verify(self, *, project_id: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditVerifyOutput:
-        """Verify the hash chain of a project, a bounded stretch a call; go on with the cursor."""
+        """Verify the hash chain of a project, a bounded stretch a call; continue with the cursor."""
         return await self._call("collaboration/audit.verify", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
 
     async def export(self, *, project_id: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditExportOutput:
@@ -481,8 +493,12 @@ class AsyncCardOperations(AsyncNoun):
         return await self._call("delegation/card.sync", {"agent_id": agent_id}, idempotency_key, request_timeout)
 
     async def declare(self, *, agent_id: str, name: str, declaration: Union[Dict[str, Any], None], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CardDeclareOutput:
-        """Show on the card of an agent what it does for other harnesses. The system calls it when that is declared or withdrawn."""
+        """Show on the card of an agent what it does for other harnesses. The system calls it when one is declared or withdrawn."""
         return await self._call("delegation/card.declare", {"agent_id": agent_id, "name": name, "declaration": declaration}, idempotency_key, request_timeout)
+
+    async def pin(self, *, agent_id: str, key: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CardPinOutput:
+        """Keep the key that signed a remote agent's own card. The system calls it when the card is read for the first time."""
+        return await self._call("delegation/card.pin", {"agent_id": agent_id, "key": key}, idempotency_key, request_timeout)
 
 
 class AsyncRunOperations(AsyncNoun):
@@ -545,11 +561,11 @@ class AsyncMailboxOperations(AsyncNoun):
         return await self._call("delegation/mailbox.take", {"agent_id": agent_id, "run_id": run_id, "worker": worker, "lease": lease, "limit": limit, "held": held, "wait": wait}, idempotency_key, request_timeout)
 
     async def ack(self, *, run_id: str, number: int, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxAckOutput:
-        """Settle the messages of a run up to a number: they are not handed over again."""
+        """Acknowledge the messages of a run up to a number: they are not delivered again."""
         return await self._call("delegation/mailbox.ack", {"run_id": run_id, "number": number, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def extend(self, *, runs: List[Dict[str, Any]], lease: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxExtendOutput:
-        """Hold runs for another lease. Those that another process has taken since are answered with null."""
+        """Extend the lease of runs. Runs that another process has taken since are null in the answer."""
         return await self._call("delegation/mailbox.extend", {"runs": runs, "lease": lease}, idempotency_key, request_timeout)
 
     async def release(self, *, runs: List[Dict[str, Any]], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxReleaseOutput:
@@ -565,7 +581,7 @@ class AsyncMemoOperations(AsyncNoun):
     """The operations of `memo`."""
 
     async def put(self, *, run_id: str, key: str, value: Any, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MemoPutOutput:
-        """Keep a small value for a run under a key. The first value stays: later calls are answered with it."""
+        """Keep a small value for a run under a key. The first value stays: later calls return it."""
         return await self._call("delegation/memo.put", {"run_id": run_id, "key": key, "value": value, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def get(self, *, run_id: str, key: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MemoGetOutput:
@@ -597,7 +613,7 @@ class AsyncCapabilityOperations(AsyncNoun):
         return await self._call("delegation/capability.offer", {"source": source, "projects": projects, "manifests": manifests, "offered_by": offered_by}, idempotency_key, request_timeout)
 
     async def withdraw(self, *, source: str = UNSET, keep: List[str] = UNSET, projects: List[str] = UNSET, offered_by: OfferedBy = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CapabilityWithdrawOutput:
-        """Withdraw capabilities that a source offers no more, or whose source is gone. The server calls it, page by page."""
+        """Withdraw capabilities that a source no longer offers, or whose source is gone. The server calls it, page by page."""
         return await self._call("delegation/capability.withdraw", {"source": source, "keep": keep, "projects": projects, "offered_by": offered_by, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
 
@@ -685,7 +701,7 @@ class AsyncRequestOperations(AsyncNoun):
         return await self._call("execution/request.snooze", {"request_id": request_id, "until": until}, idempotency_key, request_timeout)
 
     async def unsnooze(self, *, request_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestUnsnoozeOutput:
-        """See a snoozed item again now."""
+        """End the snooze of an item now."""
         return await self._call("execution/request.unsnooze", {"request_id": request_id}, idempotency_key, request_timeout)
 
     async def wake(self, *, request_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestWakeOutput:
@@ -709,7 +725,7 @@ class AsyncRequestOperations(AsyncNoun):
         return await self._call("execution/request.assign", {"request_id": request_id, "to": to, "reason": reason}, idempotency_key, request_timeout)
 
     async def escalate(self, *, request_id: str, to: List[str] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestEscalateOutput:
-        """Bring more people to a request: all of them may answer, and it becomes more urgent. The system calls it when the agent asked for it."""
+        """Escalate a request to more people: all of them can answer, and it becomes more urgent. The system calls it when the agent asked for it."""
         return await self._call("execution/request.escalate", {"request_id": request_id, "to": to}, idempotency_key, request_timeout)
 
     async def extend(self, *, request_id: str, timeout_seconds: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestExtendOutput:
@@ -737,7 +753,7 @@ class AsyncRequestOperations(AsyncNoun):
         return await self._call("execution/request.reroute", {"request_id": request_id, "assigned_to": assigned_to, "overdue": overdue}, idempotency_key, request_timeout)
 
     async def bind(self, *, request_id: str, checkpoint_id: str, notice: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestBindOutput:
-        """Bind a request of a task to the checkpoint that replaces its own, with a note about events meanwhile. The system calls it."""
+        """Bind a request of a task to the checkpoint that replaces its own, with a note about what happened in between. The system calls it."""
         return await self._call("execution/request.bind", {"request_id": request_id, "checkpoint_id": checkpoint_id, "notice": notice}, idempotency_key, request_timeout)
 
     async def close(self, *, request_id: str, status: Literal['completed', 'failed', 'cancelled', 'declined'], result: Any = UNSET, reason: str = UNSET, by: str = UNSET, as_: str = UNSET, via: Union[str, None] = UNSET, basis: Dict[str, Any] = UNSET, digest: str = UNSET, kind: str = UNSET, id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCloseOutput:
@@ -793,7 +809,7 @@ class AsyncRecipientOperations(AsyncNoun):
     """The operations of `recipient`."""
 
     async def note(self, *, person: str, at: List[str] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RecipientNoteOutput:
-        """Look again at the open items of a person who has changed, now and at the times named. The system calls it."""
+        """Check the open items of a changed person again, now and at the given times. The system calls it."""
         return await self._call("execution/recipient.note", {"person": person, "at": at}, idempotency_key, request_timeout)
 
     async def check(self, *, person: str, at: str = UNSET, from_: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RecipientCheckOutput:
@@ -893,7 +909,7 @@ class AsyncChannelOperations(AsyncNoun):
     """The operations of `channel`."""
 
     async def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email'] = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
-        """Add a channel: a signed webhook, pushes to a browser or e-mail that tell a person of new items in their inbox; or a webhook that gets the receipts of an agent."""
+        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent."""
         return await self._call("execution/channel.add", {"endpoint": endpoint, "address": address, "keys": keys, "label": label, "kind": kind, "min_priority": min_priority, "quiet_hours": quiet_hours}, idempotency_key, request_timeout)
 
     async def confirm(self, *, token: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelConfirmOutput:
@@ -913,7 +929,7 @@ class AsyncChannelOperations(AsyncNoun):
         return await self._call("execution/channel.push_key", {}, idempotency_key, request_timeout)
 
     async def list(self, *, person: str = UNSET, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
-        """List your channels: where you are told of new items in your inbox, or where the receipts of an agent are posted."""
+        """List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted."""
         return await self._call("execution/channel.list", {"person": person, "agent_id": agent_id}, idempotency_key, request_timeout)
 
     async def remove(self, *, channel_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelRemoveOutput:
@@ -937,15 +953,15 @@ class AsyncNoticeOperations(AsyncNoun):
         return await self._call("execution/notice.plan", {"cursor": cursor, "items": items}, idempotency_key, request_timeout)
 
     async def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
-        """Compose a notice as things are now, or say until when it waits or why it is dropped. The system calls it."""
+        """Compose a notice from the present state, or say until when it waits or why it is dropped. The system calls it."""
         return await self._call("execution/notice.compose", {"target": target, "event": event, "request_id": request_id, "order": order}, idempotency_key, request_timeout)
 
     async def record(self, *, target: str, order: str, state: Literal['waiting', 'accepted', 'given_up', 'dropped'], status: Union[int, None], duration_ms: int, error: Union[str, None], along: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeRecordOutput:
-        """Record the outcome of one post. An address that answers that it is gone is called no more. The system calls it."""
+        """Record the outcome of one post. An address that is gone is not called again. The system calls it."""
         return await self._call("execution/notice.record", {"target": target, "order": order, "state": state, "status": status, "duration_ms": duration_ms, "error": error, "along": along}, idempotency_key, request_timeout)
 
     async def defer(self, *, target: str, order: str, until: str, is_held: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeDeferOutput:
-        """Let a notice wait: it is night where it would go. The system calls it."""
+        """Delay a notice: its recipient has quiet hours. The system calls it."""
         return await self._call("execution/notice.defer", {"target": target, "order": order, "until": until, "is_held": is_held}, idempotency_key, request_timeout)
 
     async def forget(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeForgetOutput:
@@ -1081,7 +1097,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.submit", {"callee_id": callee_id, "capability": capability, "intent": intent, "capability_version": capability_version, "inputs": inputs, "constraints": constraints, "expected_output": expected_output, "context": context, "resume_from": resume_from, "project_id": project_id, "run_id": run_id, "task_id": task_id}, idempotency_key, request_timeout)
 
     async def abort(self, *, session_id: str, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessAbortOutput:
-        """Take a submitted task back: the other side cleans up, within its time, and ends the session."""
+        """Withdraw a submitted task: the other side cleans up, within its time, and ends the session."""
         return await self._call("harness/harness.abort", {"session_id": session_id, "reason": reason}, idempotency_key, request_timeout)
 
     async def session(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessSessionOutput:
@@ -1097,7 +1113,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.events", {"session_id": session_id, "late": late, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     async def report(self, *, session_id: str, event_type: Literal['progress', 'intermediate_result', 'log', 'warning', 'error'], attempt: int = UNSET, data: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessReportOutput:
-        """Tell the caller of a session how the work goes: progress, an intermediate result, a log line, a warning or an error."""
+        """Report the work on a session to its caller: progress, an intermediate result, a log line, a warning or an error."""
         return await self._call("harness/harness.report", _spread({"session_id": session_id, "event_type": event_type, "attempt": attempt, "data": data}, "data", {}), idempotency_key, request_timeout)
 
     async def snapshot(self, *, session_id: str, attempt: int = UNSET, description: str = UNSET, state: Any = UNSET, resumable: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessSnapshotOutput:
@@ -1149,7 +1165,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.settle", {"session_id": session_id, "reason": reason}, idempotency_key, request_timeout)
 
     async def skip(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessSkipOutput:
-        """Go on after an event that has not come in time: its number is noted, and it is still kept if it comes. The system calls it."""
+        """Continue after an event that has not arrived in time: its number is recorded, and the event is kept if it arrives later. The system calls it."""
         return await self._call("harness/harness.skip", {"session_id": session_id}, idempotency_key, request_timeout)
 
     async def repeat(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessRepeatOutput:
@@ -1157,7 +1173,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.repeat", {"session_id": session_id}, idempotency_key, request_timeout)
 
     async def forget(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessForgetOutput:
-        """Forget what is kept beside the record of a session that ended long ago: answers, snapshots, numbers. The system calls it."""
+        """Delete the working data of a session that ended long ago: answers, snapshots, numbers. The record stays. The system calls it."""
         return await self._call("harness/harness.forget", {"session_id": session_id}, idempotency_key, request_timeout)
 
 
@@ -1169,7 +1185,7 @@ class AsyncMessageOperations(AsyncNoun):
         return await self._call("harness/message.receive", _spread({"user_id": user_id, "envelope": envelope, "in_reply_to": in_reply_to}, "envelope", {"hcp_version": hcp_version, "message_id": message_id, "timestamp": timestamp, "session_id": session_id, "type": type, "payload": payload}), idempotency_key, request_timeout)
 
     async def refuse(self, *, user_id: str, message_id: str, detail: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageRefuseOutput:
-        """Tell the sender of a submission that could not be read why it was put aside. The system calls it."""
+        """Tell the sender of an unreadable submission why it was dead-lettered. The system calls it."""
         return await self._call("harness/message.refuse", {"user_id": user_id, "message_id": message_id, "detail": detail}, idempotency_key, request_timeout)
 
     async def returned(self, *, session_id: str, message_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageReturnedOutput:
@@ -1177,11 +1193,11 @@ class AsyncMessageOperations(AsyncNoun):
         return await self._call("harness/message.returned", {"session_id": session_id, "message_id": message_id}, idempotency_key, request_timeout)
 
     async def tried(self, *, message_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageTriedOutput:
-        """Count that a message could not be taken, so that it is put aside in the end. The system calls it."""
+        """Count a failed attempt to process a message; after too many the message is dead-lettered. The system calls it."""
         return await self._call("harness/message.tried", {"message_id": message_id}, idempotency_key, request_timeout)
 
     async def expire(self, *, early_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageExpireOutput:
-        """Put messages aside whose session no answer has named in time. The system calls it."""
+        """Dead-letter messages whose session no answer has named in time. The system calls it."""
         return await self._call("harness/message.expire", {"early_id": early_id}, idempotency_key, request_timeout)
 
 

@@ -135,15 +135,16 @@ class AgentOperations(Noun):
         """
         return self._call("identity/agent.seal_key", {"agent_id": agent_id, "jwk": jwk}, idempotency_key, request_timeout)
 
-    def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp'] = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
+    def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
         """Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it.
 
         Operation `delegation/agent.publish`. For: system, administrator, owner, the agent itself, the owner of the agent.
         Refused with: INVALID_REQUEST.
         protocol: a2a, acp, agntcy or another
+        credential: the key that a remote agent (reach a2a) expects as `Authorization: Bearer`; never shown again
         a2a: show its card at /a2a/<agent_id> to the public, and take messages there from those who may give it work
         """
-        return self._call("delegation/agent.publish", {"name": name, "agent_id": agent_id, "description": description, "capabilities": capabilities, "tags": tags, "endpoint": endpoint, "protocol": protocol, "manifest": manifest, "concurrency": concurrency, "reach": reach, "available": available, "a2a": a2a}, idempotency_key, request_timeout)
+        return self._call("delegation/agent.publish", {"name": name, "agent_id": agent_id, "description": description, "capabilities": capabilities, "tags": tags, "endpoint": endpoint, "protocol": protocol, "manifest": manifest, "concurrency": concurrency, "reach": reach, "credential": credential, "available": available, "a2a": a2a}, idempotency_key, request_timeout)
 
     def card(self, *, agent_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentCardOutput:
         """Fetch the card of one agent.
@@ -339,7 +340,7 @@ class SessionOperations(Noun):
         """Exchange a login token for a session.
 
         Operation `identity/session.open`. For: system.
-        Refused with: .
+        Refused with: PRECONDITION_FAILED.
         browser: the browser that signed in, in our words
         address: the network address that it signed in from
         remember: remember the device for 30 days
@@ -363,7 +364,7 @@ class SessionOperations(Noun):
         return self._call("identity/session.touch", {"session_id": session_id}, idempotency_key, request_timeout)
 
     def list(self, *, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SessionListOutput:
-        """List your sessions that are still good.
+        """List your open sessions.
 
         Operation `identity/session.list`. For: human.
         cursor: next_cursor of the page before, with the same filters
@@ -405,6 +406,37 @@ class SubjectOperations(Noun):
         limit: items a page, 50 by default
         """
         return self._call("identity/subject.list", {"user_id": user_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+    def sign_in(self, *, issuer: str, sub: str, groups: List[str], create: bool = UNSET, name: str = UNSET, sid: str = UNSET, proven_at: str = UNSET, browser: str = UNSET, address: str = UNSET, remember: bool = UNSET, digest: str = UNSET, command_line: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SubjectSignInOutput:
+        """Open a session for the person of an account at an issuer, and record the groups in its identity token.
+
+        Operation `identity/subject.sign_in`. For: system.
+        Refused with: .
+        issuer: the URL of the issuer, exactly as its tokens name it
+        sub: the claim sub of the tokens, which names the person at the issuer
+        groups: the groups of the person in the identity token; empty once the account is unlinked
+        create: register a person for an account that has none yet
+        sid: the session at the issuer, as its claim sid names it
+        proven_at: when the issuer last asked the person to sign in; absent: when it was opened
+        browser: the browser that signed in, in our words
+        address: the network address that it signed in from
+        remember: remember the device
+        digest: for the command line: the SHA-256 of the secret that it has made itself
+        command_line: of the command line: it does not end for idleness
+        """
+        return self._call("identity/subject.sign_in", {"issuer": issuer, "sub": sub, "groups": groups, "create": create, "name": name, "sid": sid, "proven_at": proven_at, "browser": browser, "address": address, "remember": remember, "digest": digest, "command_line": command_line}, idempotency_key, request_timeout)
+
+    def sign_out(self, *, issuer: str, before: str, sub: str = UNSET, sid: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> SubjectSignOutOutput:
+        """End the sessions of an account because its issuer says that they have ended.
+
+        Operation `identity/subject.sign_out`. For: system.
+        Refused with: .
+        issuer: the URL of the issuer, exactly as its tokens name it
+        before: sessions that were opened later go on
+        sub: the claim sub of the tokens, which names the person at the issuer
+        sid: the session at the issuer, as its claim sid names it
+        """
+        return self._call("identity/subject.sign_out", {"issuer": issuer, "before": before, "sub": sub, "sid": sid}, idempotency_key, request_timeout)
 
 
 class TicketOperations(Noun):
@@ -458,13 +490,14 @@ class RecordOperations(Noun):
 class TaskOperations(Noun):
     """The operations of `task`."""
 
-    def create(self, *, project_id: str = UNSET, type: str = UNSET, spec: SpecInput = UNSET, parent_task: Union[str, None] = UNSET, deadline: Union[str, None] = UNSET, delegable: bool = UNSET, reviewers: List[str] = UNSET, origin: Origin = UNSET, goal: str = UNSET, acceptance_criteria: List[str] = UNSET, inputs: List[Inputs] = UNSET, constraints: Constraints = UNSET, review_policy: ReviewPolicyInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskCreateOutput:
+    def create(self, *, project_id: str = UNSET, type: str = UNSET, spec: SpecInput = UNSET, parent_task: Union[str, None] = UNSET, deadline: Union[str, None] = UNSET, delegable: bool = UNSET, reviewers: List[str] = UNSET, grants: List[Dict[str, Any]] = UNSET, origin: Origin = UNSET, goal: str = UNSET, acceptance_criteria: List[str] = UNSET, inputs: List[Inputs] = UNSET, constraints: Constraints = UNSET, review_policy: ReviewPolicyInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskCreateOutput:
         """Create a task. You become its principal; that cannot be changed.
 
         Operation `collaboration/task.create`. For: a person of the project, principal of the parent.
-        Refused with: PRECONDITION_FAILED.
+        Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
+        grants: scopes that are allowed or denied from the beginning, like grant.add; until session: for the first run
         """
-        return self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
+        return self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "grants": grants, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
 
     def assign(self, *, task_id: str, assignee: str, expected_task_revision: int = UNSET, delegable: bool = UNSET, spec: Any = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskAssignOutput:
         """Hand a created task to an agent (or a person) and transfer ownership.
@@ -718,7 +751,7 @@ class GrantOperations(Noun):
     """The operations of `grant`."""
 
     def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
-        """Allow or deny a scope beforehand: for this run, for the task, or until a time; where uses is given, so often only.
+        """Allow or deny a scope in advance: for this run, for the task, or until a time; `uses` bounds how often.
 
         Operation `collaboration/grant.add`. For: principal.
         Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
@@ -728,7 +761,7 @@ class GrantOperations(Noun):
         return self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses}, idempotency_key, request_timeout)
 
     def revoke(self, *, grant_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantRevokeOutput:
-        """Take a grant back, with effect from the next use.
+        """Revoke a grant, with effect from the next use.
 
         Operation `collaboration/grant.revoke`. For: principal.
         Refused with: PRECONDITION_FAILED.
@@ -736,7 +769,7 @@ class GrantOperations(Noun):
         return self._call("collaboration/grant.revoke", {"grant_id": grant_id}, idempotency_key, request_timeout)
 
     def use(self, *, task_id: str, scope: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantUseOutput:
-        """Ask whether a scope is allowed beforehand. An allowed one needs no checkpoint; a denied one must not run.
+        """Ask whether a scope is allowed in advance. An allowed one needs no checkpoint; a denied one must not run.
 
         Operation `collaboration/grant.use`. For: executor.
         Refused with: DEADLINE_EXCEEDED, PRECONDITION_FAILED.
@@ -816,6 +849,13 @@ class ReviewOperations(Noun):
         limit: items a page, 50 by default
         """
         return self._call("collaboration/review.list", {"task_id": task_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+    def get(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewGetOutput:
+        """Fetch one review by its id.
+
+        Operation `collaboration/review.get`. For: anyone.
+        """
+        return self._call("collaboration/review.get", {"review_id": review_id}, idempotency_key, request_timeout)
 
 
 class ArtifactOperations(Noun):
@@ -946,7 +986,7 @@ class AuditOperations(Noun):
         return self._call("collaboration/audit.replay", {"task_id": task_id, "cursor": cursor}, idempotency_key, request_timeout)
 
     def verify(self, *, project_id: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditVerifyOutput:
-        """Verify the hash chain of a project, a bounded stretch a call; go on with the cursor.
+        """Verify the hash chain of a project, a bounded stretch a call; continue with the cursor.
 
         Operation `collaboration/audit.verify`. For: system, administrator, project owner.
         cursor: next_cursor of the page before, with the same filters
@@ -974,12 +1014,21 @@ class CardOperations(Noun):
         return self._call("delegation/card.sync", {"agent_id": agent_id}, idempotency_key, request_timeout)
 
     def declare(self, *, agent_id: str, name: str, declaration: Union[Dict[str, Any], None], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CardDeclareOutput:
-        """Show on the card of an agent what it does for other harnesses. The system calls it when that is declared or withdrawn.
+        """Show on the card of an agent what it does for other harnesses. The system calls it when one is declared or withdrawn.
 
         Operation `delegation/card.declare`. For: system.
         Refused with: .
         """
         return self._call("delegation/card.declare", {"agent_id": agent_id, "name": name, "declaration": declaration}, idempotency_key, request_timeout)
+
+    def pin(self, *, agent_id: str, key: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CardPinOutput:
+        """Keep the key that signed a remote agent's own card. The system calls it when the card is read for the first time.
+
+        Operation `delegation/card.pin`. For: system.
+        Refused with: .
+        key: its thumbprint, or none
+        """
+        return self._call("delegation/card.pin", {"agent_id": agent_id, "key": key}, idempotency_key, request_timeout)
 
 
 class RunOperations(Noun):
@@ -1107,7 +1156,7 @@ class MailboxOperations(Noun):
         return self._call("delegation/mailbox.take", {"agent_id": agent_id, "run_id": run_id, "worker": worker, "lease": lease, "limit": limit, "held": held, "wait": wait}, idempotency_key, request_timeout)
 
     def ack(self, *, run_id: str, number: int, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxAckOutput:
-        """Settle the messages of a run up to a number: they are not handed over again.
+        """Acknowledge the messages of a run up to a number: they are not delivered again.
 
         Operation `delegation/mailbox.ack`. For: system, the run's agent.
         Refused with: CONFLICT.
@@ -1116,7 +1165,7 @@ class MailboxOperations(Noun):
         return self._call("delegation/mailbox.ack", {"run_id": run_id, "number": number, "attempt": attempt}, idempotency_key, request_timeout)
 
     def extend(self, *, runs: List[Dict[str, Any]], lease: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxExtendOutput:
-        """Hold runs for another lease. Those that another process has taken since are answered with null.
+        """Extend the lease of runs. Runs that another process has taken since are null in the answer.
 
         Operation `delegation/mailbox.extend`. For: system, an agent.
         Refused with: .
@@ -1145,7 +1194,7 @@ class MemoOperations(Noun):
     """The operations of `memo`."""
 
     def put(self, *, run_id: str, key: str, value: Any, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MemoPutOutput:
-        """Keep a small value for a run under a key. The first value stays: later calls are answered with it.
+        """Keep a small value for a run under a key. The first value stays: later calls return it.
 
         Operation `delegation/memo.put`. For: the run's agent.
         Refused with: CONFLICT, INVALID_TRANSITION.
@@ -1210,7 +1259,7 @@ class CapabilityOperations(Noun):
         return self._call("delegation/capability.offer", {"source": source, "projects": projects, "manifests": manifests, "offered_by": offered_by}, idempotency_key, request_timeout)
 
     def withdraw(self, *, source: str = UNSET, keep: List[str] = UNSET, projects: List[str] = UNSET, offered_by: OfferedBy = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CapabilityWithdrawOutput:
-        """Withdraw capabilities that a source offers no more, or whose source is gone. The server calls it, page by page.
+        """Withdraw capabilities that a source no longer offers, or whose source is gone. The server calls it, page by page.
 
         Operation `delegation/capability.withdraw`. For: system.
         Refused with: .
@@ -1398,7 +1447,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.snooze", {"request_id": request_id, "until": until}, idempotency_key, request_timeout)
 
     def unsnooze(self, *, request_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestUnsnoozeOutput:
-        """See a snoozed item again now.
+        """End the snooze of an item now.
 
         Operation `execution/request.unsnooze`. For: a person whose own inbox has it.
         Refused with: ALREADY_RESOLVED, PRECONDITION_FAILED.
@@ -1447,7 +1496,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.assign", {"request_id": request_id, "to": to, "reason": reason}, idempotency_key, request_timeout)
 
     def escalate(self, *, request_id: str, to: List[str] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestEscalateOutput:
-        """Bring more people to a request: all of them may answer, and it becomes more urgent. The system calls it when the agent asked for it.
+        """Escalate a request to more people: all of them can answer, and it becomes more urgent. The system calls it when the agent asked for it.
 
         Operation `execution/request.escalate`. For: system, the person it is routed to, a person of the pool, owner.
         Refused with: ALREADY_RESOLVED, EXPIRED, PRECONDITION_FAILED.
@@ -1507,7 +1556,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.reroute", {"request_id": request_id, "assigned_to": assigned_to, "overdue": overdue}, idempotency_key, request_timeout)
 
     def bind(self, *, request_id: str, checkpoint_id: str, notice: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestBindOutput:
-        """Bind a request of a task to the checkpoint that replaces its own, with a note about events meanwhile. The system calls it.
+        """Bind a request of a task to the checkpoint that replaces its own, with a note about what happened in between. The system calls it.
 
         Operation `execution/request.bind`. For: system.
         Refused with: PRECONDITION_FAILED.
@@ -1633,7 +1682,7 @@ class RecipientOperations(Noun):
     """The operations of `recipient`."""
 
     def note(self, *, person: str, at: List[str] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RecipientNoteOutput:
-        """Look again at the open items of a person who has changed, now and at the times named. The system calls it.
+        """Check the open items of a changed person again, now and at the given times. The system calls it.
 
         Operation `execution/recipient.note`. For: system.
         Refused with: .
@@ -1830,7 +1879,7 @@ class ChannelOperations(Noun):
     """The operations of `channel`."""
 
     def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email'] = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
-        """Add a channel: a signed webhook, pushes to a browser or e-mail that tell a person of new items in their inbox; or a webhook that gets the receipts of an agent.
+        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent.
 
         Operation `execution/channel.add`. For: human, agent.
         Refused with: INVALID_REQUEST, PRECONDITION_FAILED.
@@ -1845,7 +1894,7 @@ class ChannelOperations(Noun):
 
         Operation `execution/channel.confirm`. For: system, the person or agent whose channel it is.
         Refused with: .
-        token: the end of a link in a mail
+        token: the token at the end of a link in a mail
         """
         return self._call("execution/channel.confirm", {"token": token}, idempotency_key, request_timeout)
 
@@ -1862,7 +1911,7 @@ class ChannelOperations(Noun):
 
         Operation `execution/channel.stop`. For: system, the person or agent whose channel it is.
         Refused with: .
-        token: the end of a link in a mail
+        token: the token at the end of a link in a mail
         """
         return self._call("execution/channel.stop", {"token": token}, idempotency_key, request_timeout)
 
@@ -1874,7 +1923,7 @@ class ChannelOperations(Noun):
         return self._call("execution/channel.push_key", {}, idempotency_key, request_timeout)
 
     def list(self, *, person: str = UNSET, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
-        """List your channels: where you are told of new items in your inbox, or where the receipts of an agent are posted.
+        """List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted.
 
         Operation `execution/channel.list`. For: the person or agent themself, administrator, owner.
         """
@@ -1918,7 +1967,7 @@ class NoticeOperations(Noun):
         return self._call("execution/notice.plan", {"cursor": cursor, "items": items}, idempotency_key, request_timeout)
 
     def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
-        """Compose a notice as things are now, or say until when it waits or why it is dropped. The system calls it.
+        """Compose a notice from the present state, or say until when it waits or why it is dropped. The system calls it.
 
         Operation `execution/notice.compose`. For: system.
         order: which of its notices
@@ -1926,7 +1975,7 @@ class NoticeOperations(Noun):
         return self._call("execution/notice.compose", {"target": target, "event": event, "request_id": request_id, "order": order}, idempotency_key, request_timeout)
 
     def record(self, *, target: str, order: str, state: Literal['waiting', 'accepted', 'given_up', 'dropped'], status: Union[int, None], duration_ms: int, error: Union[str, None], along: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeRecordOutput:
-        """Record the outcome of one post. An address that answers that it is gone is called no more. The system calls it.
+        """Record the outcome of one post. An address that is gone is not called again. The system calls it.
 
         Operation `execution/notice.record`. For: system.
         Refused with: .
@@ -1936,7 +1985,7 @@ class NoticeOperations(Noun):
         return self._call("execution/notice.record", {"target": target, "order": order, "state": state, "status": status, "duration_ms": duration_ms, "error": error, "along": along}, idempotency_key, request_timeout)
 
     def defer(self, *, target: str, order: str, until: str, is_held: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeDeferOutput:
-        """Let a notice wait: it is night where it would go. The system calls it.
+        """Delay a notice: its recipient has quiet hours. The system calls it.
 
         Operation `execution/notice.defer`. For: system.
         Refused with: .
@@ -2255,7 +2304,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.submit", {"callee_id": callee_id, "capability": capability, "intent": intent, "capability_version": capability_version, "inputs": inputs, "constraints": constraints, "expected_output": expected_output, "context": context, "resume_from": resume_from, "project_id": project_id, "run_id": run_id, "task_id": task_id}, idempotency_key, request_timeout)
 
     def abort(self, *, session_id: str, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessAbortOutput:
-        """Take a submitted task back: the other side cleans up, within its time, and ends the session.
+        """Withdraw a submitted task: the other side cleans up, within its time, and ends the session.
 
         Operation `harness/harness.abort`. For: system, the person or agent that submitted it.
         Refused with: PRECONDITION_FAILED.
@@ -2290,7 +2339,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.events", {"session_id": session_id, "late": late, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     def report(self, *, session_id: str, event_type: Literal['progress', 'intermediate_result', 'log', 'warning', 'error'], attempt: int = UNSET, data: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessReportOutput:
-        """Tell the caller of a session how the work goes: progress, an intermediate result, a log line, a warning or an error.
+        """Report the work on a session to its caller: progress, an intermediate result, a log line, a warning or an error.
 
         Operation `harness/harness.report`. For: system, the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
@@ -2409,7 +2458,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.settle", {"session_id": session_id, "reason": reason}, idempotency_key, request_timeout)
 
     def skip(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessSkipOutput:
-        """Go on after an event that has not come in time: its number is noted, and it is still kept if it comes. The system calls it.
+        """Continue after an event that has not arrived in time: its number is recorded, and the event is kept if it arrives later. The system calls it.
 
         Operation `harness/harness.skip`. For: system.
         Refused with: PRECONDITION_FAILED.
@@ -2425,7 +2474,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.repeat", {"session_id": session_id}, idempotency_key, request_timeout)
 
     def forget(self, *, session_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessForgetOutput:
-        """Forget what is kept beside the record of a session that ended long ago: answers, snapshots, numbers. The system calls it.
+        """Delete the working data of a session that ended long ago: answers, snapshots, numbers. The record stays. The system calls it.
 
         Operation `harness/harness.forget`. For: system.
         Refused with: PRECONDITION_FAILED.
@@ -2445,7 +2494,7 @@ class MessageOperations(Noun):
         return self._call("harness/message.receive", _spread({"user_id": user_id, "envelope": envelope, "in_reply_to": in_reply_to}, "envelope", {"hcp_version": hcp_version, "message_id": message_id, "timestamp": timestamp, "session_id": session_id, "type": type, "payload": payload}), idempotency_key, request_timeout)
 
     def refuse(self, *, user_id: str, message_id: str, detail: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageRefuseOutput:
-        """Tell the sender of a submission that could not be read why it was put aside. The system calls it.
+        """Tell the sender of an unreadable submission why it was dead-lettered. The system calls it.
 
         Operation `harness/message.refuse`. For: system.
         Refused with: .
@@ -2461,7 +2510,7 @@ class MessageOperations(Noun):
         return self._call("harness/message.returned", {"session_id": session_id, "message_id": message_id}, idempotency_key, request_timeout)
 
     def tried(self, *, message_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageTriedOutput:
-        """Count that a message could not be taken, so that it is put aside in the end. The system calls it.
+        """Count a failed attempt to process a message; after too many the message is dead-lettered. The system calls it.
 
         Operation `harness/message.tried`. For: system.
         Refused with: .
@@ -2469,7 +2518,7 @@ class MessageOperations(Noun):
         return self._call("harness/message.tried", {"message_id": message_id}, idempotency_key, request_timeout)
 
     def expire(self, *, early_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MessageExpireOutput:
-        """Put messages aside whose session no answer has named in time. The system calls it.
+        """Dead-letter messages whose session no answer has named in time. The system calls it.
 
         Operation `harness/message.expire`. For: system.
         Refused with: PRECONDITION_FAILED.

@@ -117,9 +117,10 @@ Card = TypedDict("Card", {
     "tags": List[str],
     "manifest": Dict[str, Any],
     "concurrency": Union[int, None],
-    "reach": Literal["pull", "webhook", "process", "local", "hcp"],
+    "reach": Literal["pull", "webhook", "process", "local", "hcp", "a2a"],
     "available": bool,
     "a2a": bool,
+    "card_key": str,
     "declared": List[Dict[str, Any]],
     "owner": Union[str, None],
     "projects": List[str],
@@ -259,9 +260,10 @@ DelegationCard = TypedDict("DelegationCard", {
     "tags": List[str],
     "manifest": Dict[str, Any],
     "concurrency": Union[int, None],
-    "reach": Literal["pull", "webhook", "process", "local", "hcp"],
+    "reach": Literal["pull", "webhook", "process", "local", "hcp", "a2a"],
     "available": bool,
     "a2a": bool,
+    "card_key": str,
     "declared": List[Dict[str, Any]],
     "owner": Union[str, None],
     "projects": List[str],
@@ -1224,6 +1226,7 @@ Session = TypedDict("Session", {
     "address": str,
     "remembered": bool,
     "by_key": str,
+    "command_line": bool,
 }, total=False)
 Snoozed = TypedDict("Snoozed", {
     "by": str,
@@ -1457,6 +1460,16 @@ SubjectListOutput = TypedDict("SubjectListOutput", {
     "items": List["Subject"],
     "next_cursor": Union[str, None],
 }, total=False)
+SubjectSignInOutput = TypedDict("SubjectSignInOutput", {
+    "session": Union[str, None],
+    "session_id": str,
+    "user": "User",
+    "expires_at": str,
+}, total=False)
+SubjectSignOutOutput = TypedDict("SubjectSignOutOutput", {
+    "ended": int,
+    "more": bool,
+}, total=False)
 TicketIssueOutput = TypedDict("TicketIssueOutput", {
     "ticket": Union[str, None],
     "expires_at": str,
@@ -1613,6 +1626,9 @@ ReviewListOutput = TypedDict("ReviewListOutput", {
     "comments": List["Comment"],
     "next_cursor": Union[str, None],
 }, total=False)
+ReviewGetOutput = TypedDict("ReviewGetOutput", {
+    "review": "Review",
+}, total=False)
 ArtifactCommitOutput = TypedDict("ArtifactCommitOutput", {
     "artifact": "Artifact",
     "task": "Task",
@@ -1702,6 +1718,9 @@ CardSyncOutput = TypedDict("CardSyncOutput", {
     "card": "Card",
 }, total=False)
 CardDeclareOutput = TypedDict("CardDeclareOutput", {
+    "card": "Card",
+}, total=False)
+CardPinOutput = TypedDict("CardPinOutput", {
     "card": "Card",
 }, total=False)
 AgentDelegateOutput = TypedDict("AgentDelegateOutput", {
