@@ -16,7 +16,7 @@ type Answers = Record<OfTask, { readonly task: Task }> &
   Record<OfCheckpoint, { readonly checkpoint: Checkpoint }> &
   Record<`artifact.${'commit' | 'get' | 'reference'}`, { readonly artifact: Artifact }> &
   Record<`ledger.${'read' | 'write'}`, { readonly entry: Entry }> &
-  Record<`review.${'submit' | 'get'}`, { readonly review: Review }> &
+  Record<`review.${'submit' | 'read'}`, { readonly review: Review }> &
   Record<'review.comment', { readonly comment: Static<typeof Comment.schema> }>
 export type TaskOperation = OfTask
 type Lists = {

@@ -154,7 +154,7 @@ const workOperations: Readonly<Record<string, Operation>> = {
   'review.comment': writes('review_id comment|', async (ask) => {
     const { review_id, comment } = ask.params
     if (!isObject(comment)) throw new Refusal('INVALID_SPEC', 'comment is an object', { field: 'comment' })
-    const { review } = await ask.query('review.get', { review_id })
+    const { review } = await ask.query('review.read', { review_id })
     const { task_id, artifact_id } = review
     const input = { task_id, artifact_id, review_id, ...pickIn(comment, 'anchor', 'severity', 'body') }
     return whole(remarkObject(review, (await ask.command('review.comment', input)).comment))

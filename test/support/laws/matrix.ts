@@ -60,7 +60,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/review.submit': '       u      u     u     y    y   n     n      u     n    n    u      y',
   'collaboration/review.comment': '      u      u     u     y    y   n     n      u     n    n    u      y',
   'collaboration/review.list': '         y      y     y     y    y   n     n      y     n    n    y      y',
-  'collaboration/review.get': '         y      y     y     y    y   n     n      y     n    n    y      y',
+  'collaboration/review.read': '         y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/artifact.commit': '     y      u     u     u    u   n     n      y     n    n    u      u',
   'collaboration/artifact.list': '       y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/artifact.get': '        y      y     y     y    y   n     n      y     n    n    y      y',

@@ -278,7 +278,7 @@ const list = query({
 })
 
 const get = query({
-  name: 'review.get',
+  name: 'review.read',
   summary: 'Fetch one review by its id.',
   draft: 'ours: reading',
   input: t.Object({ review_id: Id }),
