@@ -408,9 +408,9 @@ class AsyncReviewOperations(AsyncNoun):
         """List the reviews of a task, and the remarks beside them, oldest first."""
         return await self._call("collaboration/review.list", {"task_id": task_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    async def get(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewGetOutput:
+    async def read(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewReadOutput:
         """Fetch one review by its id."""
-        return await self._call("collaboration/review.get", {"review_id": review_id}, idempotency_key, request_timeout)
+        return await self._call("collaboration/review.read", {"review_id": review_id}, idempotency_key, request_timeout)
 
 
 class AsyncArtifactOperations(AsyncNoun):

@@ -850,12 +850,12 @@ class ReviewOperations(Noun):
         """
         return self._call("collaboration/review.list", {"task_id": task_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    def get(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewGetOutput:
+    def read(self, *, review_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewReadOutput:
         """Fetch one review by its id.
 
-        Operation `collaboration/review.get`. For: anyone.
+        Operation `collaboration/review.read`. For: anyone.
         """
-        return self._call("collaboration/review.get", {"review_id": review_id}, idempotency_key, request_timeout)
+        return self._call("collaboration/review.read", {"review_id": review_id}, idempotency_key, request_timeout)
 
 
 class ArtifactOperations(Noun):

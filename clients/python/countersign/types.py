@@ -1626,7 +1626,7 @@ ReviewListOutput = TypedDict("ReviewListOutput", {
     "comments": List["Comment"],
     "next_cursor": Union[str, None],
 }, total=False)
-ReviewGetOutput = TypedDict("ReviewGetOutput", {
+ReviewReadOutput = TypedDict("ReviewReadOutput", {
     "review": "Review",
 }, total=False)
 ArtifactCommitOutput = TypedDict("ArtifactCommitOutput", {
