@@ -162,7 +162,7 @@ function dutyOf(self: Membership, name: string): Duty {
       const [found] = await kernel.store.read([key])
       if (!isHeldBy(self, found?.value)) {
         held.delete(name)
-        throw new Refusal('CONFLICT', `this server no longer holds the lease ${name} any more`)
+        throw new Refusal('CONFLICT', `this server no longer holds the lease ${name}`)
       }
       return { ...SYSTEM, ...more, proof: new Map([[key, found!.version]]) }
     },

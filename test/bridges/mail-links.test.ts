@@ -127,7 +127,7 @@ test('a server that cannot do it now says so, and not that the link is over', as
   await ended
   const [page] = said as [{ status: number; text: string }]
   assert.equal(page.status, 503)
-  assert.match(page.text, /Try it again/)
+  assert.match(page.text, /Try again later/)
 })
 
 /** A ration with every address that it is for, however it is spelled. */

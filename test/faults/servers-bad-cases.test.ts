@@ -235,7 +235,7 @@ test(
     const b = await servers.add('ahead', { env: { NODE_OPTIONS: `--import=data:text/javascript,${ahead}` } })
     assert.match(
       b.stderr(),
-      /"level":"warn".*the clock of this server is 3600 s ahead of that of the database, by which deadlines come early or late/,
+      /"level":"warn".*the clock of this server is 3600 s ahead of that of the database, so deadlines fire early or late/,
     )
     assert.equal(a.stderr(), '')
     const acknowledged: string[] = []

@@ -78,7 +78,7 @@ for (const [what, key] of [
     if (what === 'the person who is told') await until(() => got.some(({ body }) => body.data.request_id === request_id))
     else {
       // It differs, so nothing is planned from it: that is said, and made good when it is mended.
-      await until(() => said.some((message) => message.includes('notices could not be recorded')))
+      await until(() => said.some((message) => message.includes('could not record notices')))
       bad.clear()
       await until(() => got.some(({ body }) => body.data.request_id === request_id))
     }

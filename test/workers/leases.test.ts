@@ -97,7 +97,7 @@ test('one that was paused is not sure of its leases any more, and what it writes
   assert.deepEqual(holds(two), [true, true])
   const refused = await one.kernel.call('toy/note.keep', { id: 'late' }, before).catch((error: unknown) => error)
   assert.ok(refused instanceof Refusal)
-  assert.match(refused.message, /does not hold the lease timers/)
+  assert.match(refused.message, /no longer holds the lease timers/)
   assert.deepEqual(await two.kernel.store.read(['toy.note/late']), [undefined])
   await two.kernel.call('toy/note.keep', { id: 'new' }, two.leases.duty('timers').as())
   // It comes back, sees that it lost them, and waits.

@@ -42,7 +42,7 @@ test('three well-known credentials, and no others, make two agents and the owner
 
   const env = { COUNTERSIGN_URL: `http://127.0.0.1:${server.port}`, COUNTERSIGN_DATA: data }
   const { out } = await runPiped(['doctor', '--quick', '--json'], { env, cwd: join(data, '..') })
-  assert.match(out, /development mode: everybody/)
+  assert.match(out, /development mode: anyone/)
 
   const page = { origin: 'null', 'access-control-request-method': 'POST' }
   assert.equal((await send(server.port, '/hxp', { method: 'OPTIONS', headers: page })).headers['access-control-allow-origin'], 'null')
