@@ -3,6 +3,7 @@
 import type { Caller, CallOptions, Kernel, KernelOptions } from './types.ts'
 import { portsOf } from './ports/between-protocols.ts'
 import { timestampOf } from './ports/clock.ts'
+import type { NamedCovered } from './ports/passkeys.ts'
 import { createCommandRunner, type Attempted } from './call/command.ts'
 import { contextOf, givenBy } from './call/context.ts'
 import { bookkeeping, refuseHidden, Reply } from './log/outbox-document.ts'
@@ -12,7 +13,7 @@ import { isAway, kernelCodes, Refusal, StoreUnavailable, type Fault } from './de
 import { createEffects } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
 import { authorize, SYSTEM, type Actor } from './declare/access.ts'
-import type { Command, Read } from './declare/operation.ts'
+import type { Command, Context, Read } from './declare/operation.ts'
 import { createQueries, createReading } from './call/query.ts'
 import { createQuota } from './call/quota/quota.ts'
 import { readerOf } from './call/reader.ts'
@@ -38,7 +39,8 @@ export function createKernel(options: KernelOptions): Kernel {
   const { newId, notary } = given
   const ports = portsOf(options.protocols)
   const texts = createTextIndex(store, options.sleep)
-  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, texts, options, ports, draft, actor)
+  const outside = { ...options, signable }
+  const readerAs = (draft: Draft, actor: Actor): Read => readerOf(store, texts, outside, ports, draft, actor)
   const codes = Object.assign({}, kernelCodes, ...protocols.map((protocol) => protocol.codes)) as Record<string, Fault>
   const denials = createDenials(store, codes, newId, now)
   const quota = createQuota(options)
@@ -50,6 +52,16 @@ export function createKernel(options: KernelOptions): Kernel {
   tail.hear(({ wakes }) => waiting.ring(wakes))
   tail.hear(texts.heard)
   const commands = createCommandRunner({ options, given, registry, denials, quota, reading, effects, tail, readerAs, call, settle })
+
+  async function signable(draft: Draft, actor: Actor, name: string, raw: unknown): Promise<NamedCovered> {
+    const operation = name.includes('/') ? name : [...registry.keys()].find((full) => full.endsWith(`/${name}`))
+    const op = operation === undefined ? undefined : registry.get(operation)?.op
+    if (operation === undefined || op?.kind !== 'command' || op.signs === undefined)
+      throw new Refusal('INVALID_REQUEST', `operation: no passkey signs ${name}`, { field: 'operation' })
+    const input = inputOf(op, raw, actor)
+    const { state, context } = (await commands.admit(draft, op, input, actor)) as { state: unknown; context: Context }
+    return { ...op.signs(state, input, context).toSign(), operation }
+  }
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)

@@ -472,6 +472,17 @@ export const limits = {
   /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen one is worth little. */
   ticketMs: 30_000,
   ticketsOpenMax: 50,
+  /** A challenge waits for a person who finds their device and touches it. Enough for a batch of answers at a time. */
+  challengeMs: 5 * 60_000,
+  challengesOpenMax: 100,
+  /** The devices of one person, with those that were removed. */
+  passkeysPerPersonMax: 20,
+  /** A new passkey that no other one signed, and a reset, count after a day: the person has heard of it by then. */
+  passkeyDelayMs: 24 * 3_600_000,
+  /** Each part of an assertion in base64url: a credential id has at most 1,023 bytes, client data a few hundred. */
+  assertionCharsMax: 4 * 1024,
+  /** An attestation with certificates has a few kB. */
+  attestationCharsMax: 32 * 1024,
 
   /** How often a decision that lost a race is retried before the caller is refused. */
   attemptsMax: 8,

@@ -6,6 +6,7 @@ import type { NodeEpoch, Perform } from './call/effects.ts'
 import type { Actor } from './declare/access.ts'
 import type { Fault } from './declare/errors.ts'
 import type { Notary } from './ports/notary.ts'
+import type { Passkeys } from './ports/passkeys.ts'
 import type { Contract, Protocol, Terms } from './declare/operation.ts'
 import type { QuotaOptions } from './call/quota/quota.ts'
 import type { Outside } from './call/reader.ts'
@@ -62,6 +63,8 @@ export type KernelOptions = Outside & {
   doneElsewhere?(port: string, request: unknown): string | null
   /** Signs and seals; without it, operations that need it are refused. */
   readonly notary?: Notary
+  /** Checks passkeys; without it, operations that need them are refused. */
+  readonly passkeys?: Passkeys
   /** The right to act on due documents. Absent if no other process has the store open. */
   readonly timekeeper?: Timekeeper
   /** Bounds that the operator has changed. */

@@ -26,6 +26,7 @@ import { correctByteSums } from '#workers/upkeep/byte-sums.ts'
 import { keepAnchor } from '#workers/upkeep/anchor.ts'
 import { openFindings } from '#workers/upkeep/findings.ts'
 import { createNotary, serverKeyId } from '#workers/keys/notary.ts'
+import { createPasskeys } from '#workers/keys/passkeys.ts'
 import type { NoticeOptions } from '#workers/notices/channel.ts'
 import type { Presence } from '#kernel/ports/presence.ts'
 import { keepPresence } from '#workers/presence.ts'
@@ -43,7 +44,7 @@ import { readPolicy } from './settings/policy-file.ts'
 import { exposedIn } from './settings/secret-files.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { busyLoop, realClock, realEntropy } from './clock.ts'
-import { hostInUrl, isPublic, publicOrigin, type Config } from './settings/config.ts'
+import { hostInUrl, isPublic, publicOrigin, relyingParty, type Config } from './settings/config.ts'
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
 import { setUpDevelopment } from './identity/development.ts'
@@ -221,6 +222,7 @@ async function openKernel(config: Config, options: ServerOptions, opened: OpenRe
       if (!isAway(error)) log.error({ err: error }, 'a follower of the record failed')
     },
     notary,
+    passkeys: createPasskeys(() => relyingParty(config, originIn(self.issuer))),
     now: clock.now,
     sleep: clock.sleep,
     entropy: realEntropy,

@@ -22,6 +22,7 @@ import type { Reading } from './query.ts'
 import type { Quota } from './quota/quota.ts'
 import { askedFor, replyIdOf, withoutSecrets } from './idempotency.ts'
 import { effectsIn, type Registry, type Served } from './registry.ts'
+import { signatureFor } from '../signing/signature.ts'
 import { inputOf } from './input.ts'
 import {
   asContractsSee,
@@ -241,13 +242,15 @@ export function createCommandRunner(parts: Parts): Commands {
   async function decideInto(draft: Draft, { protocol, op, input, actor, cause }: Deciding): Promise<unknown> {
     if (++draft.consequences > limits.consequencesMax) throw new Error('contracts call each other without end')
     const { state, allowed, context } = await admit(draft, op, input, actor)
-    const decision = op.decide(state, input, context)
+    const name = `${protocol}/${op.name}`
+    const signed = cause === null ? await signatureFor(readerAs(draft, actor), name, op, { state, input, context }) : null
+    const decision = op.decide(state, input, signed?.signature ? { ...context, signature: signed.signature } : context)
     if (cause === null) draft.nothing = decision.nothing ?? null
     const first = draft.facts.length
     const behalf = actor.behalf ?? allowed.behalf(actor, state)
     const as: Actor = behalf === null ? actor : { ...actor, behalf }
     record(draft, newId, protocol, decision, as, actor.basis ?? { kind: 'role', id: allowed.name }, cause)
-    for (const { doc, id, value, isNew } of decision.puts ?? []) {
+    for (const { doc, id, value, isNew } of [...(decision.puts ?? []), ...(signed?.changes ?? [])]) {
       if (isNew !== true) await readerAs(draft, SYSTEM).raw(doc, id)
       draft.after.set(keyOf(doc, id), value)
       draft.puts.add(keyOf(doc, id))

@@ -7,14 +7,16 @@ import { createIds, type NewId } from '../codec/ids.ts'
 import { limits } from '../limits.ts'
 import { timestampOf } from '../ports/clock.ts'
 import { noNotary } from '../ports/notary.ts'
+import { noPasskeys } from '../ports/passkeys.ts'
 import type { Context, Terms } from '../declare/operation.ts'
 
-export type ContextPorts = Pick<Context, 'newId' | 'secret' | 'notary' | 'terms'> & { readonly timekeeper: Timekeeper }
+export type ContextPorts = Pick<Context, 'newId' | 'secret' | 'notary' | 'passkeys' | 'terms'> & { readonly timekeeper: Timekeeper }
 
 export function givenBy({
   now,
   entropy,
   notary = noNotary,
+  passkeys = noPasskeys,
   terms,
   timekeeper = timekeeperAlone,
 }: KernelOptions): ContextPorts & { readonly newId: NewId } {
@@ -24,12 +26,17 @@ export function givenBy({
     newId: createIds(now, entropy),
     secret: () => Buffer.from(entropy(32)).toString('base64url'),
     notary,
+    passkeys,
     terms: { ...usual, ...terms },
     timekeeper,
   }
 }
 
-export const contextOf = ({ newId, secret, notary, terms, timekeeper }: ContextPorts, actor: Actor, { at, received }: Draft): Context => ({
+export const contextOf = (
+  { newId, secret, notary, passkeys, terms, timekeeper }: ContextPorts,
+  actor: Actor,
+  { at, received }: Draft,
+): Context => ({
   actor,
   now: at,
   hasPassed(deadline) {
@@ -39,6 +46,8 @@ export const contextOf = ({ newId, secret, notary, terms, timekeeper }: ContextP
   newId,
   secret,
   notary,
+  passkeys,
+  signature: null,
   terms,
   received,
 })

@@ -5,6 +5,7 @@ import { isIn, type Actor, type PeopleSought, type Subject } from '../declare/ac
 import { limits } from '../limits.ts'
 import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
 import type { Ports } from '../ports/between-protocols.ts'
+import type { NamedCovered } from '../ports/passkeys.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
 import type { GroupText, TextIndex } from '../search/text-index.ts'
@@ -35,8 +36,11 @@ export type Outside = {
   readonly findings?: () => readonly Found[]
 }
 
+/** What the kernel itself adds: the checks of another call, up to its decision. */
+export type Looks = Outside & { signable(draft: Draft, actor: Actor, operation: string, input: unknown): Promise<NamedCovered> }
+
 /** Created for every call, so it is cheap: one closure, and shared functions. Assigning them one by one costs the least. */
-export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports: Ports, draft: Draft, actor: Actor): Read {
+export function readerOf(store: Store, texts: TextIndex, outside: Looks, ports: Ports, draft: Draft, actor: Actor): Read {
   const at: At = { store, texts, outside, draft, actor }
   const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
   read.at = at
@@ -59,10 +63,11 @@ export function readerOf(store: Store, texts: TextIndex, outside: Outside, ports
   read.blob = shared.blob
   read.seen = shared.seen
   read.findings = shared.findings
+  read.signable = shared.signable
   return read as unknown as Read
 }
 
-type At = { readonly store: Store; readonly texts: TextIndex; readonly outside: Outside; readonly draft: Draft; readonly actor: Actor }
+type At = { readonly store: Store; readonly texts: TextIndex; readonly outside: Looks; readonly draft: Draft; readonly actor: Actor }
 
 /** Undefined: the call has not read this document yet. */
 function seenIn({ after, before }: Draft, key: Key): Value | null | undefined {
@@ -229,6 +234,10 @@ const shared = {
   },
   findings(this: Reader) {
     return this.at.outside.findings?.() ?? []
+  },
+  signable(this: Reader, operation: string, input: unknown) {
+    const { outside, draft, actor } = this.at
+    return outside.signable(draft, actor, operation, input)
   },
   seen(this: Reader, id: string) {
     const { outside, draft } = this.at

@@ -40,6 +40,10 @@ export const kernelCodes = {
   OTHER_PERSON: 'forbidden',
   /** On a remembered device, this needs a fresh sign-in. */
   PROOF_REQUIRED: 'forbidden',
+  /** The call counts only with a signature by passkey, and carries none. */
+  PASSKEY_REQUIRED: 'forbidden',
+  /** It carries a signature that does not count. */
+  ASSERTION_INVALID: 'forbidden',
   READ_ONLY: 'forbidden',
   NOT_FOUND: 'missing',
   CONFLICT: 'conflict',

@@ -7,6 +7,7 @@ import type { Events } from './facts.ts'
 import { PROOF_WORDS, type Actor, type PeopleSought, type Role, type Subject } from './access.ts'
 import type { NewId } from '../codec/ids.ts'
 import type { Notary } from '../ports/notary.ts'
+import type { NamedCovered, Passkeys, Signable, Signature } from '../ports/passkeys.ts'
 import type { ByteQuotas } from '../ports/stored-bytes.ts'
 import type { Seen } from '../ports/presence.ts'
 import type { LooksAt } from '../call/due-on-read.ts'
@@ -25,6 +26,10 @@ export type Context = {
   secret(): string
   /** Statements that only this server can make: signatures, pseudonyms, seals. */
   readonly notary: Notary
+  /** Signatures by devices of people: which site they are made for, and how they are checked. */
+  readonly passkeys: Passkeys
+  /** The checked signature of this call; null: it carries none, or follows from another call. */
+  readonly signature: Signature | null
   /** Bounds that the operator sets. */
   readonly terms: Terms
   /** The received bytes, for an operation that takes bytes. */
@@ -126,6 +131,8 @@ export type Read = {
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Views that other protocols give of their documents. */
   readonly ports: Ports
+  /** What a person would sign for a call of this actor, after every check before its decision. */
+  signable(operation: string, input: unknown): Promise<NamedCovered>
   /** A blob's size; null: it is not stored here. */
   blob(checksum: string): Promise<{ readonly size: number } | null>
   /** When an agent last called or a key was last used, as far as this server knows. */
@@ -276,6 +283,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly bodyBytesMax?: number
   /** The command takes bytes in addition to its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
+  /** What a person signs by passkey when they make this call: its input has the field `assertion`. Absent: nothing can be signed. */
+  signs?(state: S, input: Static<I>, context: Context): Signable
   /** The long poll that this input asks for; null: answer immediately. */
   waits?(input: Static<I>, actor: Actor): LongPoll | null
   /** The command has an effect outside, between its own batch and that of the concluding operation, whose answer becomes its answer. */

@@ -2,6 +2,8 @@
 // another and none takes a document of another for something that it is not.
 import type { Calls, Policies } from './gate.ts'
 import type { Names } from './names.ts'
+import type { Signing } from './passkeys.ts'
+import { Refusal } from '../declare/errors.ts'
 import type { Requests } from './requests.ts'
 import type { Runs } from './runs.ts'
 import type { Tasks } from './tasks.ts'
@@ -10,6 +12,7 @@ export type Ports = {
   readonly calls: Calls
   readonly policies: Policies
   readonly names: Names
+  readonly passkeys: Signing
   readonly requests: Requests
   readonly runs: Runs
   readonly tasks: Tasks
@@ -22,7 +25,12 @@ const absent = (): never => {
 /** Without the protocol that fills a port in, there is nothing behind it. */
 const none: Ports = {
   calls: { call: resolveNull, longArguments: resolveNull, suspended: () => Promise.resolve([]) },
-  policies: { gate: () => Promise.resolve([]), ofScope: resolveNull, group: resolveNull },
+  passkeys: {
+    checked() {
+      throw new Refusal('UNAVAILABLE', 'no protocol of this kernel keeps passkeys')
+    },
+  },
+  policies: { gate: () => Promise.resolve([]), ofScope: resolveNull, passkeyFrom: resolveNull, group: resolveNull },
   names: { named: resolveNull, projects: () => Promise.resolve([]) },
   requests: { request: resolveNull, cases: () => Promise.resolve([]), answer: resolveNull },
   runs: { run: resolveNull, work: resolveNull, card: resolveNull, running: () => Promise.resolve(0), attempt: resolveNull },

@@ -1,6 +1,6 @@
 // The ports between the gate and the protocol that keeps policies and asks people.
 import type { Read } from '../declare/operation.ts'
-import type { GatePolicy } from '../policy/gate-policy.ts'
+import type { GatePolicy, Risk } from '../policy/gate-policy.ts'
 import type { ScopedPolicy } from '../policy/evaluate.ts'
 
 export type Policies = {
@@ -8,6 +8,8 @@ export type Policies = {
   gate(read: Read, project_id: string, owner: string | null): Promise<readonly ScopedPolicy[]>
   /** The policy of one scope: a project, a person, or the installation. */
   ofScope(read: Read, scope: string): Promise<ScopedPolicy | null>
+  /** The least risk that needs a passkey, by the installation and the project; null: none does. */
+  passkeyFrom(read: Read, project_id: string | null): Promise<Risk | null>
   /** The members of a group of a project; null: there is no such group. */
   group(read: Read, project_id: string, name: string): Promise<readonly string[] | null>
 }

@@ -3,6 +3,7 @@ import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/a
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, pick, t, tally, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
+import { SignatureFields } from '#kernel/signing/input.ts'
 import { taskKind } from '#kernel/ports/tasks.ts'
 import { DECLINED } from './answering/receipt-format.ts'
 import { Fallback } from './actions/action.ts'
@@ -48,6 +49,7 @@ export const Receipt = t.Object({
   request_digest: t.String(),
   shown_digest: t.String(),
   edited: t.Optional(Open), // X33: the details as the person approved them
+  assertion: t.Optional(SignatureFields), // the person's own signature, by passkey
 })
 export type Receipt = Static<typeof Receipt>
 
@@ -60,6 +62,7 @@ export const Vote = t.Object({
   via: nullable(t.String()),
   shown_digest: t.String(),
   at: Timestamp,
+  assertion: t.Optional(SignatureFields),
 })
 export type Vote = Static<typeof Vote>
 export const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })

@@ -1,5 +1,6 @@
 // Events of identity, each with the kind of document that it is about.
 import { factOf, type Events } from '#kernel/declare/facts.ts'
+import { Enrolments, Passkey } from './passkey/documents.ts'
 import { AcceptedRecord, Agent, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
 
 export const events = {
@@ -23,6 +24,9 @@ export const events = {
   'user.signed_out': Session,
   'subject.linked': SubjectLink,
   'subject.unlinked': SubjectLink,
+  'passkey.added': Passkey,
+  'passkey.removed': Passkey,
+  'passkey.reset': Enrolments,
   'keys.recorded': KeyNames,
   'record.accepted': AcceptedRecord,
 } satisfies Events

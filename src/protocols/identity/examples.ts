@@ -2,6 +2,7 @@
 // installation's owner are people of project_default, mallory is a person of another project, devin and robin are agents of
 // alice in project_default.
 import type { Step } from '#kernel/declare/operation.ts'
+import { exampleCredential } from './passkey/example-credential.ts'
 
 const withKey: Step[] = [{ as: 'admin', call: 'identity/key.issue', input: { subject: 'agent_devin' } }]
 const withLogin: Step[] = [{ as: 'admin', call: 'identity/login.issue', input: { user_id: 'user_alice' } }]
@@ -11,6 +12,11 @@ const withTicket: Step[] = [{ as: 'alice', call: 'identity/ticket.issue', input:
 
 const substituted: Step[] = [
   { as: 'alice', call: 'identity/substitute.add', input: { person: 'user_alice', substitute: 'user_bob', until: '2026-02-01T00:00:00Z' } },
+]
+
+const withPasskey: Step[] = [
+  { as: 'alice', call: 'identity/passkey.challenge', input: { operation: 'passkey.add', input: {} } },
+  { as: 'alice', call: 'identity/passkey.add', input: ({ challenge }) => ({ credential: exampleCredential(challenge) }) },
 ]
 
 const withSubject: Step[] = [
@@ -26,4 +32,4 @@ const signedIn: Step[] = [
   },
 ]
 
-export const scenes = { empty: [], substituted, withKey, withLogin, withSession, withSubject, withTicket, signedIn }
+export const scenes = { empty: [], substituted, withKey, withLogin, withPasskey, withSession, withSubject, withTicket, signedIn }

@@ -6,6 +6,7 @@ import { agentOperations } from './operations/agent.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { keysOperations } from './operations/keys.ts'
 import { recordOperations } from './operations/record.ts'
+import { passkeyOperations } from './operations/passkey.ts'
 import { projectOperations } from './operations/project.ts'
 import { sessionOperations } from './operations/session.ts'
 import { signInOperations } from './operations/sign-in.ts'
@@ -15,6 +16,7 @@ import { ticketOperations } from './operations/ticket.ts'
 import { userOperations } from './operations/user.ts'
 import { codes } from './codes.ts'
 import { names } from './names.ts'
+import { signing } from './passkey/check.ts'
 
 const operations = [
   ...userOperations,
@@ -26,6 +28,7 @@ const operations = [
   ...subjectOperations,
   ...signInOperations,
   ...ticketOperations,
+  ...passkeyOperations,
   ...keysOperations,
   ...recordOperations,
 ]
@@ -39,5 +42,5 @@ export const identity: Protocol = {
   events,
   codes,
   scenes,
-  ports: { names },
+  ports: { names, passkeys: signing },
 }

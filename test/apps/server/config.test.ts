@@ -22,6 +22,7 @@ test('settings come from flags, then the environment, then the defaults', () => 
     hosts: [],
     publicUrl: null,
     origins: [],
+    passkeyOrigins: [],
     proxied: false,
     tls: null,
     issuer: null,

@@ -17,6 +17,7 @@ import { directory, people } from '#protocols/identity/directory.ts'
 import { protocols } from '#protocols/index.ts'
 import { memoryStore } from '#stores/memory.ts'
 import { sqliteStore } from '#stores/sqlite.ts'
+import { createPasskeys } from '#workers/keys/passkeys.ts'
 import { createPresence } from '#workers/presence.ts'
 import { testNotary } from './notary.ts'
 
@@ -127,6 +128,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
     grants,
     presence: createPresence(clock).presence,
     notary: options.notary ?? testNotary,
+    passkeys: createPasskeys(() => ({ id: 'localhost', origins: ['http://localhost:3402'] })),
     terms: { harness: testHarness, ...options.terms },
     ...(options.perform === null ? {} : { perform: options.perform ?? usualOutcome }),
     // Each look at the clock is a little later, so that no two events share an instant by accident.

@@ -145,6 +145,18 @@ export const doors: readonly { file: string; module: string; names: readonly str
     why: 'signing keys are made and checked here',
   },
   { file: 'agents/a2a/card-key.ts', module: 'node:crypto', names: ['createPublicKey', 'verify'], why: 'cards of remote agents are signed' },
+  {
+    file: 'workers/keys/passkeys.ts',
+    module: '@simplewebauthn/server',
+    names: 'any',
+    why: 'the one file that reads registrations of passkeys; loaded with the first one',
+  },
+  {
+    file: 'workers/keys/passkeys.ts',
+    module: '@simplewebauthn/server/helpers',
+    names: 'any',
+    why: 'the same library',
+  },
   { file: 'agents/programs/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
   { file: 'agents/programs/kept-session.ts', module: 'node:crypto', names: ['randomUUID'], why: "the id of a program's session" },
   { file: 'agents/acp/work-folder.ts', module: 'node:child_process', names: ['execFile'], why: 'snapshots of the work folder by git' },

@@ -234,6 +234,11 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/subject.list': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/ticket.issue': '             y      y     y     y    y   y     y      y     y    y    y      y',
   'identity/ticket.redeem': '            y      u     u     u    u   u     u      u     u    u    u      u',
+  'identity/passkey.add': '              u      u     y     y    y   y     y      u     u    u    u      y',
+  'identity/passkey.list': '             u      u     y     y    y   y     y      u     u    u    u      y',
+  'identity/passkey.challenge': '        u      u     y     y    y   y     y      u     u    u    u      y',
+  'identity/passkey.remove': '           u      u     u     y    n   n     n      n     n    n    n      n',
+  'identity/passkey.reset': '            u      u     y     u    u   u     n      u     u    n    u      u',
   // An agent sees its own devices alone; alice answers for devin.
   'gate/call.propose': '                 u      u     u     u    u   u     u      y     y    y    u      u',
   'gate/call.get': '                     y      y     y     y    y   y     n      y     n    n    y      y',

@@ -63,6 +63,7 @@ export const nouns: Readonly<Record<string, string>> = {
   substitute: 'deputies, with dates',
   harness: 'tasks to and from other harnesses: declare, allow, submit, follow, abort',
   session: 'browsers that are logged in',
+  passkey: 'devices of people that sign answers; the page adds them',
   device: 'hardware: the daemon of a board, its tools and its audit; devices that are linked to the server',
   call: 'calls of agents to tools at the gate: list, show, cancel',
   tool: 'tools behind gates: their definitions, and the trust in changed ones',

@@ -16,7 +16,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Gate: ['gate', 'hook', 'acp', 'mcp', 'call', 'tool'],
   Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],
-  People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'subject', 'ticket'],
+  People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'passkey', 'subject', 'ticket'],
   Server: ['up', 'doctor', 'admin-key', 'migrate', 'adopt', 'completion'],
 }
 /** Words that stand between a noun and its verbs. */

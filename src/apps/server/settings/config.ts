@@ -4,6 +4,7 @@ import { isIPv6 } from 'node:net'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { limits } from '#kernel/limits.ts'
+import type { RelyingParty } from '#kernel/ports/passkeys.ts'
 import { ConfigError, type Named } from './config-error.ts'
 import { databaseOf } from './database-settings.ts'
 import { harnessSettings } from './harness-settings.ts'
@@ -65,6 +66,7 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
     /** The origin that people open; null: after the first of `hosts`, or where it listens. */
     publicUrl: publicUrlOf(named('public-url'), isSecure),
     origins: value('origins'),
+    passkeyOrigins: value('passkey-origins'),
     proxied,
     /** null: plain HTTP. */
     tls,
@@ -253,6 +255,16 @@ export function publicOrigin({ publicUrl, hosts, host, tls, proxied }: Config, p
   const scheme = tls !== null || proxied ? 'https' : 'http'
   const usual = scheme === 'https' ? 443 : 80
   return `${scheme}://${hosts[0] ?? hostInUrl(host)}${proxied || port === usual ? '' : `:${port}`}`
+}
+
+/**
+ * The site of passkeys: the host of `--public-url`, otherwise localhost, because a browser makes none for an IP address. `origin` is the
+ * address of this server.
+ */
+export function relyingParty({ publicUrl, passkeyOrigins }: Config, origin: string): RelyingParty {
+  if (publicUrl !== null) return { id: new URL(publicUrl).hostname, origins: [publicUrl, ...passkeyOrigins] }
+  const { protocol, port } = new URL(origin)
+  return { id: 'localhost', origins: [`${protocol}//localhost${port === '' ? '' : `:${port}`}`, ...passkeyOrigins] }
 }
 
 /** Under which address a command on this machine reaches it: a certificate has a name, and every address is none. */

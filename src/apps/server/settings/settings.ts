@@ -34,6 +34,12 @@ export const settings = {
     'the address that people open, for links, mails and QR codes, such as https://tasks.example.com; its host is served',
   ),
   origins: option('<origins>', '', originsOf, 'pages of other origins that may open a WebSocket and use /hxp, with commas'),
+  'passkey-origins': option(
+    '<origins>',
+    '',
+    originsOf,
+    'further pages that may ask for a passkey of the host of --public-url, with commas',
+  ),
   proxy: option('trusted', '', oneOf('', 'trusted'), 'a proxy in front ends TLS and sets X-Forwarded-Host'),
   'tls-cert': text('<file>', 'speak HTTPS with this certificate (PEM, its chain after it); read again at SIGHUP'),
   'tls-key': text('<file>', 'the private key of that certificate (PEM)'),

@@ -42,7 +42,7 @@ export function castVote(
 }
 
 /** Neither does one person vote twice, nor is one vote given by two. */
-function voteOf(state: OfRequest, { result, declined, reason, surface }: Ballot, { actor, now }: Context): Vote {
+function voteOf(state: OfRequest, { result, declined, reason, surface }: Ballot, { actor, now, signature }: Context): Vote {
   const { request } = state
   const whose = answersAs(actor, state)!
   if (request.votes?.some(({ by, in_place_of = by }) => by === actor.id || in_place_of === whose))
@@ -56,6 +56,7 @@ function voteOf(state: OfRequest, { result, declined, reason, surface }: Ballot,
     via: actor.via ?? null,
     shown_digest: shownDigest(request, surface),
     at: now,
+    ...(signature === null ? {} : { assertion: signature }),
   }
 }
 

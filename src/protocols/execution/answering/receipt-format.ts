@@ -1,11 +1,24 @@
 // The format of a receipt and the check of its signature. Nothing here needs a server: the SDK runs it in browsers, with the signature
 // checked by the means of its surroundings. Every input may be hostile; it is judged, never believed.
 import { canonical } from '#kernel/log/canonical-json.ts'
+import { bytesOf } from '#kernel/signing/base64url.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
 
 /** The reason in the receipt of a request that a person declined begins with this; their own words follow. */
 export const DECLINED = 'declined: '
+
+/** The text whose digest stands for an answer where a passkey signs it. */
+export const answerSigned = ({
+  result,
+  reason = null,
+}: {
+  readonly result: unknown
+  readonly reason?: string | null | undefined
+}): string => canonical({ reason, result: result ?? null })
+
+/** A secret that the person sealed, as it is signed: its receipt adds where it is kept. */
+export type SealedByPerson = { readonly commitment: string; readonly sealed_by: 'person'; readonly sealed_to: 'agent' }
 
 /** The signed claims: canonical JSON, the payload of a JWS. */
 export type Claims = {
@@ -116,18 +129,6 @@ function isClaims(value: unknown): value is Claims {
     isFields(log) &&
     Number.isSafeInteger(log['seq'])
   )
-}
-
-const ALPHABET = /^[A-Za-z0-9_-]*$/
-const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-
-/** base64url, in the one way to write it: bits that no byte needs are zero. */
-function bytesOf(text: string): Uint8Array<ArrayBuffer> | null {
-  if (!ALPHABET.test(text) || text.length % 4 === 1) return null
-  const unused = text.length % 4 === 2 ? 15 : text.length % 4 === 3 ? 3 : 0
-  if ((DIGITS.indexOf(text.at(-1) ?? 'A') & unused) !== 0) return null
-  const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
-  return Uint8Array.from(binary, (character) => character.charCodeAt(0))
 }
 
 function jsonOf(text: string): unknown {

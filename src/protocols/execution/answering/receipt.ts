@@ -2,6 +2,7 @@
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
+import type { Signature } from '#kernel/ports/passkeys.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { requestDigest, shownDigest, type Surface } from './shown-request.ts'
 import { DECLINED } from './receipt-format.ts'
@@ -22,6 +23,8 @@ export type Ending = {
   readonly edited?: Readonly<Record<string, unknown>> | undefined
   /** Where the person saw it. */
   readonly surface?: Surface | undefined
+  /** The person's own, by passkey. */
+  readonly signature?: Signature | null | undefined
   /** The name in the receipt if no person completed the request: `system:fallback`. */
   readonly as?: string
 }
@@ -62,6 +65,7 @@ export function endedWith(
     request_digest: requestDigest(request),
     shown_digest: shownDigest(request, ending.surface),
     ...(ending.edited === undefined ? {} : { edited: ending.edited }),
+    ...(ending.signature ? { assertion: ending.signature } : {}),
   }
   const { snoozed: _, claimed_until: __, ...rest } = request
   return { ...rest, status: ending.declined ? 'declined' : status, receipt }
@@ -87,7 +91,7 @@ export const SignedReceipt = t.Object({
 export type SignedReceipt = Static<typeof SignedReceipt>
 
 export function receiptOf(request: Request): SignedReceipt {
-  const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, ...receipt } = request.receipt!
+  const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, assertion: ______, ...receipt } = request.receipt!
   // X29: the basis comes before the result, so that readers first learn that a default decided.
   const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
   return { request_id: request.id, ...first, ...receipt, key_id: null, signature: null }

@@ -14,6 +14,12 @@ export const policies: Policies = {
     const policy = await read.raw(Policy, scope)
     return policy?.gate === undefined ? null : { scope, policy: policy.gate, updated_at: policy.updated_at }
   },
+  async passkeyFrom(read, project_id) {
+    const scopes = [INSTALLATION, ...(project_id === null ? [] : [project_id])]
+    const found = await Promise.all(scopes.map(async (scope) => (await read.raw(Policy, scope))?.passkey_from))
+    // The stricter one counts: a project never loosens what the installation asks for.
+    return found.filter((risk) => risk !== undefined).toSorted()[0] ?? null
+  },
   async group(read, project_id, name) {
     const group = await read.raw(Group, groupId(project_id, name))
     return group === null || group.removed_at !== null ? null : group.members

@@ -67,7 +67,14 @@ export const PolicyFields = {
 const { floors } = PolicyFields
 export const Policy = doc(
   'execution.policy',
-  t.Object({ id: Id, ...PolicyFields, floors: t.Optional(floors), gate: t.Optional(GatePolicy), updated_at: nullable(Timestamp) }), // old ones have no floors
+  t.Object({
+    id: Id,
+    ...PolicyFields,
+    floors: t.Optional(floors),
+    gate: t.Optional(GatePolicy),
+    passkey_from: t.Optional(Risk),
+    updated_at: nullable(Timestamp),
+  }), // old ones have no floors
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: ({ id }, actor) => id === actor.id || (actor.kind !== 'agent' && (id === INSTALLATION || isIn(actor, id))),

@@ -4,6 +4,7 @@ import { human } from '#kernel/declare/access.ts'
 import { isUnknown } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { SignedReceipt } from '../answering/receipt.ts'
 import { Id } from '../schema.ts'
 import { Reason } from './resolve.ts'
@@ -13,6 +14,7 @@ const BatchAnswer = t.Object({
   digest: t.String({ maxLength: 100, description: 'answer only if the item still has this digest' }),
   result: t.Unknown({ description: 'an option, approved or rejected, or the value that was asked for' }),
   reason: Reason,
+  ...AssertionField,
 })
 const Result = t.Object({
   request_id: Id,

@@ -5,6 +5,8 @@ import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
+import type { Covered } from '#kernel/ports/passkeys.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { editedFor } from '../answering/edited.ts'
 import { givenFor, heldAs, refuseOddSeal, sealedAnswer } from '../answering/sealed-answers.ts'
@@ -13,6 +15,7 @@ import { castVote } from '../answering/quorum.ts'
 import { reachOf } from '../asking/recipients.ts'
 import { namedOption } from '../mirror/ids.ts'
 import { resultOf } from '../answering/result.ts'
+import { coveredIn } from '../answering/signed-answer.ts'
 import { isBlank } from '../asking/hostile-text.ts'
 import { takenBy } from '../asking/routing.ts'
 import {
@@ -63,6 +66,7 @@ const resolve = command({
       ...either('page', 'editor'),
       description: "where the request was shown to you: on a page of another origin, or in an agent's editor",
     }),
+    ...AssertionField,
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
@@ -75,6 +79,14 @@ const resolve = command({
     const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, context.now)
     const changed = await changedSince(read, state.request, answer.digest, answer.surface)
     return { ...state, reach, changed, given: await givenFor(read, state.request, answer, context) }
+  },
+  signs({ request, given, changed }, answer, context) {
+    const { project_id, risk = 'R1' } = request
+    const toSign = (): Covered => {
+      refuseChanged(answer.digest, request, answer.surface, changed)
+      return coveredIn(request, given, answer, context)
+    }
+    return { project_id, risk, toSign }
   },
   decide(state, { result, edited, sealed, reason, digest, surface }, context) {
     const { request, given } = state
@@ -92,7 +104,16 @@ const resolve = command({
     const basis = { kind: 'role', id: 'answered by a person' } as const
     const done = endedWith(
       takenBy(request, actor.id, now),
-      { status: 'completed', ...answer, by: actor.id, via: actor.via ?? null, basis, surface, edited: approved },
+      {
+        status: 'completed',
+        ...answer,
+        by: actor.id,
+        via: actor.via ?? null,
+        basis,
+        surface,
+        edited: approved,
+        signature: context.signature,
+      },
       context,
     )
     return {

@@ -6,9 +6,11 @@ import { image } from '#kernel/declare/facts.ts'
 import { heldBy, human, isWhole, ownsProject, role, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
-import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
-import { Id, Timestamp } from '../schema.ts'
+import { Id, Timestamp, type Risk } from '../schema.ts'
 import { checkGatePolicy, GatePolicy, INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 
@@ -161,6 +163,10 @@ function refuseForeignAgents(floors: readonly Floor[], agents: readonly (Subject
   }
 }
 
+const riskIn = (from: 'off' | Risk | null): Risk | undefined => (from === 'off' || from === null ? undefined : from)
+const isWeaker = (next: Risk | undefined, before: Risk | undefined): boolean =>
+  before !== undefined && (next === undefined || next > before)
+
 const set = command({
   name: 'policy.set',
   summary:
@@ -174,8 +180,15 @@ const set = command({
       description: 'the least risk by agent, tag, scope and target; it raises what an agent says, and never lowers it',
     }),
     gate: t.Optional({ ...GatePolicy, description: 'rules for calls of tools: allow, ask or deny' }),
+    passkey_from: t.Optional(
+      nullable({
+        ...either('off', 'R1', 'R2', 'R3', 'R4', 'R5'),
+        description: 'the risk from which on people sign their answers by passkey, in a project or the installation; off by default',
+      }),
+    ),
     project_id: InProject,
     installation: OfInstallation,
+    ...AssertionField,
   }),
   output: t.Object({ policy: Policy.schema }),
   callers: [forThemself, forProject, forInstallation, fromFile],
@@ -188,26 +201,44 @@ const set = command({
     const agents = await Promise.all(floors.map(async ({ agent_id }) => (agent_id === undefined ? null : read.subject(agent_id))))
     return { project_id, isInstallation, agents, policy: await read.raw(Policy, idOf(project_id, isInstallation, actor)) }
   },
-  decide({ project_id, isInstallation, agents, policy: before }, { project_id: _, installation: __, ...asked }, { actor, now }) {
+  signs({ project_id, isInstallation, policy: before }, { assertion: _, ...asked }, { actor }) {
+    // An owner who asks for fewer signatures signs that.
+    const isLowered = asked.passkey_from !== undefined && isWeaker(riskIn(asked.passkey_from), before?.passkey_from)
+    const toSign = () => ({
+      subject_digest: sha256(canonical({ policy: idOf(project_id, isInstallation, actor), updated_at: before?.updated_at ?? null })),
+      shown_digest: null,
+      result_digest: sha256(canonical(asked)),
+    })
+    return { project_id, risk: isLowered ? 'always' : 'never', toSign }
+  },
+  decide(
+    { project_id, isInstallation, agents, policy: before },
+    { project_id: _, installation: __, assertion: ___, passkey_from: from, ...others },
+    { actor, now, signature },
+  ) {
+    const asked = { ...others, ...(from === undefined ? {} : { passkey_from: riskIn(from) }) }
     if (Object.keys(asked).length === 0)
-      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid, floors or gate', { field: 'defaults' })
+      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid, floors, gate or passkey_from', { field: 'defaults' })
     if ((project_id !== null || isInstallation) && (asked.defaults !== undefined || asked.forbid !== undefined))
       throw new Refusal('INVALID_REQUEST', 'only people set defaults and forbid, for their own agents', {
         field: asked.defaults === undefined ? 'forbid' : 'defaults',
       })
+    if (project_id === null && !isInstallation && from !== undefined)
+      throw new Refusal('INVALID_REQUEST', 'passkey_from is set for a project or the installation', { field: 'passkey_from' })
     if (isInstallation && asked.floors !== undefined)
-      throw new Refusal('INVALID_REQUEST', 'the policy of the installation has the part gate alone', { field: 'floors' })
+      throw new Refusal('INVALID_REQUEST', 'the policy of the installation has the parts gate and passkey_from alone', { field: 'floors' })
     refuseForeignAgents(asked.floors ?? [], agents, project_id, actor.id)
     if (asked.gate !== undefined) checkGatePolicy(asked.gate)
     const id = idOf(project_id, isInstallation, actor)
-    const { defaults, forbid, floors = [], gate } = { ...(before ?? usualPolicy(id)), ...asked }
+    const { defaults, forbid, floors = [], gate, passkey_from } = { ...(before ?? usualPolicy(id)), ...asked }
     if (forbid.some(({ action, risk }) => action === undefined && risk === undefined))
       throw new Refusal('INVALID_REQUEST', 'forbid: each entry names an action or a risk', { field: 'forbid' })
-    const policy: Policy = { id, defaults, forbid, floors, ...definedFields({ gate }), updated_at: now }
+    const policy: Policy = { id, defaults, forbid, floors, ...definedFields({ gate, passkey_from }), updated_at: now }
     // The file of the operator is applied at each start.
     if (before !== null && actor.kind === 'system' && canonical({ ...policy, updated_at: before.updated_at }) === canonical(before))
       return { facts: [], output: { policy: before } }
-    return { facts: [fact('policy.set', [image(Policy, policy)])], output: { policy } }
+    const more = signature === null ? {} : { detail: { assertion: signature } }
+    return { facts: [fact('policy.set', [image(Policy, policy)], more)], output: { policy } }
   },
   example: { given: 'empty', as: 'alice', input: { defaults: 'allow', forbid: [{ action: 'DECIDE', risk: 'R2' }] } },
 })
