@@ -221,6 +221,30 @@ class AsyncTicketOperations(AsyncNoun):
         return await self._call("identity/ticket.redeem", {"ticket": ticket}, idempotency_key, request_timeout)
 
 
+class AsyncPasskeyOperations(AsyncNoun):
+    """The operations of `passkey`."""
+
+    async def add(self, *, credential: Dict[str, Any] = UNSET, label: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyAddOutput:
+        """Add a passkey of yours. The first one counts immediately; a further one if an enrolled passkey signs it, otherwise after a day."""
+        return await self._call("identity/passkey.add", {"credential": credential, "label": label, "assertion": assertion}, idempotency_key, request_timeout)
+
+    async def list(self, *, person: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyListOutput:
+        """List your passkeys, removed ones included, and the site that new ones are made for. An owner lists those of any person."""
+        return await self._call("identity/passkey.list", {"person": person}, idempotency_key, request_timeout)
+
+    async def remove(self, *, passkey_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyRemoveOutput:
+        """Remove a passkey of yours: its signatures do not count from now on. What it has signed stays as it is."""
+        return await self._call("identity/passkey.remove", {"passkey_id": passkey_id}, idempotency_key, request_timeout)
+
+    async def reset(self, *, person: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyResetOutput:
+        """For a person who has lost every device: after a day their passkeys do not count any more, and the next one counts immediately."""
+        return await self._call("identity/passkey.reset", {"person": person}, idempotency_key, request_timeout)
+
+    async def challenge(self, *, operation: str, input: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyChallengeOutput:
+        """Ask for the challenge that a passkey signs for one call of yours, within five minutes. Its input is checked as the call itself would."""
+        return await self._call("identity/passkey.challenge", _spread({"operation": operation, "input": input}, "input", {}), idempotency_key, request_timeout)
+
+
 class AsyncKeysOperations(AsyncNoun):
     """The operations of `keys`."""
 
@@ -664,9 +688,9 @@ class AsyncRequestOperations(AsyncNoun):
         """Fetch the arguments of a tool call that are too long for its question. Their SHA-256 is in the details of the question."""
         return await self._call("execution/request.arguments", {"request_id": request_id}, idempotency_key, request_timeout)
 
-    async def resolve(self, *, request_id: str, result: Any = UNSET, edited: Dict[str, Any] = UNSET, sealed: str = UNSET, reason: Union[str, None] = UNSET, digest: str = UNSET, surface: Literal['page', 'editor'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestResolveOutput:
+    async def resolve(self, *, request_id: str, result: Any = UNSET, edited: Dict[str, Any] = UNSET, sealed: str = UNSET, reason: Union[str, None] = UNSET, digest: str = UNSET, surface: Literal['page', 'editor'] = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestResolveOutput:
         """Answer a request: a choice, an approval or a rejection, or what was asked for."""
-        return await self._call("execution/request.resolve", {"request_id": request_id, "result": result, "edited": edited, "sealed": sealed, "reason": reason, "digest": digest, "surface": surface}, idempotency_key, request_timeout)
+        return await self._call("execution/request.resolve", {"request_id": request_id, "result": result, "edited": edited, "sealed": sealed, "reason": reason, "digest": digest, "surface": surface, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def decline(self, *, request_id: str, reason: str, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestDeclineOutput:
         """Decline to answer a request, with a reason that its agent reads. It ends without an answer; a question of a task goes to the next of its people."""
@@ -844,9 +868,9 @@ class AsyncRuleOperations(AsyncNoun):
 class AsyncPolicyOperations(AsyncNoun):
     """The operations of `policy`."""
 
-    async def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
+    async def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
         """Set rules for what your agents ask: whether a timeout may take their default, and floors under the risk that they say. Fields left out stay as they are."""
-        return await self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "project_id": project_id, "installation": installation}, idempotency_key, request_timeout)
+        return await self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def get(self, *, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyGetOutput:
         """Show the rules for what your agents ask: defaults at a timeout, and floors under the risk."""
@@ -1036,7 +1060,7 @@ class AsyncToolOperations(AsyncNoun):
 class AsyncDeviceOperations(AsyncNoun):
     """The operations of `device`."""
 
-    async def register(self, *, device_id: str, name: str, jwk: Jwk = UNSET, kty: Literal[OKP] = UNSET, crv: Literal[Ed25519] = UNSET, x: str = UNSET, kid: str = UNSET, alg: str = UNSET, use: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> DeviceRegisterOutput:
+    async def register(self, *, device_id: str, name: str, jwk: HardwareJwk = UNSET, kty: Literal[OKP] = UNSET, crv: Literal[Ed25519] = UNSET, x: str = UNSET, kid: str = UNSET, alg: str = UNSET, use: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> DeviceRegisterOutput:
         """Register a device with the key of an agent: the owner of the agent answers for it."""
         return await self._call("hardware/device.register", _spread({"device_id": device_id, "name": name, "jwk": jwk}, "jwk", {"kty": kty, "crv": crv, "x": x, "kid": kid, "alg": alg, "use": use}), idempotency_key, request_timeout)
 
@@ -1214,6 +1238,7 @@ class AsyncOperations:
     session: AsyncSessionOperations
     subject: AsyncSubjectOperations
     ticket: AsyncTicketOperations
+    passkey: AsyncPasskeyOperations
     keys: AsyncKeysOperations
     record: AsyncRecordOperations
     task: AsyncTaskOperations
@@ -1263,6 +1288,7 @@ class AsyncOperations:
         self.session = AsyncSessionOperations(call)
         self.subject = AsyncSubjectOperations(call)
         self.ticket = AsyncTicketOperations(call)
+        self.passkey = AsyncPasskeyOperations(call)
         self.keys = AsyncKeysOperations(call)
         self.record = AsyncRecordOperations(call)
         self.task = AsyncTaskOperations(call)

@@ -459,6 +459,55 @@ class TicketOperations(Noun):
         return self._call("identity/ticket.redeem", {"ticket": ticket}, idempotency_key, request_timeout)
 
 
+class PasskeyOperations(Noun):
+    """The operations of `passkey`."""
+
+    def add(self, *, credential: Dict[str, Any] = UNSET, label: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyAddOutput:
+        """Add a passkey of yours. The first one counts immediately; a further one if an enrolled passkey signs it, otherwise after a day.
+
+        Operation `identity/passkey.add`. For: the person themself.
+        Refused with: PROOF_REQUIRED.
+        credential: the new passkey: PublicKeyCredential.toJSON()
+        """
+        return self._call("identity/passkey.add", {"credential": credential, "label": label, "assertion": assertion}, idempotency_key, request_timeout)
+
+    def list(self, *, person: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyListOutput:
+        """List your passkeys, removed ones included, and the site that new ones are made for. An owner lists those of any person.
+
+        Operation `identity/passkey.list`. For: human.
+        person: a user id: user_ and up to 64 letters, digits, - or _
+        """
+        return self._call("identity/passkey.list", {"person": person}, idempotency_key, request_timeout)
+
+    def remove(self, *, passkey_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyRemoveOutput:
+        """Remove a passkey of yours: its signatures do not count from now on. What it has signed stays as it is.
+
+        Operation `identity/passkey.remove`. For: the person themself.
+        Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
+        passkey_id: the id of a passkey, pk_…
+        """
+        return self._call("identity/passkey.remove", {"passkey_id": passkey_id}, idempotency_key, request_timeout)
+
+    def reset(self, *, person: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyResetOutput:
+        """For a person who has lost every device: after a day their passkeys do not count any more, and the next one counts immediately.
+
+        Operation `identity/passkey.reset`. For: owner.
+        Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
+        person: a user id: user_ and up to 64 letters, digits, - or _
+        """
+        return self._call("identity/passkey.reset", {"person": person}, idempotency_key, request_timeout)
+
+    def challenge(self, *, operation: str, input: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyChallengeOutput:
+        """Ask for the challenge that a passkey signs for one call of yours, within five minutes. Its input is checked as the call itself would.
+
+        Operation `identity/passkey.challenge`. For: human.
+        Refused with: .
+        operation: the call, such as request.resolve
+        input: its input, without assertion
+        """
+        return self._call("identity/passkey.challenge", _spread({"operation": operation, "input": input}, "input", {}), idempotency_key, request_timeout)
+
+
 class KeysOperations(Noun):
     """The operations of `keys`."""
 
@@ -1363,7 +1412,7 @@ class RequestOperations(Noun):
         """
         return self._call("execution/request.arguments", {"request_id": request_id}, idempotency_key, request_timeout)
 
-    def resolve(self, *, request_id: str, result: Any = UNSET, edited: Dict[str, Any] = UNSET, sealed: str = UNSET, reason: Union[str, None] = UNSET, digest: str = UNSET, surface: Literal['page', 'editor'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestResolveOutput:
+    def resolve(self, *, request_id: str, result: Any = UNSET, edited: Dict[str, Any] = UNSET, sealed: str = UNSET, reason: Union[str, None] = UNSET, digest: str = UNSET, surface: Literal['page', 'editor'] = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestResolveOutput:
         """Answer a request: a choice, an approval or a rejection, or what was asked for.
 
         Operation `execution/request.resolve`. For: the person it is routed to, a person of the pool, owner.
@@ -1374,7 +1423,7 @@ class RequestOperations(Noun):
         digest: answer only if the request still has this digest
         surface: where the request was shown to you: on a page of another origin, or in an agent's editor
         """
-        return self._call("execution/request.resolve", {"request_id": request_id, "result": result, "edited": edited, "sealed": sealed, "reason": reason, "digest": digest, "surface": surface}, idempotency_key, request_timeout)
+        return self._call("execution/request.resolve", {"request_id": request_id, "result": result, "edited": edited, "sealed": sealed, "reason": reason, "digest": digest, "surface": surface, "assertion": assertion}, idempotency_key, request_timeout)
 
     def decline(self, *, request_id: str, reason: str, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestDeclineOutput:
         """Decline to answer a request, with a reason that its agent reads. It ends without an answer; a question of a task goes to the next of its people.
@@ -1750,7 +1799,7 @@ class RuleOperations(Noun):
 class PolicyOperations(Noun):
     """The operations of `policy`."""
 
-    def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
+    def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
         """Set rules for what your agents ask: whether a timeout may take their default, and floors under the risk that they say. Fields left out stay as they are.
 
         Operation `execution/policy.set`. For: the person themself, an owner of the project, owner, system.
@@ -1760,7 +1809,7 @@ class PolicyOperations(Noun):
         project_id: floors for all agents of this project, by an owner of it
         installation: for all projects, by an owner of the installation
         """
-        return self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "project_id": project_id, "installation": installation}, idempotency_key, request_timeout)
+        return self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
 
     def get(self, *, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyGetOutput:
         """Show the rules for what your agents ask: defaults at a timeout, and floors under the risk.
@@ -2160,7 +2209,7 @@ class ToolOperations(Noun):
 class DeviceOperations(Noun):
     """The operations of `device`."""
 
-    def register(self, *, device_id: str, name: str, jwk: Jwk = UNSET, kty: Literal[OKP] = UNSET, crv: Literal[Ed25519] = UNSET, x: str = UNSET, kid: str = UNSET, alg: str = UNSET, use: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> DeviceRegisterOutput:
+    def register(self, *, device_id: str, name: str, jwk: HardwareJwk = UNSET, kty: Literal[OKP] = UNSET, crv: Literal[Ed25519] = UNSET, x: str = UNSET, kid: str = UNSET, alg: str = UNSET, use: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> DeviceRegisterOutput:
         """Register a device with the key of an agent: the owner of the agent answers for it.
 
         Operation `hardware/device.register`. For: agent.
@@ -2540,6 +2589,7 @@ class Operations:
     session: SessionOperations
     subject: SubjectOperations
     ticket: TicketOperations
+    passkey: PasskeyOperations
     keys: KeysOperations
     record: RecordOperations
     task: TaskOperations
@@ -2589,6 +2639,7 @@ class Operations:
         self.session = SessionOperations(call)
         self.subject = SubjectOperations(call)
         self.ticket = TicketOperations(call)
+        self.passkey = PasskeyOperations(call)
         self.keys = KeysOperations(call)
         self.record = RecordOperations(call)
         self.task = TaskOperations(call)

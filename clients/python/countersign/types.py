@@ -69,6 +69,23 @@ Asked = TypedDict("Asked", {
     "message": str,
     "at": str,
 }, total=False)
+Assertion = TypedDict("Assertion", {
+    "operation": str,
+    "subject_digest": str,
+    "shown_digest": Union[str, None],
+    "result_digest": str,
+    "said": Dict[str, Any],
+    "nonce": str,
+    "credential_id": str,
+    "client_data_json": str,
+    "authenticator_data": str,
+    "signature": str,
+}, total=False)
+AssertionInput = TypedDict("AssertionInput", {
+    "id": str,
+    "response": "Response",
+    "nonce": str,
+}, total=False)
 Basis = TypedDict("Basis", {
     "kind": Literal["policy", "grant", "default", "human", "system"],
     "id": Union[str, None],
@@ -311,7 +328,7 @@ DelegationRun = TypedDict("DelegationRun", {
 Device = TypedDict("Device", {
     "id": str,
     "name": str,
-    "jwk": "Jwk",
+    "jwk": "HardwareJwk",
     "agent_id": str,
     "project_id": str,
     "state": Literal["active", "revoked"],
@@ -678,6 +695,7 @@ ExecutionVotes = TypedDict("ExecutionVotes", {
     "via": Union[str, None],
     "shown_digest": str,
     "at": str,
+    "assertion": "Assertion",
 }, total=False)
 ExternalRefs = TypedDict("ExternalRefs", {
     "kind": str,
@@ -777,6 +795,14 @@ Group = TypedDict("Group", {
 Guard = TypedDict("Guard", {
     "confirm": Union[str, None],
     "batch": Union[str, None],
+}, total=False)
+HardwareJwk = TypedDict("HardwareJwk", {
+    "kty": Literal["OKP"],
+    "crv": Literal["Ed25519"],
+    "x": str,
+    "kid": str,
+    "alg": str,
+    "use": str,
 }, total=False)
 HarnessCapability = TypedDict("HarnessCapability", {
     "name": str,
@@ -889,12 +915,10 @@ Item = TypedDict("Item", {
     "messages": List["Messages"],
 }, total=False)
 Jwk = TypedDict("Jwk", {
-    "kty": Literal["OKP"],
-    "crv": Literal["Ed25519"],
+    "kty": str,
+    "crv": str,
     "x": str,
-    "kid": str,
-    "alg": str,
-    "use": str,
+    "y": str,
 }, total=False)
 Manifest = TypedDict("Manifest", {
     "capability_id": str,
@@ -960,6 +984,21 @@ Parameters = TypedDict("Parameters", {
     "unit": str,
     "hard_limit": Union[bool, float],
 }, total=False)
+Passkey = TypedDict("Passkey", {
+    "id": str,
+    "user_id": str,
+    "label": str,
+    "credential_id": str,
+    "alg": int,
+    "jwk": "Jwk",
+    "rp_id": str,
+    "transports": List[str],
+    "aaguid": str,
+    "created_at": str,
+    "counted_from": str,
+    "signed_by": Union[str, None],
+    "removed_at": Union[str, None],
+}, total=False)
 Payload = TypedDict("Payload", {
     "kind": Literal["diff", "blob", "ref", "inline"],
     "uri": str,
@@ -981,6 +1020,7 @@ Policy = TypedDict("Policy", {
     "forbid": List[Dict[str, Any]],
     "floors": List["Floors"],
     "gate": "Gate",
+    "passkey_from": Literal["R1", "R2", "R3", "R4", "R5"],
     "updated_at": Union[str, None],
 }, total=False)
 Precedents = TypedDict("Precedents", {
@@ -1102,6 +1142,11 @@ Resources = TypedDict("Resources", {
     "uri": str,
     "name": str,
     "media_type": str,
+}, total=False)
+Response = TypedDict("Response", {
+    "clientDataJSON": str,
+    "authenticatorData": str,
+    "signature": str,
 }, total=False)
 Review = TypedDict("Review", {
     "id": str,
@@ -1479,6 +1524,25 @@ TicketRedeemOutput = TypedDict("TicketRedeemOutput", {
     "credential": Union[str, None],
     "until": Union[str, None],
     "narrowed": bool,
+}, total=False)
+PasskeyAddOutput = TypedDict("PasskeyAddOutput", {
+    "passkey": "Passkey",
+}, total=False)
+PasskeyListOutput = TypedDict("PasskeyListOutput", {
+    "items": List[Dict[str, Any]],
+    "rp_id": str,
+}, total=False)
+PasskeyRemoveOutput = TypedDict("PasskeyRemoveOutput", {
+    "passkey": "Passkey",
+}, total=False)
+PasskeyResetOutput = TypedDict("PasskeyResetOutput", {
+    "items": List["Passkey"],
+    "from": str,
+}, total=False)
+PasskeyChallengeOutput = TypedDict("PasskeyChallengeOutput", {
+    "challenge": str,
+    "nonce": str,
+    "expires_at": str,
 }, total=False)
 KeysRecordOutput = TypedDict("KeysRecordOutput", {
     "keys": Dict[str, Any],
