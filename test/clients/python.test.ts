@@ -100,7 +100,7 @@ describe('the Python client', { skip: missing }, () => {
     const [, error, task, event] = owner.lines
     assert.match(error!['error'], /give `spec` or its fields \(goal\), not both/)
     assert.ok(['Count', 'Page 0', 'Page 1', 'Page 2'].every((goal) => (task!['goals'] as string[]).length >= 4 && goal !== ''))
-    assert.deepEqual(event, { event: 'collaboration/task.created', cursor: true })
+    assert.deepEqual(event, { event: 'task.created', cursor: true })
   })
 
   test('an agent that is killed while it asks finds its question and its memo again, and delivers', async (t) => {

@@ -6,7 +6,7 @@ import { callTool, eras, openMcpWorld, until, ways, type Answer } from './mcp-wo
 /** Operations that decide. A tool of any of them would let an agent decide, or let a person's key decide through an agent's client. */
 const DECIDING =
   /^(?:request_(?:resolve|decline|claim|assign|escalate|release)|inbox_resolve|checkpoint_(?:resolve|decline|settle)|review_|grant_(?:add|revoke)|policy_set|rule_(?:add|remove|order)|tool_trust|task_(?:create|assign|cancel|complete|takeover|amend|extend|interrupt)|key_|user_(?:add|update)|project_(?:add|join|leave)|login_|session_(?:open|close)|ticket_|secret_|substitute_(?:add|remove))/
-const LISTS = new Set(['review_list', 'key_list', 'session_list', 'substitute_list'])
+const LISTS = new Set(['review_list', 'review_read', 'key_list', 'session_list', 'substitute_list'])
 
 test('The tools of an agent call its operations, in both families and over both ways', async (t) => {
   const world = await openMcpWorld(t)

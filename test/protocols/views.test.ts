@@ -66,8 +66,8 @@ const rows: readonly Row[] = [
     name: 'a session of a person',
     view: sessionView,
     doc: Session,
-    seen: 'id user_id created_at seen_at expires_at closed_at browser address remembered by_key',
-    hidden: 'digest',
+    seen: 'id user_id created_at seen_at expires_at closed_at browser address remembered by_key command_line',
+    hidden: 'digest subject sid proven_at',
   },
 ]
 

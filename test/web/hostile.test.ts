@@ -181,7 +181,7 @@ describe('a deliverable', () => {
     await shoot(page, 'review-huge')
     const broken = await delivered(Buffer.from([0x66, 0xff, 0xfe, 0xc3, 0x28]), { name: 'broken.txt' })
     await page.goto(`${stage.url}/reviews/${broken}`)
-    await page.getByText('It is no text').waitFor()
+    await page.getByText('It is not text').waitFor()
     for (const name of ['a.png', 'a.svg', 'a.html', 'a.pdf']) {
       const task = await delivered(Buffer.from(`<svg onload=alert(1)><script>document.title=1</script></svg>`), {
         name,

@@ -24,11 +24,11 @@ const withSubject: Step[] = [
 ]
 
 const signedIn: Step[] = [
-  ...withSubject,
+  { as: 'admin', call: 'identity/subject.link', input: { user_id: 'user_bob', issuer: 'https://login.example.com', sub: 'bob-3' } },
   {
     as: 'system',
     call: 'identity/subject.sign_in',
-    input: { issuer: 'https://login.example.com', sub: 'alice-7', groups: ['engineering'] },
+    input: { issuer: 'https://login.example.com', sub: 'bob-3', groups: ['engineering'] },
   },
 ]
 

@@ -49,7 +49,7 @@ test('A malformed line, a batch, and a question hidden behind a repeated key rea
   const foreign = editor.heard.filter(({ method }) => method === 'session/request_permission')
   assert.deepEqual(foreign, [])
   assert.ok(editor.heard.every((message) => !Array.isArray(message) && message.id !== 'never asked'))
-  assert.equal(notes.filter((note) => note.includes('no frame')).length, 4)
+  assert.equal(notes.filter((note) => note.includes('not a frame')).length, 4)
   assert.ok(world.effects().every((line) => line.startsWith('stray')))
   assert.deepEqual(await world.calls(), [])
 })

@@ -264,7 +264,7 @@ export function pageSurface({ stage }: Place, page: Page): Surface {
       const shown = `${typeof before === 'string' ? before : ''} ${await textOf()}`
       if ((await toast.count()) > 0) {
         await sendNow(page)
-        await page.getByTestId('item-decided').or(page.getByText('Your vote is in')).first().waitFor()
+        await page.getByTestId('item-decided').or(page.getByText('Your vote is recorded')).first().waitFor()
       }
       return shown
     },

@@ -158,7 +158,7 @@ const signOut = command({
   example: {
     given: 'signedIn',
     as: 'system',
-    input: { issuer: ISSUER_SCENE, sub: 'alice-7', before: '2100-01-01T00:00:00.000Z' },
+    input: { issuer: ISSUER_SCENE, sub: 'bob-3', before: '2100-01-01T00:00:00.000Z' },
   },
 })
 
