@@ -110,7 +110,10 @@ export function terminalSurface(place: Place): Surface & { close(): Promise<void
     session.press('/')
     await reach(/Filter: words/)
     session.press(`\u0015${filter}\r`)
-    return read(new RegExp(`\\d with filter: ${RegExp.escape(filter)}[^]*── 1 of${of?.kind === 'review' ? '[^]*Delivered:' : ''}`, 'u'))
+    // The last line of the screen: what is above it has been drawn.
+    return read(
+      new RegExp(`\\d with filter: ${RegExp.escape(filter)}[^]*── 1 of${of?.kind === 'review' ? '[^]*Delivered:' : ''}[^]*q quit`, 'u'),
+    )
   }
   /** The inbox ignores deciding keys until the item was on the screen for a moment. */
   async function read(shows: RegExp): Promise<string> {
