@@ -5,7 +5,7 @@ import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, type Made, type Read } from '#kernel/declare/operation.ts'
-import { t } from '#kernel/declare/schema.ts'
+import { t, type Static } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { endedWith } from '../answering/receipt.ts'
 import { CANNOT_ANSWER, lookedAt } from '../asking/recipients.ts'
@@ -53,28 +53,34 @@ const Place = t.Object({
     description: '0: requests that are open for the person; 1: those where they are gone and others answer',
   }),
   at: t.Optional(t.String({ maxLength: 1_000, description: 'the place in that list to go on after; without one, from its beginning' })),
+  is_second: t.Optional(t.Boolean({ description: 'the lists were looked through once' })),
 })
+type Place = Static<typeof Place>
 
-type Looked = { readonly facts: readonly Made[]; readonly next: { readonly index: number; readonly at?: string } | null }
+type Looked = { readonly facts: readonly Made[]; readonly next: Place | null }
 type Making = Parameters<typeof endedWith>[2]
 
-/** Requests of one project from this place on; a batch belongs to one chain, so the next project is for the next call. */
-async function rerouteFrom(read: Read, person: string, from: { index: number; at?: string }, making: Making): Promise<Looked> {
+/**
+ * Requests of one project from this place on; a batch belongs to one chain, so the next project is for the next call. A request that becomes
+ * overdue between two calls moves to the front of its list. So the next project begins at the front, where rerouted requests are gone, and a
+ * list of several pages is looked through twice.
+ */
+async function rerouteFrom(read: Read, person: string, from: Place, making: Making): Promise<Looked> {
+  const { at: _, ...list } = from
   const listed = await read.list(Request, indexes[from.index]!, [[person]], { after: from.at, limit: PORTION })
   const facts: Made[] = []
-  let [project, at] = [null as string | null, from.at]
+  let project: string | null = null
   for (const row of listed) {
     const request = await read.raw(Request, row.id)
     const change = request === null || !isOpen(request) ? null : await factOf(read, request, making)
-    if (change !== null && project !== null && project !== request!.project_id)
-      return { facts, next: { index: from.index, ...(at === undefined ? {} : { at }) } }
+    if (change !== null && project !== null && project !== request!.project_id) return { facts, next: list }
     if (change !== null) {
       facts.push(change)
       project = request!.project_id
     }
-    at = row.at
   }
-  if (listed.length === PORTION) return { facts, next: { index: from.index, at: at! } }
+  if (listed.length === PORTION) return { facts, next: { ...list, at: listed.at(-1)!.at } }
+  if (from.at !== undefined && from.is_second !== true) return { facts, next: { index: from.index, is_second: true } }
   return { facts, next: from.index + 1 < indexes.length ? { index: from.index + 1 } : null }
 }
 
