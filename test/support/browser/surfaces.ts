@@ -224,8 +224,9 @@ export function pageSurface({ stage }: Place, page: Page): Surface {
       const field = page.getByRole('textbox', { name: 'Confirmation phrase' })
       await field.fill('')
       await field.pressSequentially(typedFor(act, item))
-      await page.keyboard.press('Enter')
-      if (act.phrase === 'right') await toast.waitFor()
+      // The page ignores Enter for a moment after something has moved.
+      if (act.phrase === 'right') await pressUntil(page, 'Enter', toast)
+      else await page.keyboard.press('Enter')
     },
     async reject(item) {
       if (!isJudged(item)) return page.keyboard.press('r')
