@@ -5,10 +5,13 @@ import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
+import { parse } from '#kernel/declare/schema.ts'
+import { SignatureFields } from '#kernel/signing/input.ts'
 import { isOfSystem } from '#protocols/collaboration/access.ts'
 import { ArtifactVersion, Checkpoint, Task, versionId } from '#protocols/collaboration/schema.ts'
 import { actionOf } from '#protocols/execution/actions/index.ts'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
+import { reviewItemOf } from '#protocols/execution/mirror/review-item.ts'
 import { judgesOf } from '#kernel/ports/tasks.ts'
 import { isOpen, Request } from '#protocols/execution/schema.ts'
 import { contractsBetween, onEach, textIn, type Terms } from './contract.ts'
@@ -57,20 +60,13 @@ const onDelivered = onEach(['artifact.committed', 'artifact.edited'], (on) =>
 
 // --- It changes hands ----------------------------------------------------------------------------------------------------------
 
-/** The review item of a task, created by an earlier batch. Every batch that creates or ends such an item also writes the task. */
-async function reviewOf(read: Read, task_id: string): Promise<Request | null> {
-  const listed = await read.list(Request, 'task', [[task_id]], { limit: limits.pageDefault })
-  const found = await Promise.all(listed.map(({ id }) => read.raw(Request, id)))
-  return found.find((item) => item !== null && item.kind === 'review' && isOpen(item)) ?? null
-}
-
 const isInReview = ({ state }: Task): boolean => state === 'review_ready' || state === 'under_review'
 /** The first person to be asked for a verdict. */
 const turnIn = (task: Task): string => judgesOf(task)[0] ?? task.ownership.principal
 
 async function itemsOf(read: Read, task: Task): Promise<{ item: Request | null; turn: string }> {
   const checkpoint = task.pending_checkpoint === null ? null : await read.raw(Checkpoint, task.pending_checkpoint)
-  if (checkpoint === null) return { item: isInReview(task) ? await reviewOf(read, task.id) : null, turn: turnIn(task) }
+  if (checkpoint === null) return { item: isInReview(task) ? await reviewItemOf(read, task.id) : null, turn: turnIn(task) }
   return { item: await read.raw(Request, checkpoint.request_id ?? mirroredItemId(checkpoint.id)), turn: checkpoint.routed_to }
 }
 
@@ -105,10 +101,12 @@ function shownAs({ detail }: ContractFact): { digest?: string } {
 }
 const message = (text: string | null | undefined) => (text ? { reason: cutTo(text, limits.reasonCharsMax) } : {})
 
-/** The decider: a person, or a policy that was set in advance. */
-function decidedBy({ actor, basis, via }: ContractFact, by: string, where: string) {
+/** The decider, with their own signature if they gave one: a person, or a policy that was set in advance. */
+function decidedBy({ actor, basis, via, detail }: ContractFact, by: string, where: string) {
   if (basis.kind === 'policy') return { as: 'system:fallback', basis }
-  return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where } }
+  const assertion = detail?.['assertion']
+  const signed = assertion === undefined ? {} : { assertion: parse(SignatureFields, assertion) }
+  return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where }, ...signed }
 }
 
 /** Translates refusals for a person who answers at the checkpoint. */
@@ -168,7 +166,7 @@ const onExpired = to('expiry-closes', 'task.checkpoint.expired', 'request.close'
 
 const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', async (fact, read) => {
   const { task_id, reviewer, verdict, requested_changes, comments } = fact.subject
-  const item = await reviewOf(read, task_id)
+  const item = await reviewItemOf(read, task_id)
   if (item === null) return null
   const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
   const decided = decidedBy(fact, reviewer, 'reviewed')

@@ -2,8 +2,10 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#protocols/execution/answering/receipt-format.ts'
+import { doubtAboutPerson, type EnrolledPasskey } from './receipt-signature.ts'
 import { coveredBy } from '#protocols/execution/answering/request-digest.ts'
 
+export type { EnrolledPasskey } from './receipt-signature.ts'
 export type {
   Claims as ReceiptClaims,
   Doubt as ReceiptDoubt,
@@ -20,6 +22,8 @@ export type VerifyOptions = {
   /** The agent that it must be made out to, and the server that it must be from. */
   readonly audience?: string | undefined
   readonly issuer?: string | undefined
+  /** The enrolments of people: then the signature of a person must be by one of these. Without them its digests are checked alone. */
+  readonly passkeys?: readonly EnrolledPasskey[] | undefined
 }
 
 /**
@@ -52,7 +56,8 @@ async function verdictOf(given: unknown, options: VerifyOptions): Promise<Verdic
   const claims = claimsOf(jws)
   if (claims === null) return doubt('not_a_receipt', 'the signed text is not a receipt')
   if (isAfter(key['countersign:until'], claims)) return doubt('retired_key', 'it is signed with a key that was retired before')
-  const verdict = judge(receipt, claims, jws.kid, options)
+  const judged = judge(receipt, claims, jws.kid, options)
+  const verdict = judged.ok ? ((await doubtAboutPerson(claims, options.passkeys)) ?? judged) : judged
   if (!verdict.ok || options.request === undefined) return verdict
   const digest = await Promise.resolve(options.request)
     .then(options.requestDigest ?? requestDigest)

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { canonical } from '#kernel/log/canonical-json.ts'
-import { createClient } from '#sdk/index.ts'
+import { createClient, type Client } from '#sdk/index.ts'
+import { createAuthenticator, type Authenticator } from '../support/passkeys/authenticator.ts'
 import { openStage, until, type Stage } from '../support/as-processes/agents.ts'
 
 const FOLDER = join(import.meta.dirname, '../../clients/python')
@@ -55,6 +56,31 @@ function program(t: TestContext, name: string, key: string, env: Record<string, 
     ended,
     line: (field) => until(() => lines.find((one) => field in one), `${field} of ${name}: ${said}`),
   }
+}
+
+/** Answers that the owner signs with a passkey of each algorithm. */
+async function signedReceipts(client: Client): Promise<object[]> {
+  const { passkey } = stage.owner.identity
+  const origin = `http://localhost:${new URL(stage.server.url).port}`
+  const found: object[] = []
+  for (const alg of ['ES256', 'EdDSA'] as const) {
+    const device = createAuthenticator(alg)
+    const fresh = await passkey.challenge({ operation: 'passkey.add', input: {} })
+    const credential = device.create(fresh.challenge, { origin })
+    const vouched = found.length === 0 ? {} : { assertion: await sign(devices[0]!, 'passkey.add', { credential }, origin) }
+    devices.push(device)
+    await passkey.add({ credential, ...vouched })
+    const { request } = await client.execution.request.create({ action: 'APPROVE', payload: { item: 'Pay', details: { alg } } })
+    const answer = { request_id: request.id, result: 'rejected', reason: 'Too much.' }
+    await stage.owner.execution.request.resolve({ ...answer, assertion: await sign(device, 'request.resolve', answer, origin) })
+    found.push({ request, receipt: (await client.execution.request.get({ request_id: request.id })).receipt })
+  }
+  return found
+}
+const devices: Authenticator[] = []
+async function sign(device: Authenticator, operation: string, input: object, origin: string) {
+  const { challenge, nonce } = await stage.owner.identity.passkey.challenge({ operation, input: { ...input } })
+  return { ...device.get(challenge, { origin }), nonce }
 }
 
 describe('the Python client', { skip: missing }, () => {
@@ -199,9 +225,11 @@ describe('the Python client', { skip: missing }, () => {
         return { request, receipt: (await client.execution.request.get({ request_id: request.id })).receipt }
       }),
     )
+    const signedOnes = await signedReceipts(client)
+    const { items: passkeys } = await stage.owner.identity.passkey.list()
     const jwks = await (await fetch(`${stage.server.url}/.well-known/jwks.json`)).json()
     const [receiptFile, textFile] = [join(stage.folder, 'receipts.json'), join(stage.folder, 'canonical.json')]
-    writeFileSync(receiptFile, JSON.stringify({ jwks, receipts }))
+    writeFileSync(receiptFile, JSON.stringify({ jwks, receipts: [...receipts, ...signedOnes], signed: signedOnes.length, passkeys }))
     writeFileSync(textFile, JSON.stringify(canonicalTexts()))
     const env = {
       PATH: process.env['PATH'],

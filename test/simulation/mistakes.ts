@@ -313,7 +313,7 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-verdict-leaves-its-item',
     'contracts/collaboration-execution.ts',
-    'const item = await reviewOf(read, task_id)',
+    'const item = await reviewItemOf(read, task_id)',
     'const item = task_id ? null : await reviewOf(read, task_id)',
   ),
   one('an-item-keeps-its-people', 'contracts/collaboration-execution.ts', 'return isSame ? null', 'return item ? null'),

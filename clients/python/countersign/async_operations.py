@@ -344,9 +344,9 @@ class AsyncCheckpointOperations(AsyncNoun):
         """Ask the people of the task to decide; the task is blocked until they do."""
         return await self._call("collaboration/checkpoint.raise", {"task_id": task_id, "kind": kind, "prompt": prompt, "expected_task_revision": expected_task_revision, "options": options, "context": context, "proposed_actions": proposed_actions, "state": state, "state_schema": state_schema, "expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry, "default": default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
-    async def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
+    async def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
         """Answer a pending checkpoint: the task goes on, or ends if it is rejected."""
-        return await self._call("collaboration/checkpoint.resolve", {"checkpoint_id": checkpoint_id, "action": action, "expected_task_revision": expected_task_revision, "choice": choice, "input": input, "reassign_to": reassign_to, "comment": comment, "approved_actions": approved_actions, "denied_actions": denied_actions, "state_patch": state_patch, "edited_artifact_ref": edited_artifact_ref, "digest": digest}, idempotency_key, request_timeout)
+        return await self._call("collaboration/checkpoint.resolve", {"checkpoint_id": checkpoint_id, "action": action, "expected_task_revision": expected_task_revision, "choice": choice, "input": input, "reassign_to": reassign_to, "comment": comment, "approved_actions": approved_actions, "denied_actions": denied_actions, "state_patch": state_patch, "edited_artifact_ref": edited_artifact_ref, "digest": digest, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def decline(self, *, checkpoint_id: str, reason: str, expected_task_revision: int = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointDeclineOutput:
         """Decline to answer a checkpoint, with a reason: the next person of the task is asked; if nobody is left, the principal decides about the task."""
@@ -384,9 +384,9 @@ class AsyncCheckpointOperations(AsyncNoun):
 class AsyncGrantOperations(AsyncNoun):
     """The operations of `grant`."""
 
-    async def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
+    async def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
         """Allow or deny a scope in advance: for this run, for the task, or until a time; `uses` bounds how often."""
-        return await self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses}, idempotency_key, request_timeout)
+        return await self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def revoke(self, *, grant_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantRevokeOutput:
         """Revoke a grant, with effect from the next use."""
@@ -420,9 +420,9 @@ class AsyncOwnershipOperations(AsyncNoun):
 class AsyncReviewOperations(AsyncNoun):
     """The operations of `review`."""
 
-    async def submit(self, *, task_id: str, artifact_id: str, verdict: Literal['approved', 'changes_requested', 'rejected'], expected_task_revision: int = UNSET, artifact_version: str = UNSET, review_id: str = UNSET, kind: Literal['plan', 'deliverable'] = UNSET, comments: List[Comments] = UNSET, requested_changes: List[str] = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewSubmitOutput:
+    async def submit(self, *, task_id: str, artifact_id: str, verdict: Literal['approved', 'changes_requested', 'rejected'], expected_task_revision: int = UNSET, artifact_version: str = UNSET, review_id: str = UNSET, kind: Literal['plan', 'deliverable'] = UNSET, comments: List[Comments] = UNSET, requested_changes: List[str] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewSubmitOutput:
         """Approve, reject, or ask for changes to an artifact that was delivered."""
-        return await self._call("collaboration/review.submit", {"task_id": task_id, "artifact_id": artifact_id, "verdict": verdict, "expected_task_revision": expected_task_revision, "artifact_version": artifact_version, "review_id": review_id, "kind": kind, "comments": comments, "requested_changes": requested_changes, "digest": digest}, idempotency_key, request_timeout)
+        return await self._call("collaboration/review.submit", {"task_id": task_id, "artifact_id": artifact_id, "verdict": verdict, "expected_task_revision": expected_task_revision, "artifact_version": artifact_version, "review_id": review_id, "kind": kind, "comments": comments, "requested_changes": requested_changes, "digest": digest, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def comment(self, *, task_id: str, artifact_id: str, severity: Literal['blocker', 'major', 'minor', 'nit'], body: str, artifact_version: str = UNSET, review_id: str = UNSET, anchor: str = UNSET, verdict: Any = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewCommentOutput:
         """Remark on an artifact version or a review, without a verdict."""
@@ -780,9 +780,9 @@ class AsyncRequestOperations(AsyncNoun):
         """Bind a request of a task to the checkpoint that replaces its own, with a note about what happened in between. The system calls it."""
         return await self._call("execution/request.bind", {"request_id": request_id, "checkpoint_id": checkpoint_id, "notice": notice}, idempotency_key, request_timeout)
 
-    async def close(self, *, request_id: str, status: Literal['completed', 'failed', 'cancelled', 'declined'], result: Any = UNSET, reason: str = UNSET, by: str = UNSET, as_: str = UNSET, via: Union[str, None] = UNSET, basis: Dict[str, Any] = UNSET, digest: str = UNSET, kind: str = UNSET, id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCloseOutput:
+    async def close(self, *, request_id: str, status: Literal['completed', 'failed', 'cancelled', 'declined'], result: Any = UNSET, reason: str = UNSET, by: str = UNSET, as_: str = UNSET, via: Union[str, None] = UNSET, basis: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: Assertion = UNSET, kind: str = UNSET, id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCloseOutput:
         """End an item whose checkpoint or review was answered or ended elsewhere. The system calls it."""
-        return await self._call("execution/request.close", _spread({"request_id": request_id, "status": status, "result": result, "reason": reason, "by": by, "as": as_, "via": via, "basis": basis, "digest": digest}, "basis", {"kind": kind, "id": id}), idempotency_key, request_timeout)
+        return await self._call("execution/request.close", _spread({"request_id": request_id, "status": status, "result": result, "reason": reason, "by": by, "as": as_, "via": via, "basis": basis, "digest": digest, "assertion": assertion}, "basis", {"kind": kind, "id": id}), idempotency_key, request_timeout)
 
 
 class AsyncReceiptOperations(AsyncNoun):
@@ -976,7 +976,7 @@ class AsyncNoticeOperations(AsyncNoun):
         """Plan the notices about new facts of the record, and note how far it was read. The system calls it."""
         return await self._call("execution/notice.plan", {"cursor": cursor, "items": items}, idempotency_key, request_timeout)
 
-    async def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
+    async def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in', 'passkey_added', 'passkey_removed', 'passkey_reset'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
         """Compose a notice from the present state, or say until when it waits or why it is dropped. The system calls it."""
         return await self._call("execution/notice.compose", {"target": target, "event": event, "request_id": request_id, "order": order}, idempotency_key, request_timeout)
 

@@ -543,7 +543,7 @@ class TaskOperations(Noun):
         """Create a task. You become its principal; that cannot be changed.
 
         Operation `collaboration/task.create`. For: a person of the project, principal of the parent.
-        Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
+        Refused with: PASSKEY_REQUIRED, PRECONDITION_FAILED, PROOF_REQUIRED.
         grants: scopes that are allowed or denied from the beginning, like grant.add; until session: for the first run
         """
         return self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "grants": grants, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
@@ -714,7 +714,7 @@ class CheckpointOperations(Noun):
         """
         return self._call("collaboration/checkpoint.raise", {"task_id": task_id, "kind": kind, "prompt": prompt, "expected_task_revision": expected_task_revision, "options": options, "context": context, "proposed_actions": proposed_actions, "state": state, "state_schema": state_schema, "expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry, "default": default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
-    def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
+    def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
         """Answer a pending checkpoint: the task goes on, or ends if it is rejected.
 
         Operation `collaboration/checkpoint.resolve`. For: principal, reviewer.
@@ -723,7 +723,7 @@ class CheckpointOperations(Noun):
         state_patch: a JSON Merge Patch (RFC 7396) on the state that the agent showed
         digest: answer only if the item in the inbox still has this digest
         """
-        return self._call("collaboration/checkpoint.resolve", {"checkpoint_id": checkpoint_id, "action": action, "expected_task_revision": expected_task_revision, "choice": choice, "input": input, "reassign_to": reassign_to, "comment": comment, "approved_actions": approved_actions, "denied_actions": denied_actions, "state_patch": state_patch, "edited_artifact_ref": edited_artifact_ref, "digest": digest}, idempotency_key, request_timeout)
+        return self._call("collaboration/checkpoint.resolve", {"checkpoint_id": checkpoint_id, "action": action, "expected_task_revision": expected_task_revision, "choice": choice, "input": input, "reassign_to": reassign_to, "comment": comment, "approved_actions": approved_actions, "denied_actions": denied_actions, "state_patch": state_patch, "edited_artifact_ref": edited_artifact_ref, "digest": digest, "assertion": assertion}, idempotency_key, request_timeout)
 
     def decline(self, *, checkpoint_id: str, reason: str, expected_task_revision: int = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointDeclineOutput:
         """Decline to answer a checkpoint, with a reason: the next person of the task is asked; if nobody is left, the principal decides about the task.
@@ -799,7 +799,7 @@ class CheckpointOperations(Noun):
 class GrantOperations(Noun):
     """The operations of `grant`."""
 
-    def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
+    def add(self, *, task_id: str, scope: str, decision: Literal['allow', 'deny'], until: str, uses: int = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantAddOutput:
         """Allow or deny a scope in advance: for this run, for the task, or until a time; `uses` bounds how often.
 
         Operation `collaboration/grant.add`. For: principal.
@@ -807,7 +807,7 @@ class GrantOperations(Noun):
         scope: a word such as deploy, or a namespace and a target such as shell:read, fs:/repo:* or gate:<server>/<tool>; a * at the end covers all that begins like it, and * alone covers everything
         until: `session` (this run), `task`, or an RFC 3339 time
         """
-        return self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses}, idempotency_key, request_timeout)
+        return self._call("collaboration/grant.add", {"task_id": task_id, "scope": scope, "decision": decision, "until": until, "uses": uses, "assertion": assertion}, idempotency_key, request_timeout)
 
     def revoke(self, *, grant_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GrantRevokeOutput:
         """Revoke a grant, with effect from the next use.
@@ -871,7 +871,7 @@ class OwnershipOperations(Noun):
 class ReviewOperations(Noun):
     """The operations of `review`."""
 
-    def submit(self, *, task_id: str, artifact_id: str, verdict: Literal['approved', 'changes_requested', 'rejected'], expected_task_revision: int = UNSET, artifact_version: str = UNSET, review_id: str = UNSET, kind: Literal['plan', 'deliverable'] = UNSET, comments: List[Comments] = UNSET, requested_changes: List[str] = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewSubmitOutput:
+    def submit(self, *, task_id: str, artifact_id: str, verdict: Literal['approved', 'changes_requested', 'rejected'], expected_task_revision: int = UNSET, artifact_version: str = UNSET, review_id: str = UNSET, kind: Literal['plan', 'deliverable'] = UNSET, comments: List[Comments] = UNSET, requested_changes: List[str] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewSubmitOutput:
         """Approve, reject, or ask for changes to an artifact that was delivered.
 
         Operation `collaboration/review.submit`. For: principal, reviewer.
@@ -879,7 +879,7 @@ class ReviewOperations(Noun):
         expected_task_revision: change the task only if it still has this revision: refused with CONFLICT otherwise
         digest: answer only if the item in the inbox still has this digest
         """
-        return self._call("collaboration/review.submit", {"task_id": task_id, "artifact_id": artifact_id, "verdict": verdict, "expected_task_revision": expected_task_revision, "artifact_version": artifact_version, "review_id": review_id, "kind": kind, "comments": comments, "requested_changes": requested_changes, "digest": digest}, idempotency_key, request_timeout)
+        return self._call("collaboration/review.submit", {"task_id": task_id, "artifact_id": artifact_id, "verdict": verdict, "expected_task_revision": expected_task_revision, "artifact_version": artifact_version, "review_id": review_id, "kind": kind, "comments": comments, "requested_changes": requested_changes, "digest": digest, "assertion": assertion}, idempotency_key, request_timeout)
 
     def comment(self, *, task_id: str, artifact_id: str, severity: Literal['blocker', 'major', 'minor', 'nit'], body: str, artifact_version: str = UNSET, review_id: str = UNSET, anchor: str = UNSET, verdict: Any = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewCommentOutput:
         """Remark on an artifact version or a review, without a verdict.
@@ -1612,14 +1612,14 @@ class RequestOperations(Noun):
         """
         return self._call("execution/request.bind", {"request_id": request_id, "checkpoint_id": checkpoint_id, "notice": notice}, idempotency_key, request_timeout)
 
-    def close(self, *, request_id: str, status: Literal['completed', 'failed', 'cancelled', 'declined'], result: Any = UNSET, reason: str = UNSET, by: str = UNSET, as_: str = UNSET, via: Union[str, None] = UNSET, basis: Dict[str, Any] = UNSET, digest: str = UNSET, kind: str = UNSET, id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCloseOutput:
+    def close(self, *, request_id: str, status: Literal['completed', 'failed', 'cancelled', 'declined'], result: Any = UNSET, reason: str = UNSET, by: str = UNSET, as_: str = UNSET, via: Union[str, None] = UNSET, basis: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: Assertion = UNSET, kind: str = UNSET, id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCloseOutput:
         """End an item whose checkpoint or review was answered or ended elsewhere. The system calls it.
 
         Operation `execution/request.close`. For: system.
         Refused with: EXPIRED, PRECONDITION_FAILED, PROOF_REQUIRED.
         digest: only if the item still has this digest
         """
-        return self._call("execution/request.close", _spread({"request_id": request_id, "status": status, "result": result, "reason": reason, "by": by, "as": as_, "via": via, "basis": basis, "digest": digest}, "basis", {"kind": kind, "id": id}), idempotency_key, request_timeout)
+        return self._call("execution/request.close", _spread({"request_id": request_id, "status": status, "result": result, "reason": reason, "by": by, "as": as_, "via": via, "basis": basis, "digest": digest, "assertion": assertion}, "basis", {"kind": kind, "id": id}), idempotency_key, request_timeout)
 
 
 class ReceiptOperations(Noun):
@@ -2015,7 +2015,7 @@ class NoticeOperations(Noun):
         """
         return self._call("execution/notice.plan", {"cursor": cursor, "items": items}, idempotency_key, request_timeout)
 
-    def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
+    def compose(self, *, target: str, event: Literal['created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in', 'passkey_added', 'passkey_removed', 'passkey_reset'], request_id: Union[str, None], order: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> NoticeComposeOutput:
         """Compose a notice from the present state, or say until when it waits or why it is dropped. The system calls it.
 
         Operation `execution/notice.compose`. For: system.

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Callable, Dict, List, Optional, Union
 
 from .canonical import canonical, decode, digest
+from .passkeys import doubt_in
 
 RECEIPT_CHARS_MAX = 512 * 1024
 HEADER_CHARS_MAX = 1_024
@@ -45,19 +46,21 @@ def verify_receipt(
     request: Optional[Dict[str, Any]] = None,
     audience: Optional[str] = None,
     issuer: Optional[str] = None,
+    passkeys: Optional[List[Dict[str, Any]]] = None,
 ) -> Verdict:
     """Never raises for a bad receipt: every defect is a verdict with a reason.
 
     Pass the receipt as its JSON text to detect repeated fields. `request` is the request as it was created: its digest must be the
-    signed one. `audience` is the agent that asked, `issuer` the server.
+    signed one. `audience` is the agent that asked, `issuer` the server. `passkeys` are enrolments of people (`identity/passkey.added`):
+    then the signature of a person must be by one of these. Without them its digests are checked alone.
     """
     try:
-        return _verdict(receipt, jwks, request, audience, issuer)
+        return _verdict(receipt, jwks, request, audience, issuer, passkeys)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         return _doubt("not_a_receipt", "it cannot be read: %s" % error)
 
 
-def _verdict(given: Any, jwks: Any, request: Any, audience: Optional[str], issuer: Optional[str]) -> Verdict:
+def _verdict(given: Any, jwks: Any, request: Any, audience: Optional[str], issuer: Optional[str], passkeys: Any) -> Verdict:
     value = decode(given) if isinstance(given, str) else given
     if not isinstance(value, dict):
         return _doubt("not_a_receipt", "it is not an object")
@@ -90,11 +93,18 @@ def _verdict(given: Any, jwks: Any, request: Any, audience: Optional[str], issue
     if _is_after(key.get("countersign:until"), claims):
         return _doubt("retired_key", "it is signed with a key that was retired before")
     verdict = _judge(receipt, claims, header["kid"], audience, issuer)
+    if verdict.ok:
+        verdict = _doubt_about_person(claims, passkeys) or verdict
     if not verdict.ok or request is None:
         return verdict
     if request_digest(request) != claims["request_digest"]:
         return _doubt("wrong_request", "it answers another request than the one given")
     return verdict
+
+
+def _doubt_about_person(claims: Dict[str, Any], passkeys: Any) -> Optional[Verdict]:
+    found = doubt_in(claims, passkeys)
+    return None if found is None else _doubt(found[0], found[1], ["assertion"])
 
 
 def request_digest(request: Dict[str, Any]) -> str:
@@ -144,7 +154,7 @@ def _check(x: str, signed: str, signature: bytes) -> Optional[bool]:
 
 
 _TEXTS = ["iss", "aud", "jti", "request_id", "action", "request_digest", "status", "created_at", "completed_at", "evidence_hash"]
-VERSIONS = (1,)
+VERSIONS = (1, 2)
 
 
 def _is_claims(value: Any) -> bool:
@@ -176,7 +186,7 @@ def _judge(receipt: Dict[str, Any], claims: Dict[str, Any], kid: str, audience: 
         return _doubt("wrong_audience", "it was made out to %s, not to %s" % (claims["aud"], audience))
     if issuer is not None and not _is_from(claims["iss"], issuer):
         return _doubt("wrong_issuer", "it is from %s, not from %s" % (claims["iss"], issuer))
-    names = list(dict.fromkeys([*receipt, *_NEEDED]))
+    names = list(dict.fromkeys([*receipt, *_NEEDED, *(name for name in ("assertion", "assertion_digest") if name in claims)]))
     changed: List[str] = []
     unknown: List[str] = []
     unsigned: List[str] = []

@@ -74,7 +74,7 @@ Assertion = TypedDict("Assertion", {
     "subject_digest": str,
     "shown_digest": Union[str, None],
     "result_digest": str,
-    "said": Dict[str, Any],
+    "said": "Said",
     "nonce": str,
     "credential_id": str,
     "client_data_json": str,
@@ -946,7 +946,7 @@ Notice = TypedDict("Notice", {
     "id": str,
     "target": str,
     "whose": str,
-    "event": Literal["created", "assigned", "escalated", "reminded", "overdue", "released", "receipt", "test", "confirm", "sign_in"],
+    "event": Literal["created", "assigned", "escalated", "reminded", "overdue", "released", "receipt", "test", "confirm", "sign_in", "passkey_added", "passkey_removed", "passkey_reset"],
     "request_id": Union[str, None],
     "state": Literal["waiting", "accepted", "given_up", "dropped"],
     "attempts": int,
@@ -1096,6 +1096,8 @@ Receipt = TypedDict("Receipt", {
     "evidence_hash": str,
     "receipt_id": str,
     "basis": Dict[str, Any],
+    "assertion": "Assertion",
+    "assertion_digest": str,
     "key_id": Union[str, None],
     "signature": Union[str, None],
 }, total=False)
@@ -1253,6 +1255,10 @@ SafetyEnvelope = TypedDict("SafetyEnvelope", {
     "parameters": Dict[str, Any],
     "prohibited_actions": List[str],
     "emergency_procedures": Union[List[str], Dict[str, Any], str],
+}, total=False)
+Said = TypedDict("Said", {
+    "word": str,
+    "digest": str,
 }, total=False)
 SealKey = TypedDict("SealKey", {
     "kty": Literal["OKP"],

@@ -3,8 +3,10 @@ import copy
 import json
 import os
 import unittest
+from base64 import urlsafe_b64decode
 
 from countersign import verify_receipt
+from countersign.passkeys import doubt_in
 from countersign.receipts import can_verify
 
 
@@ -38,6 +40,29 @@ class Receipts(unittest.TestCase):
                 self.assertFalse(verdict.ok, field)
                 if field != "signature":
                     self.assertEqual((verdict.reason, verdict.fields), ("changed", [field]))
+
+    @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
+    def test_the_signature_of_a_person_is_checked_with_their_passkeys(self):
+        passkeys = self.given["passkeys"]
+        for one in self.given["receipts"][-self.given["signed"] :]:
+            receipt = one["receipt"]
+            verdict = self.verdict(receipt, passkeys=passkeys, request=one["request"])
+            self.assertTrue(verdict.ok, verdict.message)
+            self.assertEqual(verdict.claims["v"], 2)
+            self.assertEqual(self.verdict(receipt, passkeys=[]).reason, "unknown_passkey")
+            others = [{**key, "jwk": {**key["jwk"], "x": passkeys[0]["jwk"]["x"][::-1]}} for key in passkeys]
+            self.assertEqual(self.verdict(receipt, passkeys=others).reason, "wrong_assertion")
+
+    def test_a_signature_over_something_else_is_refused(self):
+        claims = copy.deepcopy(self.claims_of(self.given["receipts"][-1]["receipt"]))
+        self.assertIsNone(doubt_in(claims, None))
+        for field in ("request_digest", "shown_digest", "result", "reason", "edited"):
+            self.assertEqual(doubt_in({**claims, field: "other"}, None)[0], "wrong_assertion", field)
+
+    @staticmethod
+    def claims_of(receipt):
+        body = receipt["signature"].split(".")[1]
+        return json.loads(urlsafe_b64decode(body + "=" * (-len(body) % 4)))
 
     @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
     def test_foreign_keys_requests_agents_servers_and_fields_are_refused(self):

@@ -32,7 +32,13 @@ const none: Ports = {
   },
   policies: { gate: () => Promise.resolve([]), ofScope: resolveNull, passkeyFrom: resolveNull, group: resolveNull },
   names: { named: resolveNull, projects: () => Promise.resolve([]) },
-  requests: { request: resolveNull, cases: () => Promise.resolve([]), answer: resolveNull },
+  requests: {
+    request: resolveNull,
+    cases: () => Promise.resolve([]),
+    answer: resolveNull,
+    itemOfCheckpoint: resolveNull,
+    itemOfReview: resolveNull,
+  },
   runs: { run: resolveNull, work: resolveNull, card: resolveNull, running: () => Promise.resolve(0), attempt: resolveNull },
   tasks: {
     task: resolveNull,

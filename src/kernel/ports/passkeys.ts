@@ -3,7 +3,7 @@
 import { Refusal } from '../declare/errors.ts'
 import type { Change, Context, Read } from '../declare/operation.ts'
 import type { Risk } from '../policy/gate-policy.ts'
-import type { AssertionCrypto, PasskeyJwk } from '../signing/assertion.ts'
+import type { AssertionCrypto, PasskeyJwk, SaidAnswer, Signature } from '../signing/assertion.ts'
 import type { Assertion } from '../signing/input.ts'
 
 /** Whether a call needs a signature, and what a person signs when they make it. */
@@ -25,21 +25,6 @@ export type Covered = {
 }
 /** With the whole name of the operation. */
 export type NamedCovered = Covered & { readonly operation: string }
-export type SaidAnswer = { readonly word: string; readonly digest: string }
-
-/** A checked assertion, as receipts and the record keep it. */
-export type Signature = {
-  readonly operation: string
-  readonly subject_digest: string
-  readonly shown_digest: string | null
-  readonly result_digest: string
-  readonly said?: SaidAnswer
-  readonly nonce: string
-  readonly credential_id: string
-  readonly client_data_json: string
-  readonly authenticator_data: string
-  readonly signature: string
-}
 
 /** The site that passkeys are made for, and the pages that may ask for a signature. */
 export type RelyingParty = { readonly id: string; readonly origins: readonly string[] }

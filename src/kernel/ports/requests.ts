@@ -1,6 +1,7 @@
 // The port of requests: the part of what people were asked, and answered, that other protocols may know.
 import type { Risk } from '../policy/gate-policy.ts'
 import type { Listed, ListPage, Read } from '../declare/operation.ts'
+import type { Covered } from './passkeys.ts'
 
 export type KnownRequest = { readonly id: string; readonly status: string; readonly risk?: Risk | undefined }
 export type KnownAnswer = {
@@ -12,10 +13,20 @@ export type KnownAnswer = {
   readonly at: string
 }
 
+/** The item in the inbox that stands for a question of another protocol. */
+export type AnsweredItem = {
+  readonly risk: Risk | undefined
+  /** The question, and how people are shown it. */
+  digests(): Pick<Covered, 'subject_digest' | 'shown_digest'>
+}
+
 export type Requests = {
   request(read: Read, id: string): Promise<KnownRequest | null>
   /** Answered questions of an agent, by the case that they are about. */
   cases(read: Read, project_id: string, requester: string, page: ListPage): Promise<Listed[]>
   /** The answer to one of them; null: it is not there, or not for this actor. */
   answer(read: Read, id: string): Promise<KnownAnswer | null>
+  /** `request_id`: the request that the agent itself made, if it did. */
+  itemOfCheckpoint(read: Read, checkpoint: { readonly id: string; readonly request_id?: string | undefined }): Promise<AnsweredItem | null>
+  itemOfReview(read: Read, task_id: string): Promise<AnsweredItem | null>
 }

@@ -27,6 +27,21 @@ export type AssertionProof = {
   readonly signature: string
 }
 
+export type SaidAnswer = { readonly word: string; readonly digest: string }
+/** A checked assertion, as receipts and the record keep it. */
+export type Signature = {
+  readonly operation: string
+  readonly subject_digest: string
+  readonly shown_digest: string | null
+  readonly result_digest: string
+  readonly said?: SaidAnswer
+  readonly nonce: string
+  readonly credential_id: string
+  readonly client_data_json: string
+  readonly authenticator_data: string
+  readonly signature: string
+}
+
 /** COSE numbers: ECDSA on P-256 with SHA-256, and Ed25519. */
 export const ALGORITHMS = [-7, -8] as const
 export type PasskeyJwk = { readonly kty: string; readonly crv: string; readonly x: string; readonly y?: string }

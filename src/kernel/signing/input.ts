@@ -61,14 +61,19 @@ export const SignatureFields = t.Object(
   {
     operation: t.String({ description: 'the call that was signed' }),
     subject_digest: t.String({ description: 'the digest of what it is about' }),
-    shown_digest: t.Union([t.String(), t.Null()]),
+    shown_digest: t.Union([t.String(), t.Null()], { description: 'the digest of the card that the person saw' }),
     result_digest: t.String({ description: 'the digest of the answer, with its reason' }),
-    said: t.Optional(t.Object({ word: t.String(), digest: t.String() })),
-    nonce: t.String(),
+    said: t.Optional(
+      t.Object({
+        word: t.String({ description: 'the word of the decision' }),
+        digest: t.String({ description: 'the digest of the whole answer' }),
+      }),
+    ),
+    nonce: t.String({ description: 'the nonce of the challenge' }),
     credential_id: t.String({ description: 'the passkey that signed, as its device knows it' }),
-    client_data_json: t.String(),
-    authenticator_data: t.String(),
-    signature: t.String(),
+    client_data_json: t.String({ description: 'what the browser said about the call' }),
+    authenticator_data: t.String({ description: 'what the device said about it' }),
+    signature: t.String({ description: 'the signature of the device over both' }),
   },
   { description: "the person's own signature, by passkey, in base64url" },
 )

@@ -2,7 +2,8 @@
 // operation that says what is signed (`signs`), after its rules and before its decision.
 import { Refusal } from '../declare/errors.ts'
 import type { Change, Command, Context, Read } from '../declare/operation.ts'
-import type { Signature, Signable } from '../ports/passkeys.ts'
+import type { Signable } from '../ports/passkeys.ts'
+import type { Signature } from './assertion.ts'
 import type { Assertion } from './input.ts'
 
 export type Given = { readonly signature: Signature | null; readonly changes: readonly Change[] }

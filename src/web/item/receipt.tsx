@@ -23,6 +23,8 @@ type Shown = {
   readonly reason?: string
   readonly completed_at?: string
   readonly evidence_hash?: string
+  readonly assertion?: unknown
+  readonly assertion_digest?: string
 }
 
 export function Receipt({ request_id }: { readonly request_id: string }) {
@@ -65,6 +67,12 @@ export function Receipt({ request_id }: { readonly request_id: string }) {
           <>
             <dt>At</dt>
             <dd>{wholeTime(receipt.completed_at)}</dd>
+          </>
+        )}
+        {(receipt.assertion !== undefined || receipt.assertion_digest !== undefined) && (
+          <>
+            <dt>Signature</dt>
+            <dd data-testid="signed-by-passkey">by the passkey of the person</dd>
           </>
         )}
         <dt>Signed over</dt>

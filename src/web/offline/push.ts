@@ -1,6 +1,7 @@
 // Pushes as notices of the device: what they say came encrypted, and what they answer carries the digest that they came with.
 
 export type Told = {
+  readonly event?: string
   readonly request_id?: string
   readonly title?: string
   readonly link?: string
@@ -21,6 +22,12 @@ type Notice = {
 const pathOf = ({ path, request_id }: Told): string =>
   typeof path === 'string' && /^\/inbox(?:\/\w+)?$/.test(path) ? path : request_id === undefined ? '/inbox' : `/inbox/${request_id}`
 
+const ofAccount: Readonly<Record<string, string>> = {
+  passkey_added: 'A passkey was added',
+  passkey_removed: 'A passkey was removed',
+  passkey_reset: 'Your passkeys are being reset',
+}
+
 /** One thing by its title; several by their number. */
 export function noticeOf(pushed: Pushed): Notice {
   const items = pushed.items ?? [pushed]
@@ -32,6 +39,8 @@ export function noticeOf(pushed: Pushed): Notice {
       path: '/inbox',
       answer: null,
     }
+  const account = ofAccount[one.event ?? '']
+  if (account !== undefined) return { title: 'Your account', body: account, path: '/settings/passkeys', answer: null }
   const { request_id, digest, actions = [] } = one
   const { person } = pushed
   const isAnswerable = request_id !== undefined && digest !== undefined && person !== undefined && actions.includes('approve')

@@ -2,6 +2,7 @@
 // the handling of a session that has ended or belongs to another person.
 import { QueryClient } from '@tanstack/react-query'
 import { createStore } from '../parts/store.ts'
+import { signatureOver } from './passkeys.ts'
 import { createClient, CountersignError, type CallName, type Client, type Input, type Output } from '#sdk/index.ts'
 
 /** The offset by which this machine's clock is behind the server's. */
@@ -132,8 +133,18 @@ export const client: Client = createClient({
   headers: inPersonsName,
 })
 
-/** A call by its full name. A person is waiting, so it fails early and leaves the retry to them. */
-export const call = <N extends CallName>(name: N, input: Input<N>): Promise<Output<N>> => client.call(name, input)
+/**
+ * A call by its full name. A person is waiting, so it fails early and leaves the retry to them. If a policy wants their signature, their
+ * device asks for it.
+ */
+export async function call<N extends CallName>(name: N, input: Input<N>): Promise<Output<N>> {
+  try {
+    return await client.call(name, input)
+  } catch (error) {
+    if (!(error instanceof CountersignError) || error.code !== 'PASSKEY_REQUIRED') throw error
+    return client.call(name, { ...input, assertion: await signatureOver(client, name, input) })
+  }
+}
 
 export const queries = new QueryClient({
   defaultOptions: {

@@ -6,7 +6,8 @@ import { Empty, Skeleton } from '../parts/states.tsx'
 import { useMe } from '../server/names.ts'
 import { Profile } from './profile.tsx'
 import { Sessions } from './sessions.tsx'
-import { Keys } from './keys.tsx'
+import { Keys } from './keys/keys.tsx'
+import { Passkeys } from './keys/passkeys.tsx'
 import { Filters } from './filters.tsx'
 import { Rules } from './rules.tsx'
 import { Absence } from './absence.tsx'
@@ -26,6 +27,7 @@ const parts: readonly Part[] = [
   { name: 'notifications', message: 'Notifications', group: 'You', page: Notifications },
   { name: 'absence', message: 'Absence', group: 'You', page: Absence },
   { name: 'filters', message: 'Filters', group: 'You', page: Filters },
+  { name: 'passkeys', message: 'Passkeys', group: 'You', page: Passkeys },
   { name: 'keys', message: 'Keys', group: 'You', page: Keys },
   { name: 'sessions', message: 'Sessions', group: 'You', page: Sessions },
   { name: 'rules', message: 'Rules', group: 'Your agents', page: Rules },

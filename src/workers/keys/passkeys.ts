@@ -1,7 +1,8 @@
 // The cryptography of passkeys on the server. `@simplewebauthn/server` takes a registration apart, which is CBOR and certificates from
 // outside; it is loaded with the first enrolment. Assertions are checked by the code that the SDK runs in browsers too.
 import type { NewCredential, Passkeys, Registration, RelyingParty } from '#kernel/ports/passkeys.ts'
-import { ALGORITHMS, type PasskeyJwk, type PasskeyKey } from '#kernel/signing/assertion.ts'
+import { ALGORITHMS, type PasskeyJwk } from '#kernel/signing/assertion.ts'
+import { importPasskey, webCryptoOf } from '#kernel/signing/web-crypto.ts'
 
 const { subtle } = globalThis.crypto
 
@@ -43,7 +44,7 @@ async function readRegistration({
     const cose: Cose = decodeCredentialPublicKey(credential.publicKey)
     const alg = cose.get(3) as number
     const jwk = jwkOf(alg, cose)
-    if (jwk === null || !(await importKey({ alg, jwk, rp_id }))) return 'its key is neither ES256 on P-256 nor Ed25519'
+    if (jwk === null || !(await importPasskey(subtle, { alg, jwk, rp_id }))) return 'its key is neither ES256 on P-256 nor Ed25519'
     return {
       credential_id: id,
       alg,
@@ -58,11 +59,6 @@ async function readRegistration({
   }
 }
 
-const algorithmOf = (alg: number) => (alg === ALGORITHMS[0] ? { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } : { name: 'Ed25519' })
-/** null: it is no key of its algorithm. */
-const importKey = ({ alg, jwk }: PasskeyKey): Promise<CryptoKey | null> =>
-  subtle.importKey('jwk', { ...jwk }, algorithmOf(alg), false, ['verify']).catch(() => null)
-
 /** `party`: asked every time, because a server knows its own port only when it listens. */
 export const createPasskeys = (party: () => RelyingParty): Passkeys => ({
   party,
@@ -70,9 +66,5 @@ export const createPasskeys = (party: () => RelyingParty): Passkeys => ({
     const { id: rp_id, origins } = party()
     return readRegistration({ ...registration, rp_id, origins })
   },
-  sha256: async (bytes) => new Uint8Array(await subtle.digest('SHA-256', bytes)),
-  async isSigned(key, bytes, signature) {
-    const imported = await importKey(key)
-    return imported !== null && subtle.verify(algorithmOf(key.alg), imported, signature, bytes)
-  },
+  ...webCryptoOf(subtle),
 })

@@ -68,6 +68,22 @@ const began: Readonly<Record<string, string>> = {
   released: 'waits for an answer',
 }
 
+/** About the account: the person should know even if they did it themself. */
+const ofAccount: Readonly<Record<string, { readonly subject: string; readonly text: string }>> = {
+  passkey_added: {
+    subject: 'A passkey was added to your account',
+    text: 'A passkey was added to your account in Countersign. If that was not you, remove it now, end your sessions, and tell an owner:',
+  },
+  passkey_removed: {
+    subject: 'A passkey was removed from your account',
+    text: 'A passkey was removed from your account in Countersign. If that was not you, end your sessions and tell an owner:',
+  },
+  passkey_reset: {
+    subject: 'Your passkeys are being reset',
+    text: 'An owner has reset your passkeys in Countersign: in a day none of them counts, and the next one that is added does. If you did not ask for that, tell the other owners now:',
+  },
+}
+
 type Links = { readonly confirm: string; readonly stop: string; readonly signIn: string }
 /** The items come by urgency: the subject names the first. */
 export function mailFor(items: readonly NoticeItem[], origin: string, links: Links, nowMs: number) {
@@ -83,6 +99,8 @@ export function mailFor(items: readonly NoticeItem[], origin: string, links: Lin
       subject: 'Your link to sign in to Countersign',
       text: `Open this link in the browser that you want to use. It works once, within ${limits.loginMs / 60_000} minutes:\n${links.signIn}\n\nIf you did not ask for it, do nothing: without this link nobody is signed in.\n`,
     }
+  const account = ofAccount[first.event]
+  if (account !== undefined) return { subject: account.subject, text: `${account.text}\n\n${origin}/settings/passkeys\n${footer}` }
   if (first.event === 'test') return { subject: 'A test of Countersign', text: `This is the test that you asked for.\n${footer}` }
   if (items.length === 1)
     return {

@@ -17,7 +17,7 @@ import type { Worker, WorkerLog } from '../worker.ts'
 type Planned = {
   readonly position: number
   readonly event: Event
-  readonly request_id: string
+  readonly request_id: string | null
   readonly person?: string
   readonly callback?: string
 }
@@ -31,6 +31,12 @@ const events: Readonly<Record<string, Event>> = {
   'execution/request.reminded': 'reminded',
   'execution/request.expired': 'overdue',
   'execution/request.released': 'released',
+}
+/** Facts after which a person is told about their own account. */
+const ofAccount: Readonly<Record<string, Event>> = {
+  'identity/passkey.added': 'passkey_added',
+  'identity/passkey.removed': 'passkey_removed',
+  'identity/passkey.reset': 'passkey_reset',
 }
 const ends: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled', 'declined'].map((status) => `execution/request.${status}`))
 const ADDED = 'execution/channel.added'
@@ -63,6 +69,9 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     } else if (ends.has(action)) {
       const { id, callback } = value() as Request
       if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
+    } else if (ofAccount[action] !== undefined) {
+      const { id, user_id: person = id } = value() as { readonly id: string; readonly user_id?: string }
+      if (watched.has(person)) waiting.push({ position, event: ofAccount[action], request_id: null, person })
     } else if (action === ADDED) watch((value() as Channel).person)
     else if (action === SUBSTITUTED) {
       const user = value() as User

@@ -7,6 +7,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { realClock } from '#apps/server/clock.ts'
 import { runNoticeChannel } from '#workers/notices/channel.ts'
 import { mailFor, type NoticeItem } from '#workers/notices/messages.ts'
+import { enrol } from '../../support/passkeys/sign.ts'
 import { until } from '../../support/over-sockets/receiver.ts'
 import { silent } from '../../support/in-process/worker-world.ts'
 import { createWorld, type World } from '../../support/in-process/world.ts'
@@ -67,8 +68,8 @@ const tokenIn = ({ text }: Got, purpose: string): string => new RegExp(`${ORIGIN
 const add = (world: World, more: object = {}): Promise<any> =>
   world.call('alice', 'execution/channel.add', { kind: 'email', address: 'alice@example.com', ...more })
 
-async function confirmed(t: TestContext, world: World, got: Got[]): Promise<any> {
-  const { channel } = await add(world)
+async function confirmed(t: TestContext, world: World, got: Got[], more: object = {}): Promise<any> {
+  const { channel } = await add(world, more)
   await until(() => got.length === 1)
   await world.call('system', 'execution/channel.confirm', { token: tokenIn(got[0]!, 'confirm') })
   t.diagnostic(channel.id)
@@ -264,4 +265,18 @@ test('an address that is none, a server without mail and a flood of addresses ar
     await world.call('alice', 'execution/channel.remove', { channel_id: channel.id })
   }
   await assert.rejects(add(world), { code: 'QUOTA_EXCEEDED' })
+})
+
+test('a person is told of a new passkey, and of a reset by an owner, in quiet hours too', async (t) => {
+  const office = await postOffice(t)
+  const world = await mailing(t, office.url)
+  await confirmed(t, world, office.got, { quiet_hours: { from: '00:00', to: '23:59', zone: 'UTC' } })
+  await enrol(world, 'alice')
+  await enrol(world, 'bob')
+  await until(() => office.got.length === 2)
+  await world.call('owner', 'identity/passkey.reset', { person: 'user_alice' })
+  await until(() => office.got.length === 3)
+  const subjects = office.got.slice(1).map(({ head }) => /^Subject: (.*)$/m.exec(head)![1]!.trim())
+  assert.deepEqual(subjects, ['A passkey was added to your account', 'Your passkeys are being reset'])
+  assert.ok(office.got.every(({ to }) => to.join() === 'alice@example.com'))
 })

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Claims, Verdict } from '#protocols/execution/answering/receipt-format.ts'
 import { limits } from '#kernel/limits.ts'
-import { verifyReceipt } from '#sdk/receipt.ts'
+import { verifyReceipt, type EnrolledPasskey } from '#sdk/receipt.ts'
 import { jwksOf, type KeyRing } from '#workers/keys/key-ring.ts'
 import { realClock, realEntropy } from '../../server/clock.ts'
 import { StartError } from '../../server/start-error.ts'
@@ -27,6 +27,11 @@ const verify = spec('receipt verify', 'Verify that a receipt is as a server sign
     keysFlag,
     flag('request', 'file', 'the request as it was created: the receipt must answer this one'),
     flag('audience', 'agent_id', 'the agent that it must be made out to'),
+    flag(
+      'passkeys',
+      'file',
+      'the enrolled passkeys of people, the answer of passkey.list: the signature of a person must be by one of these',
+    ),
     flag('issuer', 'issuer', 'the server that it must be from: its origin, its installation id, or both as origin#id'),
   ],
   examples: [
@@ -36,13 +41,15 @@ const verify = spec('receipt verify', 'Verify that a receipt is as a server sign
   ],
   async run(context, given): Promise<Exit> {
     const { io } = context
-    const [file, request] = [given.get('file') as string, given.get('request') as string | undefined]
-    if ([file, request, given.get('keys')].filter((name) => name === '-').length > 1) throw usage('only one of the files can be -')
-    const verdict = await verifyReceipt(await receiptIn(context, file), {
+    const [file, request, passkeys] = ['file', 'request', 'passkeys'].map((name) => given.get(name) as string | undefined)
+    if ([file, request, passkeys, given.get('keys')].filter((name) => name === '-').length > 1)
+      throw usage('only one of the files can be -')
+    const verdict = await verifyReceipt(await receiptIn(context, file!), {
       jwks: await keysFor(context, given),
       audience: given.get('audience') as string | undefined,
       issuer: given.get('issuer') as string | undefined,
       ...(request === undefined ? {} : { request: await jsonIn(context, request) }),
+      ...(passkeys === undefined ? {} : { passkeys: enrolledIn(await jsonIn(context, passkeys), passkeys) }),
     })
     if (context.json) writeJson(context, verdict)
     else io.out.write(verdict.ok ? proven(verdict, request !== undefined, context) : failureText(verdict, context))
@@ -57,6 +64,7 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
     ...(claims.basis.kind === 'default' ? [['default', DEFAULT] as const] : []),
     ['outcome', outcomeOf(claims)],
     ['decided by', deciderOf(claims)],
+    ...(claims.assertion === undefined ? [] : [['signed by', `the passkey ${claims.assertion.credential_id} of the person`] as const]),
     ['at', claims.completed_at],
     ['record', `${claims.log.project_id}, number ${claims.log.seq}, ${claims.log.hash}`],
     ['from', claims.iss],
@@ -100,6 +108,14 @@ function parseFile(text: string, path: string): unknown {
   } catch {
     throw usage(`${path === '-' ? 'standard input' : path} is not JSON`)
   }
+}
+
+function enrolledIn(found: unknown, where: string): EnrolledPasskey[] {
+  const items = typeof found === 'object' && found !== null && 'items' in found ? found.items : found
+  const isEnrolled = (each: unknown): each is EnrolledPasskey =>
+    typeof each === 'object' && each !== null && ['credential_id', 'alg', 'jwk', 'rp_id'].every((field) => field in each)
+  if (Array.isArray(items) && items.every(isEnrolled)) return items
+  throw usage(`${where} holds no passkeys`, 'save them with `countersign passkey list --json`')
 }
 
 // --- Keys ------------------------------------------------------------------------------------------------------------------

@@ -81,11 +81,18 @@ function staleHint(url: string): string {
   return `the login that is stored for ${url} is not valid there (any more). Log in again, ${how}`
 }
 
+/** Browsers have no passkeys for an IP address. */
+const siteAt = (url: string): string => (isLocal(url) ? url.replace(new URL(url).hostname, 'localhost') : url)
+
 /** The remedy for a refused key depends on its source. */
 function hintsFor({ url, source }: Target, folder: string): Record<string, string> {
-  if (source === 'login') return { UNAUTHENTICATED: staleHint(url) }
+  const signing = { PASSKEY_REQUIRED: `answer on the page, where your device signs: ${siteAt(url)}/inbox` }
+  if (source === 'login') return { ...signing, UNAUTHENTICATED: staleHint(url) }
   if (source !== 'admin.key')
-    return { UNAUTHENTICATED: `${url} does not accept the key from ${source}; an owner issues another with \`countersign key issue\`` }
+    return {
+      ...signing,
+      UNAUTHENTICATED: `${url} does not accept the key from ${source}; an owner issues another with \`countersign key issue\``,
+    }
   return {
     UNAUTHENTICATED: `the admin.key in ${folder} is not that of the server at ${url}: COUNTERSIGN_DATA names the data folder of that server`,
     UNAUTHORIZED: 'the admin key cannot do this; log in as a person: `countersign login --as user_owner`',

@@ -26,7 +26,7 @@ const policy =
   "manifest-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 const TRUSTED = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
-/** Every power that a page could ask a browser for. */
+/** Every power that a page could ask a browser for, but passkeys. */
 const denied = [
   'accelerometer',
   'autoplay',
@@ -47,8 +47,6 @@ const denied = [
   'midi',
   'payment',
   'picture-in-picture',
-  'publickey-credentials-create',
-  'publickey-credentials-get',
   'screen-wake-lock',
   'serial',
   'storage-access',
@@ -65,7 +63,11 @@ const shellHeaders = {
   'cross-origin-resource-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
-  'permissions-policy': denied.map((name) => `${name}=()`).join(', '),
+  'permissions-policy': [
+    ...denied.map((name) => `${name}=()`),
+    'publickey-credentials-create=(self)',
+    'publickey-credentials-get=(self)',
+  ].join(', '),
 } as const
 
 const FOREVER = 'public, max-age=31536000, immutable'

@@ -7,11 +7,14 @@ import { cutTo } from '#kernel/codec/cut-text.ts'
 import { command, query, rule, type ListPage, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { definedFields } from '#kernel/codec/strict-json.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { applyAnswer, answeredAlong, broughtBy, type Resolving } from '../task/answering.ts'
 import { expireCheckpoint, familyOf, withoutChildren } from '../task/cancellation.ts'
 import { fitAnswer, peopleAfter, peopleLeft, plainQuestion, successorOf, supersededBy } from '../task/checkpoints.ts'
 import { askAbout } from '../task/ask-people.ts'
+import { signableAnswer, signedIn } from '../task/signed-answers.ts'
 import {
   agentFor,
   hasTimeToTryAgain,
@@ -35,7 +38,7 @@ const resolve = command({
   name: 'checkpoint.resolve',
   summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
   draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
-  input: t.Object({ checkpoint_id: Id, ...ExpectedRevision, ...CheckpointAnswer.properties, digest: Digest }),
+  input: t.Object({ checkpoint_id: Id, ...ExpectedRevision, ...CheckpointAnswer.properties, digest: Digest, ...AssertionField }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
   callers: [principal, reviewer],
   requires: [isAtRevision, isNotExpired, isPending, hasTimeToTryAgain],
@@ -61,13 +64,16 @@ const resolve = command({
       ...loaded,
       family: isEnd ? await familyOf(read, loaded.task) : null,
       brought: isEnd ? [] : await broughtBy(read, loaded.checkpoint),
+      item: await read.ports.requests.itemOfCheckpoint(read, loaded.checkpoint),
     }
   },
-  decide({ family, brought, ...state }, { checkpoint_id: _, digest, ...answer }, { actor, now }) {
+  signs({ item, task }, { assertion: _, checkpoint_id, digest: __, expected_task_revision: ___, ...answer }) {
+    return signableAnswer({ ...task, about: { checkpoint_id }, item, risk: 'R1', word: answer.action, answer })
+  },
+  decide({ family, brought, item: _, ...state }, { checkpoint_id: __, assertion: ___, digest, ...answer }, { actor, now, signature }) {
     const { checkpoint, task } = applyAnswer(state, fitAnswer(state.checkpoint, answer), actor.id, now)
-    const facts = [
-      fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)], digest ? { detail: { digest } } : {}),
-    ]
+    const detail = { ...definedFields({ digest }), ...signedIn(signature) }
+    const facts = [fact('task.checkpoint.resolved', [image(Checkpoint, checkpoint), image(Task, task)], { detail })]
     if (task.outcome) facts.push(fact('task.completed', [image(Task, task)], { detail: { outcome: task.outcome }, cause: 0 }))
     return {
       facts: family ? withoutChildren(family, facts, now) : answeredAlong(brought, facts, actor.id, now),

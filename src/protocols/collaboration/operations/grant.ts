@@ -10,10 +10,12 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { cutTo } from '#kernel/codec/cut-text.ts'
 import { either, nullable, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import type { KnownAnswer } from '#kernel/ports/requests.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { isTerminal } from '../states.ts'
 import { isInForce, scopesOf, sessionOf, speakingFor } from '../task/grants.ts'
 import { headWith, newGrant } from '../task/new-grants.ts'
+import { signableAnswer, signedIn } from '../task/signed-answers.ts'
 import { beginningOf, covers } from '../task/scopes.ts'
 import { executor, isActive, isInTime, principal, reviewer } from '../access.ts'
 import { Grant, GrantHead, grantHeadId, GrantScope, GrantScopes, GrantUntil, Id, Task } from '../schema.ts'
@@ -28,6 +30,7 @@ const add = command({
     decision: refusedAs('INVALID_SPEC', either('allow', 'deny')),
     until: GrantUntil,
     uses: t.Optional(t.Integer({ minimum: 1, maximum: 1_000_000 })),
+    ...AssertionField,
   }),
   output: t.Object({ grant: Grant.schema }),
   callers: [principal],
@@ -39,7 +42,13 @@ const add = command({
     const last = head?.grant_id ? await read.raw(Grant, head.grant_id) : null
     return { task, head, last, scopes: await scopesOf(read, task), session: await sessionOf(read, task) }
   },
-  decide({ task, head: before, last, scopes, session }, { scope, decision, until, uses = null }, { actor, now, newId }) {
+  // Anybody who may allow something may also forbid it, without a device at hand.
+  signs({ task }, { assertion: _, ...answer }) {
+    const word = answer.decision
+    const signable = signableAnswer({ ...task, about: { task_id: task.id }, item: null, risk: 'R5', word, answer })
+    return word === 'allow' ? signable : { ...signable, risk: 'never' }
+  },
+  decide({ task, head: before, last, scopes, session }, { scope, decision, until, uses = null }, { actor, now, newId, signature }) {
     if (decision === 'deny' && uses !== null)
       throw new Refusal('INVALID_SPEC', 'a deny has no uses: it applies until it is revoked or expires', { field: 'uses' })
     // A substitution ends, so an allow from a substitute must end too.
@@ -55,7 +64,9 @@ const add = command({
     const max = limits.grantsPerTaskMax
     return {
       facts: [
-        fact('grant.added', [image(Grant, grant), image(GrantHead, head), image(GrantScopes, known)], { detail: { scope, decision } }),
+        fact('grant.added', [image(Grant, grant), image(GrantHead, head), image(GrantScopes, known)], {
+          detail: { scope, decision, ...signedIn(signature) },
+        }),
       ],
       atMost: [{ doc: Grant, index: 'task', prefix: [task_id], max, message: `a task has at most ${max} grants` }],
       output: { grant },

@@ -6,9 +6,11 @@ import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
 import { t } from '#kernel/declare/schema.ts'
+import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { familyOf, hasEndedAbove, isNotTakenUpAgain, withoutChildren } from '../task/cancellation.ts'
 import { moveTask } from '../task/ownership.ts'
+import { signableAnswer, signedIn } from '../task/signed-answers.ts'
 import { outcomeOf, voiceOf, withVote, type Policy } from '../task/votes.ts'
 import { principal, refuseBlank, reviewer, isAtRevision } from '../access.ts'
 import {
@@ -73,6 +75,7 @@ const submit = command({
     comments: t.Optional(t.Array(ReviewComment, { maxItems: limits.commentsMax })),
     requested_changes: t.Optional(t.Array(t.String({ minLength: 1, maxLength: limits.textCharsMax }), { maxItems: limits.changesMax })),
     digest: Digest,
+    ...AssertionField,
   }),
   output: t.Object({ review: Review.schema, task: Task.schema }),
   callers: [principal, reviewer],
@@ -103,12 +106,17 @@ const submit = command({
     const taken = review_id !== undefined && (await read.maybe(Review, review_id)) !== null
     const isUnderEnded = await hasEndedAbove(read, task)
     // A rejection also ends the descendants of the task.
-    return { task, ...version, taken, isUnderEnded, family: verdict === 'rejected' ? await familyOf(read, task) : null }
+    const item = await read.ports.requests.itemOfReview(read, task_id)
+    return { task, ...version, taken, isUnderEnded, item, family: verdict === 'rejected' ? await familyOf(read, task) : null }
+  },
+  signs({ task, item }, { assertion: _, digest: __, expected_task_revision: ___, ...answer }) {
+    const { artifact_id, verdict: word } = answer
+    return signableAnswer({ ...task, about: { task_id: task.id, artifact_id }, item, risk: 'R5', word, answer })
   },
   decide(
     { task, artifact_version, head, kind, isUnderEnded, family },
     { artifact_id, verdict, comments = [], requested_changes = [], ...input },
-    { actor, now, newId },
+    { actor, now, newId, signature },
   ) {
     if (input.kind !== undefined && input.kind !== kind)
       throw new Refusal('INVALID_SPEC', `${artifact_id} ${artifact_version} is a ${kind}`, { field: 'kind' })
@@ -144,6 +152,7 @@ const submit = command({
           kind,
           ...(outcome === null ? {} : { outcome }),
           ...(input.digest === undefined ? {} : { digest: input.digest }),
+          ...signedIn(signature),
         },
       }),
     ]

@@ -29,7 +29,13 @@ import { refuseUnfitReviewers, refuseUnknownInputs, specOf } from '../task/spec.
 
 const untouchedSpec = { spec: t.Optional(t.Unknown({ description: 'refused: a spec never changes' })) }
 
-type Creating = { readonly project_id: string; readonly parent: Task | null; readonly isUnderEnded: boolean; readonly hasGrants: boolean }
+type Creating = {
+  readonly project_id: string
+  readonly parent: Task | null
+  readonly isUnderEnded: boolean
+  readonly hasGrants: boolean
+  readonly hasUnsigned: boolean
+}
 /** The parent while it is active: its people and agents might still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
@@ -86,6 +92,12 @@ const create = command({
   requires: [
     freshProof<Creating>(({ hasGrants }) => !hasGrants),
     rule<Creating>(
+      'PASSKEY_REQUIRED',
+      'no policy wants grants to be signed by passkey, or the task begins with none that allows',
+      ({ hasUnsigned }) => !hasUnsigned,
+      'grants: a policy of the project wants each one signed by your passkey: create the task without them, and add them with grant.add',
+    ),
+    rule<Creating>(
       'PRECONDITION_FAILED',
       'the parent task has not ended, or it was rejected and this is a new attempt; nor has a task above it',
       ({ isUnderEnded }) => !isUnderEnded,
@@ -96,7 +108,7 @@ const create = command({
   async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], grants = [], spec }, { actor }) {
     const hasGrants = grants.length > 0
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false, hasGrants }
+    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false, hasGrants, hasUnsigned: false }
     await refuseUnknownInputs(read, spec, project_id, actor)
     await refuseUnfitReviewers(read, spec, project_id)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
@@ -104,7 +116,9 @@ const create = command({
     if (parent && parent.project_id !== project_id)
       throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
     const isUnderEnded = parent !== null && (await hasEndedAbove(read, belowOf(parent)))
-    return { project_id, parent, isUnderEnded, hasGrants }
+    const allows = grants.some(({ decision }) => decision === 'allow')
+    const hasUnsigned = allows && (await read.ports.policies.passkeyFrom(read, project_id)) !== null
+    return { project_id, parent, isUnderEnded, hasGrants, hasUnsigned }
   },
   decide({ project_id, parent }, input, { actor, now, newId }) {
     const id = newId('task')

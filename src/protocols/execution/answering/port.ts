@@ -1,6 +1,15 @@
 // Requests and their answers as other protocols know them, behind the kernel's port.
-import type { Requests } from '#kernel/ports/requests.ts'
+import type { AnsweredItem, Requests } from '#kernel/ports/requests.ts'
+import { mirroredItemId } from '../mirror/ids.ts'
+import { reviewItemOf } from '../mirror/review-item.ts'
 import { Request } from '../schema.ts'
+import { requestDigest, shownDigest } from './shown-request.ts'
+
+const itemFor = (request: Request | null): AnsweredItem | null =>
+  request && {
+    risk: request.risk,
+    digests: () => ({ subject_digest: requestDigest(request), shown_digest: shownDigest(request) }),
+  }
 
 export const requests: Requests = {
   request: (read, id) => read.raw(Request, id),
@@ -18,4 +27,6 @@ export const requests: Requests = {
       at: receipt.completed_at,
     }
   },
+  itemOfCheckpoint: async (read, { id, request_id }) => itemFor(await read.raw(Request, request_id ?? mirroredItemId(id))),
+  itemOfReview: async (read, task_id) => itemFor(await reviewItemOf(read, task_id)),
 }

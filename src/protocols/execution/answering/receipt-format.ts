@@ -3,6 +3,7 @@
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { bytesOf } from '#kernel/signing/base64url.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
+import type { Signature } from '#kernel/signing/assertion.ts'
 import { limits } from '#kernel/limits.ts'
 
 /** The reason in the receipt of a request that a person declined begins with this; their own words follow. */
@@ -22,7 +23,8 @@ export type SealedByPerson = { readonly commitment: string; readonly sealed_by: 
 
 /** The signed claims: canonical JSON, the payload of a JWS. */
 export type Claims = {
-  readonly v: 1
+  /** 2: people have signed it themselves. */
+  readonly v: 1 | 2
   readonly iss: string
   /** The agent that asked. */
   readonly aud: string
@@ -47,6 +49,10 @@ export type Claims = {
   /** Not in receipts from before it was signed. */
   readonly duration_seconds?: number
   readonly basis: { readonly kind: string; readonly id: string }
+  /** The signature of the person, by passkey. */
+  readonly assertion?: Signature
+  /** Its digest, where the person is named by a pseudonym. */
+  readonly assertion_digest?: string
   readonly evidence_hash: string
   /** Its place in the record. */
   readonly log: { readonly project_id: string; readonly seq: number; readonly hash: string }
@@ -63,6 +69,8 @@ export type Doubt =
   | 'wrong_audience'
   | 'wrong_issuer'
   | 'wrong_request'
+  | 'wrong_assertion'
+  | 'unknown_passkey'
   | 'unsupported'
 
 /** `unsigned`: what older signatures left out. `fields`: those that the signature contradicts, or says nothing about. */
@@ -115,10 +123,11 @@ export function claimsOf({ signed }: Jws): Claims | null {
   return isClaims(claims) ? claims : null
 }
 
+const VERSIONS: readonly unknown[] = [1, 2]
 const texts = ['iss', 'aud', 'jti', 'request_id', 'action', 'request_digest', 'status', 'created_at', 'completed_at', 'evidence_hash']
 
 function isClaims(value: unknown): value is Claims {
-  if (!isFields(value) || value['v'] !== 1 || !texts.every((name) => isText(value[name]))) return false
+  if (!isFields(value) || !VERSIONS.includes(value['v']) || !texts.every((name) => isText(value[name]))) return false
   const { shown_digest, reason = null, decided_by, basis, log } = value
   if (![shown_digest, reason].every((held) => held === null || isText(held))) return false
   return (
@@ -158,12 +167,15 @@ const named: Readonly<Record<string, (claims: Claims, kid: string, signature: un
 /** Without these it is no receipt; those that are signed and missing were taken away. */
 const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']
 
+/** Signed in some receipts only. */
+const signatures = ['assertion', 'assertion_digest']
+
 /** The receipt as it was given against the claims of its good signature. */
 export function judge(receipt: Fields, claims: Claims, kid: string, { audience, issuer }: Expected): Verdict {
   if (audience !== undefined && claims.aud !== audience)
     return doubt('wrong_audience', `it was made out to ${claims.aud}, not to ${audience}`)
   if (issuer !== undefined && !isFrom(claims.iss, issuer)) return doubt('wrong_issuer', `it is from ${claims.iss}, not from ${issuer}`)
-  const fields = new Set([...Object.keys(receipt), ...needed])
+  const fields = new Set([...Object.keys(receipt), ...needed, ...signatures.filter((field) => Object.hasOwn(claims, field))])
   fields.delete('signature')
   const [changed, unknown, unsigned]: [string[], string[], string[]] = [[], [], []]
   for (const field of fields) {

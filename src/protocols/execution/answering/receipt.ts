@@ -2,8 +2,11 @@
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
-import type { Signature } from '#kernel/ports/passkeys.ts'
+import type { Signature } from '#kernel/signing/assertion.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
+import { canonical } from '#kernel/log/canonical-json.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
+import { SignatureFields } from '#kernel/signing/input.ts'
 import { requestDigest, shownDigest, type Surface } from './shown-request.ts'
 import { DECLINED } from './receipt-format.ts'
 import { resultText } from './result.ts'
@@ -85,16 +88,28 @@ export const SignedReceipt = t.Object({
   // Ours, from here on.
   receipt_id: Id,
   basis: t.Object({ kind: t.String(), id: t.String() }),
+  assertion: t.Optional(SignatureFields),
+  assertion_digest: t.Optional(
+    t.String({ description: 'SHA-256 of the canonical JSON of the assertion, where the person is named by a pseudonym' }),
+  ),
   key_id: nullable(t.String()),
   signature: nullable(t.String()), // a compact JWS; null only inside the batch that makes it
 })
 export type SignedReceipt = Static<typeof SignedReceipt>
 
+const digestOf = (assertion: Signature): string => sha256(canonical(assertion))
+/** The credential would tell who is behind a pseudonym: then the digest stands for it. */
+function signedIn({ receipt }: Request): Pick<SignedReceipt, 'assertion' | 'assertion_digest'> {
+  const { assertion, completed_by, by } = receipt!
+  if (assertion === undefined) return {}
+  return completed_by === by ? { assertion } : { assertion_digest: digestOf(assertion) }
+}
+
 export function receiptOf(request: Request): SignedReceipt {
   const { by: _, via: __, request_digest: ___, shown_digest: ____, iss: _____, assertion: ______, ...receipt } = request.receipt!
   // X29: the basis comes before the result, so that readers first learn that a default decided.
   const first = receipt.basis.kind === 'default' ? { basis: receipt.basis } : {}
-  return { request_id: request.id, ...first, ...receipt, key_id: null, signature: null }
+  return { request_id: request.id, ...first, ...receipt, ...signedIn(request), key_id: null, signature: null }
 }
 
 /** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
@@ -122,7 +137,7 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
   const { by, via, basis, result, reason, edited, status, receipt_id, completed_by, completed_at, duration_seconds, ...digests } =
     request.receipt!
   return {
-    v: 1,
+    v: isSigned(request) ? 2 : 1,
     // Receipts from before have no name of their own.
     iss: digests.iss ?? 'countersign',
     aud: request.agent_id,
@@ -141,23 +156,29 @@ function claimsOf(request: Request, { scope, seq, hash }: Place, notary: Context
     completed_at,
     duration_seconds,
     basis,
+    ...signedIn(request),
     ...votesOf(request, notary),
     evidence_hash: digests.evidence_hash,
     log: { project_id: scope, seq, hash },
   }
 }
 
+/** A person has signed it, or voted with a signature: such receipts have a version of their own. */
+const isSigned = ({ receipt, votes = [] }: Request): boolean =>
+  receipt!.assertion !== undefined || votes.some(({ assertion }) => assertion !== undefined)
+
 const votesOf = (request: Request, notary: Context['notary']) =>
   request.quorum === undefined
     ? {}
     : {
         quorum: { n: request.quorum.n, of: request.quorum.of.length },
-        votes: (request.votes ?? []).map(({ by, in_place_of, result, declined, at, shown_digest }) => ({
+        votes: (request.votes ?? []).map(({ by, in_place_of, result, declined, at, shown_digest, assertion }) => ({
           sub: nameIn(request, by, notary),
           ...(in_place_of === undefined ? {} : { in_place_of: nameIn(request, in_place_of, notary) }),
           result,
           ...(declined ? { declined } : {}),
           at,
           shown_digest,
+          ...(assertion === undefined ? {} : { assertion_digest: digestOf(assertion) }),
         })),
       }

@@ -117,8 +117,23 @@ export const linkToken = ({ id, secret }: Pick<Hook, 'id' | 'secret'>, purpose: 
 
 // --- What is said, and what became of it -----------------------------------------------------------------------------------
 
-export const Event = either('created', 'assigned', 'escalated', 'reminded', 'overdue', 'released', 'receipt', 'test', 'confirm', 'sign_in')
+/** About the account of the person. They are told in quiet hours too: a thief has no quiet hours. */
+export const accountEvents = ['passkey_added', 'passkey_removed', 'passkey_reset'] as const
+export const Event = either(
+  'created',
+  'assigned',
+  'escalated',
+  'reminded',
+  'overdue',
+  'released',
+  'receipt',
+  'test',
+  'confirm',
+  'sign_in',
+  ...accountEvents,
+)
 export type Event = Static<typeof Event>
+export const isOfAccount = (event: Event): boolean => (accountEvents as readonly Event[]).includes(event)
 
 export const Notice = doc(
   'execution.notice',

@@ -4,6 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import { SignatureFields } from '#kernel/signing/input.ts'
 import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import type { Basis } from '#kernel/log/store.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
@@ -222,6 +223,7 @@ const close = command({
     via: t.Optional(nullable(t.String({ maxLength: 40 }))),
     basis: t.Object({ kind: t.String({ maxLength: 40 }), id: t.String({ maxLength: limits.labelCharsMax }) }),
     digest: t.Optional(t.String({ maxLength: 100, description: 'only if the item still has this digest' })),
+    assertion: t.Optional(SignatureFields),
   }),
   output: t.Object({ request: RequestView }),
   callers: [system],
@@ -249,12 +251,12 @@ const close = command({
     const state = await requestOf(read, request_id)
     return { ...state, changed: await changedSince(read, state.request, digest) }
   },
-  decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', ...ending }, context) {
+  decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', assertion, ...ending }, context) {
     refuseChanged(digest, request, undefined, changed)
     const answered = ending.status === 'completed' ? answeredElsewhere(request, { ...ending, result }) : result
     const { status } = ending
     const how = status === 'declined' ? ({ status: 'failed', declined: true } as const) : { status }
-    const done = endedWith(request, { ...ending, ...how, result: answered, by, as, basis: basis as Basis }, context)
+    const done = endedWith(request, { ...ending, ...how, result: answered, by, as, basis: basis as Basis, signature: assertion }, context)
     return {
       facts: [endFact(done)],
       output: { request: viewOf(done, context.actor) },

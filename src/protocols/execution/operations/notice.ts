@@ -16,6 +16,7 @@ import {
   CURSOR,
   Hook,
   Event,
+  isOfAccount,
   isWanted,
   Notice,
   NoticeCursor,
@@ -41,7 +42,7 @@ const Order = t.String({ maxLength: 40, description: 'which of its notices' })
 const Planned = t.Object({
   position: t.Integer(),
   event: Event,
-  request_id: Id,
+  request_id: nullable(Id),
   person: t.Optional(Id),
   callback: t.Optional(Id),
 })
@@ -70,24 +71,28 @@ const standsInNow = (subject: Subject | null, people: readonly string[], { proje
     ({ id, from, until, project_id = where }) => people.includes(id) && from <= now && now < until && project_id === where,
   ) === true
 
+async function channelsOf(read: Read, person: string): Promise<Channel[]> {
+  const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
+  const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
+  return channels.filter((channel) => channel !== null)
+}
+
 async function targetsOf(read: Read, planned: Planned, now: string): Promise<Told[]> {
+  if (planned.request_id === null)
+    return (await channelsOf(read, planned.person!)).map(({ id, person }) => ({ target: id, whose: person, planned, due: null }))
   const request = await read.raw(Request, planned.request_id)
   if (request === null) return []
   if (planned.callback !== undefined) return [{ target: planned.callback, whose: request.requester, planned, due: null }]
   const { person } = planned
   if (person === undefined || !isOpen(request) || !(await isBefore(read, request, person, now))) return []
   if (planned.event === 'assigned' && !(await isGivenTo(read, request, person, now))) return []
-  const listed = await read.list(Channel, 'person', [[person]], { limit: limits.hooksPerSubjectMax })
-  const channels = await Promise.all(listed.map(({ id }) => read.raw(Channel, id)))
   // A mail or a push waits briefly, so that a burst becomes one message.
   const dueFor = ({ kind }: Channel): string | null => {
     const wait = kind === 'email' ? limits.mailBurstMs : kind === 'push' ? limits.pushBurstMs : 0
     return wait === 0 || request.priority === 'critical' ? null : timestampOf(Date.parse(now) + wait)
   }
-  return channels.flatMap((one) => {
-    if (one === null || !isWanted(one, request)) return []
-    return [{ target: one.id, whose: person, planned, due: dueFor(one) }]
-  })
+  const channels = (await channelsOf(read, person)).filter((channel) => isWanted(channel, request))
+  return channels.map((channel) => ({ target: channel.id, whose: person, planned, due: dueFor(channel) }))
 }
 
 const plan = command({
@@ -178,7 +183,7 @@ async function cappedUntil(read: Read, person: string, max: number | null | unde
   return first === null ? null : timestampOf(Date.parse(first.last_at) + HOUR_MS)
 }
 
-async function forPerson(read: Read, channel: Channel, event: string, request: Request | null, context: Context): Promise<Composed> {
+async function forPerson(read: Read, channel: Channel, event: Event, request: Request | null, context: Context): Promise<Composed> {
   const { now, terms } = context
   const person = await read.subject(channel.person)
   if (person === null || person.disabled) return dropNotice('the person is switched off')
@@ -186,6 +191,7 @@ async function forPerson(read: Read, channel: Channel, event: string, request: R
   if (event === 'confirm') return channel.confirmed === true ? dropNotice('the address is confirmed') : noticeWith({ event })
   if (!isReady(channel)) return dropNotice('the address was never confirmed')
   if (event === 'test' || event === 'sign_in') return noticeWith({ event })
+  if (isOfAccount(event)) return noticeWith({ event, link: '/settings/passkeys' })
   if (request === null || !isOpen(request)) return dropNotice('the item is decided')
   if (!(await isBefore(read, request, channel.person, now))) return dropNotice('the item is no longer in their inbox')
   if (event === 'assigned' && !(await isGivenTo(read, request, channel.person, now)))

@@ -81,7 +81,7 @@ const resolve = command({
     return { ...state, reach, changed, given: await givenFor(read, state.request, answer, context) }
   },
   signs({ request, given, changed }, answer, context) {
-    const { project_id, risk = 'R1' } = request
+    const { project_id, kind, risk = kind === 'review' ? 'R5' : 'R1' } = request
     const toSign = (): Covered => {
       refuseChanged(answer.digest, request, answer.surface, changed)
       return coveredIn(request, given, answer, context)

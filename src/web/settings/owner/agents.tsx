@@ -6,7 +6,7 @@ import { Loaded } from '../../parts/states.tsx'
 import { call } from '../../server/client.ts'
 import { useAgents, useMe, useNameOf, usePeople } from '../../server/names.ts'
 import { ConfirmButton } from '../confirm-button.tsx'
-import { KeyList } from '../keys.tsx'
+import { KeyList } from '../keys/keys.tsx'
 import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 
 type SwitchProps = { readonly id: string; readonly name: string; readonly disabled: boolean }

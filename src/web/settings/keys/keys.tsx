@@ -1,13 +1,13 @@
 // Keys: what programs of this person sign in with. A new one is shown once.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
-import { TextField } from '../parts/fields.tsx'
-import { Loaded } from '../parts/states.tsx'
-import { Ago, momentOf } from '../parts/time.tsx'
-import { call } from '../server/client.ts'
-import { useMe, useNameOf } from '../server/names.ts'
-import { ConfirmButton } from './confirm-button.tsx'
-import { AddForm, ShownOnce } from './parts.tsx'
+import { TextField } from '../../parts/fields.tsx'
+import { Loaded } from '../../parts/states.tsx'
+import { Ago, momentOf } from '../../parts/time.tsx'
+import { call } from '../../server/client.ts'
+import { useMe, useNameOf } from '../../server/names.ts'
+import { ConfirmButton } from '../confirm-button.tsx'
+import { AddForm, ShownOnce } from '../parts.tsx'
 
 type Listed = { readonly subject: string; readonly none: string }
 /** The keys of a person or an agent that work, each of which can be revoked. */
