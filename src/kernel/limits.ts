@@ -236,6 +236,10 @@ export const limits = {
   pageBytesMax: 1024 * 1024,
   /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
+  /** Steps of an explanation: each is a few reads. Real paths have fewer than ten. */
+  whyStepsMax: 50,
+  /** Versions of one document, and facts of one explanation, that are looked through. */
+  whyVersionsMax: 500,
   /** A text search also ends its page after this many characters: long items cost as much as many. */
   searchedCharsMax: 4 * 1024 * 1024,
   /** Changed documents that the text index queues for the next search: above this, the next search rebuilds the index. */

@@ -73,6 +73,11 @@ test('a decision from R4 on is signed by the device, after the five seconds, and
   const verdict = await verifyReceipt(receipt, { jwks, passkeys: items })
   assert.ok(verdict.ok, JSON.stringify(verdict))
 
+  await page.getByTestId('item-receipt').getByRole('link', { name: 'Why?' }).click()
+  await page.getByText('You answer for it.').waitFor()
+  await page.getByTestId('why-step').getByText('signed by passkey').waitFor()
+  await shoot(page, 'why')
+
   // The device does not verify the person: nothing is decided, and nothing has to be typed again.
   const next = await stage.ask('robin', { item: 'Delete the archive' }, { risk: 'R4' })
   await device.session.send('WebAuthn.setUserVerified', { authenticatorId: device.authenticatorId, isUserVerified: false })

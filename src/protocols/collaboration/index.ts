@@ -5,6 +5,7 @@ import { scenes } from './examples.ts'
 import { artifactOperations } from './operations/artifact.ts'
 import { auditExportOperations } from './operations/audit-export.ts'
 import { auditCheckOperations } from './operations/audit-check.ts'
+import { auditWhyOperations } from './operations/audit-why.ts'
 import { auditOperations } from './operations/audit.ts'
 import { blobOperations } from './operations/blob.ts'
 import { checkpointRequestOperations } from './operations/checkpoint-request.ts'
@@ -34,6 +35,7 @@ const operations = [
   ...auditOperations,
   ...auditCheckOperations,
   ...auditExportOperations,
+  ...auditWhyOperations,
 ]
 export type CollaborationOperation = (typeof operations)[number]
 

@@ -22,6 +22,7 @@ const ReviewPage = lazy(() => import('../review/page.tsx'))
 const AgentsPage = lazy(() => import('../agents/page.tsx'))
 const GrantsPage = lazy(() => import('../grants/page.tsx'))
 const RecordPage = lazy(() => import('../record/page.tsx'))
+const WhyPage = lazy(() => import('../record/why.tsx'))
 const InsightPage = lazy(() => import('../insight/page.tsx'))
 const ProjectsPage = lazy(() => import('../projects/page.tsx'))
 const SettingsPage = lazy(() => import('../settings/page.tsx'))
@@ -80,6 +81,7 @@ function Routes() {
       <Route path="/agents" component={AgentsPage} />
       <Route path="/grants" component={GrantsPage} />
       <Route path="/record" component={RecordPage} />
+      <Route path="/record/why/:id">{({ id }) => <WhyPage key={id} id={decodeURIComponent(id)} />}</Route>
       <Route path="/insight" component={InsightPage} />
       <Route path="/projects" component={ProjectsPage} />
       <Route path="/settings">

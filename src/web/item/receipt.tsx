@@ -1,5 +1,6 @@
 // The receipt of a decision, checked in this browser by the server's public keys.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
 import { Said } from '../parts/text.tsx'
 import { wholeTime } from '../parts/time.tsx'
@@ -38,6 +39,10 @@ export function Receipt({ request_id }: { readonly request_id: string }) {
         <Icon name={verdict.ok ? 'approve' : 'alert'} />
         Receipt
         <span className={verdict.ok ? 'chip ok' : 'chip bad'}>{verdict.ok ? 'verified here' : 'does not verify'}</span>
+        <span className="grow" />
+        <Link className="btn sm" href={`/record/why/${request_id}`}>
+          Why?
+        </Link>
       </h2>
       {!verdict.ok && <p role="alert">Do not take this as decided: {verdict.words}.</p>}
       <dl>

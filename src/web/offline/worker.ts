@@ -56,7 +56,7 @@ async function shell(request: Request): Promise<Response> {
   }
 }
 
-const page = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record|insight|projects)$/
+const page = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record(?:\/why\/[^/]+)?|insight|projects)$/
 worker.addEventListener('fetch', (event) => {
   const { request } = event
   const { origin, pathname } = new URL(request.url)

@@ -1,4 +1,5 @@
 // One event of the record: who did what by which right, its place in the chain, and what changed by it.
+import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
 import { Said } from '../parts/text.tsx'
 import { wholeTime } from '../parts/time.tsx'
@@ -58,6 +59,9 @@ export function EventDetail({ event, close }: { readonly event: Event; close(): 
       <section>
         <div className="row">
           <div className="crumb grow">Event {event.seq.toLocaleString('en')}</div>
+          <Link className="btn sm" href={`/record/why/${event.id}`}>
+            Why?
+          </Link>
           <button type="button" className="btn ghost sm icon-only" aria-label="Close" onClick={close}>
             <Icon name="x" />
           </button>

@@ -75,6 +75,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/audit.query': '         y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/audit.replay': '        y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/audit.export': '        y      y     y     u    u   u     n      u     u    n    y      u',
+  'collaboration/audit.why': '           y      y     y     y    y   n     n      y     n    n    y      y',
   'collaboration/audit.verify': '        y      y     y     u    u   u     n      u     u    n    y      u',
   // The scenes of runs: without a task, devin asked robin (robin's run); the runtime's own run is devin's; on a task devin works.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
@@ -230,7 +231,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'identity/subject.link': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/subject.unlink': '           y      y     y     u    n   n     n      n     n    n    n      n',
   'identity/subject.sign_in': '          y      u     u     u    u   u     u      u     u    u    u      u',
-  'identity/subject.sign_out': '         y      u     u     u    n   n     n      n     n    n    n      n',
+  'identity/subject.sign_out': '         y      u     u     n    n   u     n      n     n    n    n      u',
   'identity/subject.list': '             y      y     y     u    u   u     n      u     u    n    u      u',
   'identity/ticket.issue': '             y      y     y     y    y   y     y      y     y    y    y      y',
   'identity/ticket.redeem': '            y      u     u     u    u   u     u      u     u    u    u      u',

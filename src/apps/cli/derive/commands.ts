@@ -4,6 +4,7 @@ import { acpSpec } from '../acp/commands.ts'
 import { agentRun } from '../commands/agent-run.ts'
 import { askSpecs } from '../ask/index.ts'
 import { acceptSpec, exportSpec, replaySpec, verifySpec } from '../commands/audit.ts'
+import { whySpec } from '../commands/why.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
 import { completionSpec, idsSpec } from './completion.ts'
 import { derivedSpec } from './from-operation.ts'
@@ -82,6 +83,7 @@ const special: Readonly<Record<string, Special>> = {
   'collaboration/audit.export': exportSpec,
   'collaboration/audit.replay': replaySpec,
   'collaboration/audit.verify': verifySpec,
+  'collaboration/audit.why': whySpec,
   'collaboration/checkpoint.resolve': checkpointResolveSpec,
   'collaboration/task.create': taskCreateSpec,
   'execution/inbox.get': inboxGetSpec,

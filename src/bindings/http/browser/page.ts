@@ -17,7 +17,7 @@ const SHELL = '/index.html'
 /** Shows how the page is put onto a device: the one document that may register its service worker. */
 const INSTALL = '/install'
 const INSTALL_FILE = '/install.html'
-const PAGES = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record|insight|projects)$/
+const PAGES = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record(?:\/why\/[^/]+)?|insight|projects)$/
 /** Whether the page itself shows something at this path. */
 export const isPagePath = (path: string): boolean => PAGES.test(path)
 
