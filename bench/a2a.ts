@@ -33,16 +33,16 @@ export const a2a: Bench = {
       }
       const took: { direct: number; message: number }[] = []
       for (let round = -ROUNDS / 10; round < ROUNDS; round++) {
-        const one = { direct: await timeOf(direct), message: await timeOf(() => sendMessage(server.port, agent, alice, `m${round}`)) }
-        if (round >= 0) took.push(one)
+        const spent = { direct: await timeOf(direct), message: await timeOf(() => sendMessage(server.port, agent, alice, `m${round}`)) }
+        if (round >= 0) took.push(spent)
       }
-      const ratio = median(took.map((one) => one.message)) / median(took.map((one) => one.direct))
+      const ratio = median(took.map((spent) => spent.message)) / median(took.map((spent) => spent.direct))
       say(`${took.length} rounds`)
       return [
-        { what: 'task.create and task.assign', value: ms(median(took.map((one) => one.direct))) },
+        { what: 'task.create and task.assign', value: ms(median(took.map((spent) => spent.direct))) },
         {
           what: 'an A2A message to its task',
-          value: ms(median(took.map((one) => one.message))),
+          value: ms(median(took.map((spent) => spent.message))),
           more: times(ratio),
           goal: { message: `<= ${RATIO_MAX}x`, met: ratio <= RATIO_MAX },
         },

@@ -43,11 +43,11 @@ async function serverOf(checkout: string, data: string): Promise<ServerProcess> 
 }
 
 async function round(target: Target, forMs: number): Promise<Record<Step, number>> {
-  const made = requestBytes('/v1/collaboration/task.create', target.person, body)
-  const own = await timed(target, () => load(target.port, CONNECTIONS, made, forMs))
+  const request = requestBytes('/v1/collaboration/task.create', target.person, body)
+  const creates = await timed(target, () => load(target.port, CONNECTIONS, request, forMs))
   const asked = await roundOf(target, forMs)
   const us = (measured: { readonly cpuUs: number | null } | undefined): number => measured?.cpuUs ?? Number.NaN
-  return { 'task.create': us(own), create: us(asked.create), poll: us(asked.poll), resolve: us(asked.resolve) }
+  return { 'task.create': us(creates), create: us(asked.create), poll: us(asked.poll), resolve: us(asked.resolve) }
 }
 
 /** Bytes of the log that lone calls write, one after the other, before the log was moved for the first time: medians. */

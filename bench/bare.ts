@@ -48,18 +48,18 @@ let ids = 0
 const newId = (): string => `${Date.now().toString(36)}${String(++ids).padStart(8, '0')}`
 const docs = new Map<string, Record<string, unknown>>()
 const { privateKey } = generateKeyPairSync('ed25519')
-let made: (() => void)[] = []
+let handOvers: (() => void)[] = []
 /** Those that are ready in one turn are handed out together, as ours are: answers that leave one by one wake the client one by one. */
 const signed = (text: string): Promise<Buffer> =>
   new Promise((done) =>
     sign(null, Buffer.from(text), privateKey, (_, bytes) => {
-      if (made.push(() => done(bytes)) === 1) setImmediate(handOut)
+      if (handOvers.push(() => done(bytes)) === 1) setImmediate(handOut)
     }),
   )
 function handOut(): void {
-  const all = made
-  made = []
-  for (const one of all) one()
+  const all = handOvers
+  handOvers = []
+  for (const handOver of all) handOver()
 }
 const header = Buffer.from('{"alg":"EdDSA"}').toString('base64url')
 

@@ -85,8 +85,8 @@ async function clientOf(port: number, bearer: string): Promise<Client> {
         portion.sent = new Promise<void>((done) => socket.write(portion.bytes, () => done()))
       }
       await file.close()
-      const said = await answer()
-      return (JSON.parse(said.slice(said.indexOf('\r\n\r\n'))) as { uri: string }).uri
+      const response = await answer()
+      return (JSON.parse(response.slice(response.indexOf('\r\n\r\n'))) as { uri: string }).uri
     },
     async download(artifact) {
       send('GET', `artifact.download?artifact_id=${artifact}`)
@@ -148,7 +148,7 @@ export const bytes: Bench = {
   message: `upload and download of ${FILES} files of ${FILE_BYTES / 1024 / 1024} MiB, beside a copy with fsync`,
   async run(say) {
     const folder = mkdtempSync(join(process.env['BENCH_FOLDER'] ?? tmpdir(), 'countersign-bench-'))
-    // In the reverse order of their beginning, also where one of them did not begin.
+    // Ends what was started, in reverse order, also if a later start fails.
     await using ending = new AsyncDisposableStack()
     ending.defer(() => rmSync(folder, { recursive: true, force: true }))
     const server = await startServer(join(folder, 'data'))

@@ -28,15 +28,15 @@ export const commands: Bench = {
       COUNTERSIGN_KEY: server.adminKey,
     }
     try {
-      const costs = new Map<string, Cost[]>(COMMANDS.map((message) => [message.join(' '), []]))
+      const costs = new Map<string, Cost[]>(COMMANDS.map((words) => [words.join(' '), []]))
       // The first round fills the cache of compiled sources and is not counted.
       for (let round = 0; round <= ROUNDS; round++)
-        for (const message of COMMANDS) {
-          const cost = await costOf(message, env)
-          if (round > 0) costs.get(message.join(' '))!.push(cost)
-          else say(`the first time: ${message.join(' ')} took ${ms(cost.tookMs)}, ${ms(cost.cpuMs)} of CPU, ${Math.round(cost.mb)} MB`)
+        for (const words of COMMANDS) {
+          const cost = await costOf(words, env)
+          if (round > 0) costs.get(words.join(' '))!.push(cost)
+          else say(`the first time: ${words.join(' ')} took ${ms(cost.tookMs)}, ${ms(cost.cpuMs)} of CPU, ${Math.round(cost.mb)} MB`)
         }
-      return [...costs].map(([message, all]) => rowOf(message, all))
+      return [...costs].map(([command, all]) => rowOf(command, all))
     } finally {
       await server.end('SIGTERM')
       rmSync(folder, { recursive: true, force: true })
@@ -44,19 +44,19 @@ export const commands: Bench = {
   },
 }
 
-const rowOf = (message: string, all: readonly Cost[]): Row => ({
-  what: `countersign ${message}`,
+const rowOf = (command: string, all: readonly Cost[]): Row => ({
+  what: `countersign ${command}`,
   value: ms(median(all.map(({ tookMs }) => tookMs))),
   more: `${ms(median(all.map(({ cpuMs }) => cpuMs)))} of CPU, ${Math.round(median(all.map(({ mb }) => mb)))} MB`,
 })
 
-async function costOf(message: readonly string[], env: Record<string, string>): Promise<Cost> {
+async function costOf(words: readonly string[], env: Record<string, string>): Promise<Cost> {
   const began = performance.now()
-  const child = spawn(process.execPath, ['--import', TELLS, program, ...message], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, ['--import', TELLS, program, ...words], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let told = ''
   child.stderr.setEncoding('utf8').on('data', (part: string) => (told += part))
   const [code] = (await once(child, 'close')) as [number | null]
-  if (code !== 0) throw new Error(`countersign ${message.join(' ')} ended with ${code}: ${told}`)
+  if (code !== 0) throw new Error(`countersign ${words.join(' ')} ended with ${code}: ${told}`)
   const tookMs = performance.now() - began
   const { userCPUTime, systemCPUTime, maxRSS } = JSON.parse(told.slice(told.lastIndexOf('\n') + 1)) as NodeJS.ResourceUsage
   return { tookMs, cpuMs: (userCPUTime + systemCPUTime) / 1_000, mb: maxRSS / 1_024 }

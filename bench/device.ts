@@ -26,8 +26,8 @@ export const device: Bench = {
 
 type Started = { readonly child: ChildProcess; readonly said: string }
 
-async function started(message: readonly string[], ready: RegExp): Promise<Started> {
-  const child = spawn(process.execPath, message, { stdio: ['ignore', 'pipe', 'inherit'] })
+async function started(args: readonly string[], ready: RegExp): Promise<Started> {
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let text = ''
   child.stdout.setEncoding('utf8')
   for await (const part of child.stdout as AsyncIterable<string>) {
@@ -35,7 +35,7 @@ async function started(message: readonly string[], ready: RegExp): Promise<Start
     const found = ready.exec(text)
     if (found) return { child, said: found[1]! }
   }
-  throw new Error(`${message.join(' ')} did not start`)
+  throw new Error(`${args.join(' ')} did not start`)
 }
 
 /** Each client has its own GPIO line, so that no client waits for another's lock. */
@@ -52,7 +52,7 @@ function startDaemon(folder: string): Promise<Started> {
   writeFileSync(join(folder, 'profile.json'), JSON.stringify({ gpio }))
   writeFileSync(join(folder, 'policies.json'), JSON.stringify({ policies: { default: policy } }))
   const program = join(import.meta.dirname, '../bin/countersign.js')
-  const message = [
+  const args = [
     '--data',
     join(folder, 'data'),
     '--profile',
@@ -62,7 +62,7 @@ function startDaemon(folder: string): Promise<Started> {
     '--log',
     'error',
   ]
-  return started([program, 'device', 'up', ...message], /^countersign device ready (.*)\n/)
+  return started([program, 'device', 'up', ...args], /^countersign device ready (.*)\n/)
 }
 
 async function ended(child: ChildProcess): Promise<void> {
@@ -157,7 +157,7 @@ async function roundTrips(socket: string, url: string, say: (line: string) => vo
 async function tasks(socket: string, folder: string, say: (line: string) => void): Promise<Row[]> {
   const lines = await Promise.all(Array.from({ length: CLIENTS }, () => lineTo(socket)))
   let value = 0
-  const one = async (i: number): Promise<void> => {
+  const runTask = async (i: number): Promise<void> => {
     const { client, session_id } = lines[i]!
     const { status } = await client.finish(session_id, 'gpio.set', { line: i, value: (value ^= 1) })
     assert.equal(status, 'SUCCESS')
@@ -167,7 +167,7 @@ async function tasks(socket: string, folder: string, say: (line: string) => void
     const found: { ours: number; syncs: number }[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const syncs = syncsPerSecond(folder)
-      const ours = await perSecond(clients, ROUND_MS, one)
+      const ours = await perSecond(clients, ROUND_MS, runTask)
       say(`${clients} clients, round ${round + 1} of ${ROUNDS}: gpio.set tasks ${rate(ours)}, fdatasync ${rate(syncs)}`)
       found.push({ ours, syncs })
     }

@@ -1,4 +1,4 @@
-// The Express server that the HXP benchmark compares with: the calls of the draft (its fields, its headers, timeouts that end something,
+// The Express server that the HXP benchmark compares with: the calls of the draft (its fields, its headers, working timeouts,
 // pages of other origins), kept in a map. No record, no signatures, no durability, one agent and one person.
 import { createHash, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'

@@ -89,7 +89,7 @@ async function compare({ direct, through, durable }: Compared, say: (line: strin
     slow: [] as number[],
     slowThrough: [] as number[],
   }
-  for (const one of [direct, through]) await medianOf(CALLS, callOf('echo', one))
+  for (const client of [direct, through]) await medianOf(CALLS, callOf('echo', client))
   for (let round = 1; round <= ROUNDS; round++) {
     seen.direct.push(await medianOf(CALLS, callOf('echo', direct)))
     seen.durable.push(await medianOf(CALLS, durable))

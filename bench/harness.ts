@@ -182,7 +182,7 @@ async function openSessions(caller: Caller, callee: ChildProcess): Promise<[numb
   }
   const before = await memory()
   const open = await Promise.all(Array.from({ length: SESSIONS }, () => caller.submit('lab-b', { capability: 'wait', intent: 'Wait.' })))
-  for (const one of open) await one.accepted
+  for (const session of open) await session.accepted
   const after = await memory()
   return [after[0] - before[0], after[1] - before[1]]
 }
@@ -201,7 +201,7 @@ async function serveCallee(url: string, data: string): Promise<void> {
       {
         declaration: { name: 'talk', version: '1.0.0', description: 'For a test.', safety: { requires_human_approval: false } },
         async run(session: CalleeSession<{ lines: number }>) {
-          for (let said = 0; said < session.inputs.lines; said++)
+          for (let line = 0; line < session.inputs.lines; line++)
             await session.log('info', 'a line of about the usual length of one in a log')
           return {}
         },

@@ -52,7 +52,7 @@ function wrk({ port, path, bearer }: Target, folder: string): string | null {
   return /Requests\/sec:\s+([\d.]+)/.exec(run.stdout ?? '')?.[1] ?? null
 }
 
-/** CPU time of the server that each answer took; where the machine is busy with other things it is the steadier figure. */
+/** CPU time of the server that each answer took; if the machine is busy with other things it is the steadier figure. */
 type Measured = Load & { readonly cpuUs: number | null }
 
 async function roundsOf(targets: readonly Target[], say: (line: string) => void): Promise<Map<Target, Measured[]>> {

@@ -1,5 +1,5 @@
-// Requests of agents to people: asking, polling and answering over HTTP beside an Express server that keeps the same in memory; the
-// inbox with few and with many open items; sockets that hear what became of a request.
+// Requests of agents to people: asking, polling and answering over HTTP against an Express server that keeps the same in memory; the inbox with
+// few and with many open items; sockets that follow a request.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ const PAGES = 300
 const SUBSCRIBERS = 1_000
 const CHANGES = 200
 const goals = { create: 1.2, poll: 2, resolve: 1.2, page: 1.5, rssMb: 300, deliveries: 100_000 }
-/** Asking at most so many times the CPU time of the server in memory, and answering at most so many times that of asking. */
+/** Greatest ratios of CPU time: asking to asking the server in memory, and answering to asking. */
 const cpuGoals = { asking: 1.3, answering: 2 }
 
 export const question = JSON.stringify({
@@ -41,7 +41,7 @@ export const answer = JSON.stringify({ result: 'Approve', reason: null })
 
 export const steps = ['create', 'poll', 'resolve'] as const
 type Step = (typeof steps)[number]
-/** The bare one is never polled. */
+/** The bare server has no polls. */
 type Round = Readonly<Partial<Record<Step, Measured>>>
 export type Target = {
   readonly pid: number
@@ -84,17 +84,17 @@ async function rates(folder: string, say: (line: string) => void): Promise<Row[]
     for (const { target } of all) for (let i = 0; i < 3; i++) await roundOf(target, 1_000)
     for (let round = 1; round <= ROUNDS; round++) {
       for (const { target, rounds } of all) rounds.push(await roundOf(target, ROUND_MS))
-      const message = (of: Round): string => steps.flatMap((step) => (of[step] ? [`${step} ${rate(of[step].perSecond)}`] : [])).join(', ')
-      say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${message(rounds.at(-1)!)}`).join('; ')}`)
+      const figures = (of: Round): string => steps.flatMap((step) => (of[step] ? [`${step} ${rate(of[step].perSecond)}`] : [])).join(', ')
+      say(`round ${round} of ${ROUNDS}: ${all.map(({ name, rounds }) => `${name} ${figures(rounds.at(-1)!)}`).join('; ')}`)
     }
-    const [ours, theirs, least] = all.map(({ rounds }) => rounds) as [Round[], Round[], Round[]]
-    return [...steps.flatMap((step) => rowsOf(step, ours, theirs, least)), ...cpuRows(ours, theirs)]
+    const [ourRounds, expressRounds, bareRounds] = all.map(({ rounds }) => rounds) as [Round[], Round[], Round[]]
+    return [...steps.flatMap((step) => rowsOf(step, ourRounds, expressRounds, bareRounds)), ...cpuRows(ourRounds, expressRounds)]
   } finally {
     await Promise.all([server.end('SIGTERM'), express.end('SIGKILL'), bare.end('SIGKILL')])
   }
 }
 
-/** Asks, polls what was asked, and answers it, each once. */
+/** One round: asks, polls the asked requests, and answers each once. */
 export async function roundOf(target: Target, forMs: number): Promise<Round> {
   const { port, agent, person } = target
   const ids: string[] = []
@@ -127,7 +127,7 @@ export async function timed({ pid }: Target, run: () => Promise<Load>): Promise<
   return { ...loaded, cpuUs: before && after ? ((after.cpuSeconds - before.cpuSeconds) * 1e6) / loaded.answers : null }
 }
 
-function rowsOf(step: Step, ours: readonly Round[], theirs: readonly Round[], least: readonly Round[]): Row[] {
+function rowsOf(step: Step, ours: readonly Round[], express: readonly Round[], bare: readonly Round[]): Row[] {
   const row = (name: string, rounds: readonly Round[]): Row => {
     const of = (figure: 'perSecond' | 'p50' | 'p99'): number => median(rounds.map((round) => round[step]![figure]))
     const cpu = median(rounds.map((round) => round[step]!.cpuUs ?? Number.NaN))
@@ -138,28 +138,28 @@ function rowsOf(step: Step, ours: readonly Round[], theirs: readonly Round[], le
     }
   }
   const against = (rounds: readonly Round[]): number =>
-    median(rounds.map((round, i) => round[step]!.perSecond / theirs[i]![step]!.perSecond))
+    median(rounds.map((round, i) => round[step]!.perSecond / express[i]![step]!.perSecond))
   const ratio = against(ours)
   const goal = { message: `>= ${goals[step]}x`, met: ratio >= goals[step] }
-  const rows = [row('durable', ours), row('Express in memory', theirs), { what: `${step} against Express`, value: times(ratio), goal }]
-  if (!least.every((round) => round[step])) return rows
-  return [...rows, row('bare durable', least), { what: `${step}, bare durable against Express`, value: times(against(least)) }]
+  const rows = [row('durable', ours), row('Express in memory', express), { what: `${step} against Express`, value: times(ratio), goal }]
+  if (!bare.every((round) => round[step])) return rows
+  return [...rows, row('bare durable', bare), { what: `${step}, bare durable against Express`, value: times(against(bare)) }]
 }
 
-function cpuRows(ours: readonly Round[], theirs: readonly Round[]): Row[] {
+function cpuRows(ours: readonly Round[], express: readonly Round[]): Row[] {
   const us = (measured: Measured | undefined): number => measured?.cpuUs ?? Number.NaN
   const row = (what: string, ratios: readonly number[], most: number): Row => {
     const ratio = median(ratios)
     return { what: `${what}, by CPU time`, value: times(ratio), goal: { message: `<= ${most}x`, met: ratio <= most } }
   }
-  const asking = ours.map(({ create }, i) => us(create) / us(theirs[i]!.create))
+  const asking = ours.map(({ create }, i) => us(create) / us(express[i]!.create))
   const answering = ours.map(({ create, resolve }) => us(resolve) / us(create))
   return [row('create against Express', asking, cpuGoals.asking), row('resolve against create', answering, cpuGoals.answering)]
 }
 
 // --- The inbox -------------------------------------------------------------------------------------------------------------
 
-/** A folder with many open requests from one agent to one person, made by the operations themselves. */
+/** Fills a folder with open requests from one agent to one person, through the operations. */
 async function fill(data: string, count: number): Promise<void> {
   const { kernel, store, folder } = await openNew(data)
   await kernel.call('identity/user.add', { id: 'user_zoe', name: 'Zoe' }, SYSTEM)
@@ -283,7 +283,7 @@ async function deliveries(folder: string, say: (line: string) => void): Promise<
 
 const MARK = Buffer.from('"event":')
 
-/** A bare socket that counts: taking each frame apart would cost the reader more than it costs the server to send it. */
+/** A bare socket that counts events: parsing each frame would cost the reader more than sending it costs the server. */
 function listening(port: number, bearer: string, id: string, heard: (events: number) => void): Promise<Socket> {
   const head = [
     `GET /hxp/ws/${id} HTTP/1.1`,
@@ -296,7 +296,7 @@ function listening(port: number, bearer: string, id: string, heard: (events: num
   ]
   return new Promise((done, failed) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`${head.join('\r\n')}\r\n\r\n`))
-    // A mark may be cut in two: its beginning is kept for the next piece.
+    // A mark can be cut in two: its beginning is kept for the next piece.
     let kept: Buffer = Buffer.alloc(0)
     socket.on('data', (piece: Buffer) => {
       done(socket)

@@ -59,14 +59,14 @@ async function indexed(world: World): Promise<Row> {
 
 const RARE = 77
 async function filled(world: World, count: number): Promise<void> {
-  const one = (i: number): Promise<unknown> => {
+  const ask = (i: number): Promise<unknown> => {
     const payload = {
       item: i === RARE ? 'Rareword' : `Restart server ${i}`,
       details: { target: `host-${i % 50}`, reason: 'the disk is nearly full' },
     }
     return world.call('devin', 'execution/request.create', { action: 'APPROVE', risk: `R${(i % 5) + 1}`, payload })
   }
-  for (let i = 0; i < count; i += AT_ONCE) await Promise.all(Array.from({ length: Math.min(AT_ONCE, count - i) }, (_, k) => one(i + k)))
+  for (let i = 0; i < count; i += AT_ONCE) await Promise.all(Array.from({ length: Math.min(AT_ONCE, count - i) }, (_, k) => ask(i + k)))
 }
 
 async function pageMs(world: World, more: object): Promise<number> {

@@ -13,7 +13,8 @@ const root = join(import.meta.dirname, '..')
 
 type First = { readonly seconds: number; readonly mb: number; readonly againSeconds: number }
 
-const said = (command: string, args: readonly string[], cwd = root): string => execFileSync(command, args, { cwd, encoding: 'utf8' }).trim()
+const outputOf = (command: string, args: readonly string[], cwd = root): string =>
+  execFileSync(command, args, { cwd, encoding: 'utf8' }).trim()
 const seconds = (value: number): string => `${value.toFixed(1)} s`
 
 export const install: Bench = {
@@ -24,9 +25,11 @@ export const install: Bench = {
     const measured = new Map<string, First[]>(commits.map((commit) => [commit, []]))
     for (let round = 1; round <= ROUNDS; round++) {
       for (const commit of round % 2 === 1 ? commits : commits.toReversed()) {
-        const one = await firstStart(commit)
-        measured.get(commit)!.push(one)
-        say(`round ${round} of ${ROUNDS}, ${commit}: ${one.mb} MB, ready after ${seconds(one.seconds)}, again ${seconds(one.againSeconds)}`)
+        const first = await firstStart(commit)
+        measured.get(commit)!.push(first)
+        say(
+          `round ${round} of ${ROUNDS}, ${commit}: ${first.mb} MB, ready after ${seconds(first.seconds)}, again ${seconds(first.againSeconds)}`,
+        )
       }
     }
     return rowsOf(measured)
@@ -35,7 +38,7 @@ export const install: Bench = {
 
 function rowsOf(measured: ReadonlyMap<string, readonly First[]>): Row[] {
   const [here, there] = [...measured.values()]
-  const middle = (all: readonly First[], of: keyof First): number => median(all.map((one) => one[of]))
+  const middle = (all: readonly First[], of: keyof First): number => median(all.map((first) => first[of]))
   const against = (of: keyof First, unit: string, digits: number): string =>
     there === undefined ? '' : `${times(middle(here!, of) / middle(there, of))} of ${middle(there, of).toFixed(digits)} ${unit}`
   return [
@@ -50,8 +53,8 @@ async function firstStart(commit: string): Promise<First> {
   try {
     const clone = join(folder, 'clone')
     mkdirSync(join(folder, 'home'))
-    said('git', ['clone', '--quiet', root, clone])
-    said('git', ['checkout', '--quiet', said('git', ['rev-parse', commit])], clone)
+    outputOf('git', ['clone', '--quiet', root, clone])
+    outputOf('git', ['checkout', '--quiet', outputOf('git', ['rev-parse', commit])], clone)
     const env = {
       ...foreignEnv(join(folder, 'home')),
       // The Node of this run lies in a node_modules and is not the newcomer's.
@@ -61,7 +64,7 @@ async function firstStart(commit: string): Promise<First> {
       COUNTERSIGN_PORT: '0',
     }
     const first = await untilReady(clone, env)
-    const mb = Math.round(Number(said('du', ['-sk', 'node_modules'], clone).split('\t')[0]) / 1_024)
+    const mb = Math.round(Number(outputOf('du', ['-sk', 'node_modules'], clone).split('\t')[0]) / 1_024)
     return { seconds: first, mb, againSeconds: await untilReady(clone, env) }
   } finally {
     rmSync(folder, { recursive: true, force: true })

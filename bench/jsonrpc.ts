@@ -178,9 +178,9 @@ async function serveEcho(folder: string): Promise<void> {
   const world = await createWorld()
   const results = new Map<string, object>()
   for (let i = 0; i < TASKS; i++) {
-    const made = await world.call('alice', 'collaboration/task.create', { spec })
+    const created = await world.call('alice', 'collaboration/task.create', { spec })
     // As a store would have read it.
-    results.set(made.task.id, JSON.parse(JSON.stringify(made)) as object)
+    results.set(created.task.id, JSON.parse(JSON.stringify(created)) as object)
   }
   const path = join(folder, 'echo')
   const server = createServer((socket) => {

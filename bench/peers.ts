@@ -1,4 +1,4 @@
-// Round trips beside what people would use instead: ask, a person answers, the asker has the answer. Only where it is asked for: it installs
+// Round trips beside what people would use instead: ask, a person answers, the asker has the answer. Only if it is asked for: it installs
 // the peers into the user's cache.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -63,14 +63,14 @@ export const peers: Bench = {
         if (started) all.push(started)
       }
       await roundsOf(all, ['many', 'lone'], say)
-      for (const one of all) one.memoryMb.few = memoryMbOf(one.running.pids())
-      for (const one of all) await killed(one, say)
+      for (const measured of all) measured.memoryMb.few = memoryMbOf(measured.running.pids())
+      for (const measured of all) await killed(measured, say)
       for (const { peer, running } of all) {
         say(`${peer.name}: asking ${OPEN.toLocaleString('en')} questions that stay open`)
         await askOpen(running, OPEN, IN_FLIGHT)
       }
       await roundsOf(all, ['open'], say)
-      for (const one of all) one.memoryMb.open = memoryMbOf(one.running.pids())
+      for (const measured of all) measured.memoryMb.open = memoryMbOf(measured.running.pids())
       return [...all.flatMap(rowsOf), ...againstRestate(all)]
     } finally {
       for (const { running } of all) await running.stop().catch((error: unknown) => say(String(error)))
@@ -79,7 +79,7 @@ export const peers: Bench = {
   },
 }
 
-/** Null where it cannot be installed or started: it is named and left out. */
+/** Null if it cannot be installed or started: it is named and left out. */
 async function startPeer(peer: Peer, say: (line: string) => void): Promise<Measured | null> {
   try {
     const running = await peer.start(false)
@@ -105,12 +105,12 @@ async function roundsOf(all: readonly Measured[], kinds: readonly Kind[], say: (
   }
 }
 
-async function killed(one: Measured, say: (line: string) => void): Promise<void> {
-  const { losses, again } = await lossesOf(one.peer, one.running, IN_FLIGHT)
-  one.losses = losses
-  one.running = again
+async function killed(measured: Measured, say: (line: string) => void): Promise<void> {
+  const { losses, again } = await lossesOf(measured.peer, measured.running, IN_FLIGHT)
+  measured.losses = losses
+  measured.running = again
   say(
-    `${one.peer.name}: of ${losses.acknowledged} acknowledged questions, ${losses.questions} questions and ${losses.answers} answers were lost by kill -9`,
+    `${measured.peer.name}: of ${losses.acknowledged} acknowledged questions, ${losses.questions} questions and ${losses.answers} answers were lost by kill -9`,
   )
 }
 

@@ -10,10 +10,10 @@ const CONNECTIONS = 64
 const pool = new pg.Pool({ connectionString: process.argv[2]!, max: CONNECTIONS })
 await pool.query('CREATE TABLE task (id text PRIMARY KEY, doc jsonb NOT NULL)')
 
-let made = 0
+let tasks = 0
 const app = fastify({ logger: false })
 app.post('/task', async (request) => {
-  const id = `task_${Date.now().toString(36)}${String(++made).padStart(8, '0')}`
+  const id = `task_${Date.now().toString(36)}${String(++tasks).padStart(8, '0')}`
   const task = { id, status: 'created', created_at: new Date().toISOString(), ...(request.body as object) }
   await pool.query({ name: 'insert', text: 'INSERT INTO task VALUES ($1, $2)', values: [id, JSON.stringify(task)] })
   return { task }

@@ -1,4 +1,5 @@
-// Questions of the Python client, in turn with those of the TypeScript SDK: asked, answered by a person and verified, 32 in flight.
+// Questions of the Python client against those of the TypeScript SDK, in alternating rounds: asked, answered by a person and verified, 32 in
+// flight.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -55,7 +56,7 @@ export const python: Bench = {
   },
 }
 
-/** The person: approves whatever is open, until the end. */
+/** Approves every open item as a person, until the signal aborts. */
 async function answerAll(call: ReturnType<typeof createCaller>['call'], key: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const { body } = await call(key, 'execution/inbox.list', { limit: 50 })

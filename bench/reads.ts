@@ -41,8 +41,8 @@ async function filled(file: string): Promise<void> {
   const store = sqliteStore(file)
   const { kernel, close } = await createWorld({ store })
   const input = { spec: { goal: filler.slice(0, 500), acceptance_criteria: ['tests pass', 'no new warnings'] } }
-  const one = () => kernel.call('collaboration/task.create', input, cast['alice']!)
-  for (let i = 0; i < DOCUMENTS; i += 100) await Promise.all(Array.from({ length: 100 }, one))
+  const createTask = () => kernel.call('collaboration/task.create', input, cast['alice']!)
+  for (let i = 0; i < DOCUMENTS; i += 100) await Promise.all(Array.from({ length: 100 }, createTask))
   await close()
 }
 

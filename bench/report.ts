@@ -11,7 +11,7 @@ export type Row = {
 export type Bench = {
   readonly name: string
   readonly message: string
-  /** Runs only where it is named: it takes things from outside. */
+  /** Runs only if it is named: it takes things from outside. */
   readonly isByName?: true
   run(say: (line: string) => void): Promise<Row[]>
 }

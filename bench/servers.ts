@@ -169,13 +169,19 @@ export const servers: Bench = {
         nodes.push(node)
         ended.push(() => node.end('SIGTERM'))
       }
-      const own = await enroll(sqlite.port, sqlite.adminKey)
+      const sqliteKeys = await enroll(sqlite.port, sqlite.adminKey)
       const admin = readFileSync(join(folder, 'a', 'admin.key'), 'utf8').trim()
       const shared = await enroll(nodes[0]!.port, admin)
       const databasePids = (): number[] => pidsOf(database)
       const task = await taskOf(nodes[0]!.port, shared.alice)
       const places: readonly [Place, Place, Place] = [
-        { name: 'SQLite', nodes: [sqlite], bearer: own.alice, task: await taskOf(sqlite.port, own.alice), databasePids: () => [] },
+        {
+          name: 'SQLite',
+          nodes: [sqlite],
+          bearer: sqliteKeys.alice,
+          task: await taskOf(sqlite.port, sqliteKeys.alice),
+          databasePids: () => [],
+        },
         { name: 'one server', nodes: nodes.slice(0, 1), bearer: shared.alice, task, databasePids },
         { name: 'three servers', nodes, bearer: shared.alice, task, databasePids },
       ]
@@ -220,11 +226,11 @@ async function rowsOf(places: readonly [Place, Place, Place], say: (line: string
       for (const place of all) await measure(place, kind, connections, WARM_MS)
       for (let round = 1; round <= ROUNDS; round++)
         for (const place of all) {
-          const one = await measure(place, kind, connections, ROUND_MS)
-          measured.get(place)!.push(one)
-          say(`  ${kind}, ${connections} connections, round ${round} of ${ROUNDS}, ${place.name}: ${rate(one.perSecond)}`)
+          const measurement = await measure(place, kind, connections, ROUND_MS)
+          measured.get(place)!.push(measurement)
+          say(`  ${kind}, ${connections} connections, round ${round} of ${ROUNDS}, ${place.name}: ${rate(measurement.perSecond)}`)
         }
-      const of = (place: Place, figure: keyof Measured): number => median(measured.get(place)!.map((one) => one[figure]))
+      const of = (place: Place, figure: keyof Measured): number => median(measured.get(place)!.map((measurement) => measurement[figure]))
       for (const place of all) {
         const more = [`p50 ${ms(of(place, 'p50'))}`, `${Math.round(of(place, 'cpuUs'))} us CPU of servers`]
         if (place !== places[0]) more.push(`${Math.round(of(place, 'databaseUs'))} us of PostgreSQL`)

@@ -133,7 +133,7 @@ function askerOf(port: number, bearer: string): Asker {
   }
 }
 
-/** `cpuMs`: of the server, for each flow; where the machine is busy with other things it is the steadier figure. */
+/** `cpuMs`: of the server, for each flow; if the machine is busy with other things it is the steadier figure. */
 type Measured = { flows: number[]; cpuMs: number[]; asked: Record<Question, number[]> }
 
 async function compare(sides: Record<Size, Side>, say: (line: string) => void): Promise<Row[]> {

@@ -95,7 +95,7 @@ const throughKernel: Contest = {
   },
 }
 
-/** How often this disk keeps its promise in a second. */
+/** Calls of fdatasync that this disk completes in a second. */
 function syncsPerSecond(folder: string): number {
   const file = openSync(join(folder, 'probe'), 'w')
   const page = Buffer.alloc(4_096, 1)

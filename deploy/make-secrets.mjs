@@ -1,4 +1,4 @@
-// Makes the secrets of compose.yaml in a folder, where they are missing, and changes none that is there.
+// The maker of the secrets of compose.yaml: it creates the missing ones in a folder and leaves existing ones unchanged.
 import { randomBytes } from 'node:crypto'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const SERVER_USER = 10001
 function keep(name, make, mode = 0o400, owner = SERVER_USER) {
   const path = join(folder, name)
   if (!existsSync(path)) writeFileSync(path, make(), { mode: 0o600, flag: 'wx' })
-  // Owners can be set by root alone: elsewhere the folder belongs to the one who made it.
+  // Only root can set owners. Otherwise the user who runs this script owns the files.
   if (process.getuid?.() === 0) chownSync(path, owner, owner)
   chmodSync(path, mode)
   return readFileSync(path, 'utf8')
@@ -20,7 +20,7 @@ function keep(name, make, mode = 0o400, owner = SERVER_USER) {
 
 const password = () => randomBytes(24).toString('hex')
 keep('server', () => randomBytes(32).toString('base64url'))
-// The images of PostgreSQL and RabbitMQ read these as users of their own.
+// The images of PostgreSQL and RabbitMQ read these as other users.
 const database = keep('database', password, 0o444)
 const broker = keep('broker', password)
 keep('broker.conf', () => `default_user = countersign\ndefault_pass = ${broker}\ndefault_vhost = hcp\nloopback_users = none\n`, 0o444)

@@ -16,12 +16,12 @@ await createCallee({
         output_schema: { type: 'object', required: ['thickness_nm'] },
         safety: { risk_ceiling: 'R4', requires_human_approval: false },
       },
-      // Above 800 degrees a person approves. Without `approve` no person is asked, and such work is denied.
+      // Above 800 degrees a person must approve. Without an `approve` function such work is denied.
       risk_rules: [{ path: 'temperature', op: '>', value: 800, raise_to: 'R4' }],
       safety_envelope: { parameters: { temperature: { max: 900, unit: 'C' } } },
       async run(session: CalleeSession<{ temperature: number }>) {
         await session.guard({ parameter: 'temperature', value: session.inputs.temperature })
-        // After a crash the work goes on behind the last layer that was grown.
+        // After a crash the work continues after the last grown layer.
         const from = (session.snapshot?.state as { layer: number } | undefined)?.layer ?? 0
         for (let layer = from + 1; layer <= 3; layer++) {
           await session.progress({ stage: 'growing', percent: Math.round((layer / 3) * 100), message: `layer ${layer}` })

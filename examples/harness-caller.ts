@@ -1,4 +1,4 @@
-// A harness that has another one grow films: it submits a task, follows it, and learns why a second one is refused.
+// A harness that has another harness grow films: it submits a task, follows it, and gets the reason why a second one is refused.
 import { createCaller, type SessionEnded } from 'countersign/harness'
 
 const caller = await createCaller({

@@ -1,5 +1,5 @@
-// A reviewer: it reads the diffs that its task names, asks before it calls something a blocker, and delivers a report. The fate of
-// the work is decided by people; an agent never submits a review.
+// A reviewer: it reads the diffs that its task names, asks before it calls a finding a blocker, and delivers a report. People decide about
+// the work; an agent never submits a review.
 //
 //   COUNTERSIGN_KEY=... node examples/reviewer.ts
 import { serve, type Run } from 'countersign/agent'
@@ -27,7 +27,7 @@ async function handle(run: Run<Spec>): Promise<void> {
   const findings: Finding[] = []
   for (const [i, { id, uri }] of run.input.inputs.entries()) {
     await run.progress(`Reading ${id}.`, (100 * i) / run.input.inputs.length)
-    // Not read again if this process is killed on the way.
+    // A restarted process does not read it again.
     findings.push(...(await run.memo(`review/${id}`, async () => review(id, await (await fetch(uri ?? 'data:,')).text()))))
   }
   const severe = findings.filter(({ isSevere }) => isSevere)

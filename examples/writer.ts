@@ -9,7 +9,7 @@ const capabilities = [{ capability_id: 'cap:write', version: '1.1.0' }]
 serve<{ goal: string }>(
   { agent_id, name: 'Writer', capabilities, concurrency: 1 },
   async (run) => {
-    const { result } = await run.ask.provide(`In which words shall I write about this: ${run.input.goal}?`)
+    const { result } = await run.ask.provide(`What should I write about this: ${run.input.goal}?`)
     await run.commit(`${run.input.goal}: ${result}`)
   },
   { signals: true },

@@ -69,14 +69,14 @@ function operationsText({ tags, paths, components }: Description): string {
     bytes: put ? SENT : post && get ? FETCHED : get ? followed(path.slice('/v1/'.length)) : null,
   }))
   const parts = tags.flatMap(({ name, description }) => {
-    const own = all.filter((one) => one.name.startsWith(`${name}/`))
+    const listed = all.filter((operation) => operation.name.startsWith(`${name}/`))
     return [
       `## ${name}\n\n${description}`,
       table(
         ['Operation', 'Summary'],
-        own.map((one) => [`[${one.name}](#${anchorOf(one.name)})`, one.post.summary]),
+        listed.map((operation) => [`[${operation.name}](#${anchorOf(operation.name)})`, operation.post.summary]),
       ),
-      ...own.map(sectionOf),
+      ...listed.map(sectionOf),
     ]
   })
   const objects = Object.entries(components.schemas).map(([name, schema]) => `### ${name}\n\n${fieldsOf(schema)}`)
@@ -91,13 +91,13 @@ const followed = (name: string): string => {
   return `Stream: server-sent events, answered to ${paths.map((path) => `\`GET ${path}\``).join(' and ')}, with the input in the query`
 }
 
-/** Fields that are sent as JSON, or in the query where the body is bytes. */
+/** Fields that are sent as JSON, or in the query if the body is bytes. */
 function inputOf({ requestBody, parameters = [] }: Described): { schema: Schema; example?: object } {
-  const own = parameters.filter((one): one is Parameter => 'in' in one && one.in === 'query')
+  const inQuery = parameters.filter((parameter): parameter is Parameter => 'in' in parameter && parameter.in === 'query')
   const body = requestBody?.content['application/json']
   if (body) return body
-  const properties = Object.fromEntries(own.map(({ name, schema }) => [name, schema]))
-  return { schema: { properties, required: own.filter(({ required }) => required).map(({ name }) => name) } }
+  const properties = Object.fromEntries(inQuery.map(({ name, schema }) => [name, schema]))
+  return { schema: { properties, required: inQuery.filter(({ required }) => required).map(({ name }) => name) } }
 }
 
 function outputOf({ responses }: Described): Schema {

@@ -38,7 +38,7 @@ const STOP_MS_MAX = 20_000
 
 const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'countersign', 'rabbitmq')
 
-/** Where the programs are: '' where they are installed. */
+/** Where the programs are: '' if they are installed. */
 async function programs(): Promise<string> {
   if (existsSync('/usr/lib/rabbitmq/bin/rabbitmq-server')) return ''
   const root = join(cacheFolder(), 'root')
@@ -49,13 +49,13 @@ async function programs(): Promise<string> {
 /** Beside its place, and moved there at the end: others may be at the same. */
 async function fetchInto(root: string): Promise<void> {
   const debs = `${root}.debs-${process.pid}`
-  const made = `${root}.${process.pid}`
+  const staging = `${root}.${process.pid}`
   mkdirSync(debs, { recursive: true })
-  const own = ['-q', '-o', 'APT::Sandbox::User=root']
-  const lists = [...own, '-o', `Dir::State::lists=${debs}/lists`, '-o', `Dir::Cache=${debs}/cache`, '-o', 'Debug::NoLocking=1']
+  const aptOptions = ['-q', '-o', 'APT::Sandbox::User=root']
+  const lists = [...aptOptions, '-o', `Dir::State::lists=${debs}/lists`, '-o', `Dir::Cache=${debs}/cache`, '-o', 'Debug::NoLocking=1']
   const download = (options: readonly string[]) => run('apt-get', [...options, 'download', ...packages], { cwd: debs })
   try {
-    await download(own).catch(async () => {
+    await download(aptOptions).catch(async () => {
       for (const folder of ['lists/partial', 'cache/archives/partial']) mkdirSync(join(debs, folder), { recursive: true })
       await run('apt-get', [...lists, 'update'], { cwd: debs })
       await download(lists)
@@ -65,8 +65,8 @@ async function fetchInto(root: string): Promise<void> {
       cause: error,
     })
   }
-  for (const deb of readdirSync(debs).filter((name) => name.endsWith('.deb'))) await run('dpkg', ['-x', join(debs, deb), made])
-  const erlang = join(made, 'usr/lib/erlang')
+  for (const deb of readdirSync(debs).filter((name) => name.endsWith('.deb'))) await run('dpkg', ['-x', join(debs, deb), staging])
+  const erlang = join(staging, 'usr/lib/erlang')
   const erts = readdirSync(erlang).find((name) => name.startsWith('erts-'))!
   // Debian writes its own place into these scripts.
   for (const file of [join(erlang, 'bin/erl'), join(erlang, erts, 'bin/erl')])
@@ -74,12 +74,12 @@ async function fetchInto(root: string): Promise<void> {
       mode: 0o755,
     })
   rmSync(debs, { recursive: true })
-  writeFileSync(join(made, 'ready'), '')
+  writeFileSync(join(staging, 'ready'), '')
   try {
-    renameSync(made, root)
+    renameSync(staging, root)
   } catch (error) {
     if (!existsSync(join(root, 'ready'))) throw error
-    rmSync(made, { recursive: true })
+    rmSync(staging, { recursive: true })
   }
 }
 
@@ -97,7 +97,7 @@ export type Broker = {
   kill(): Promise<void>
   start(): Promise<void>
   stop(): Promise<void>
-  ctl(...message: string[]): Promise<string>
+  ctl(...args: string[]): Promise<string>
   /** A program that is rabbitmqctl for this broker. */
   readonly ctlProgram: string
 }
@@ -114,9 +114,9 @@ export async function startBroker(options: BrokerOptions, outlives = false): Pro
   const bin = `${root}/usr/lib/rabbitmq/bin`
   const children = new Map<'node' | 'mapper' | 'watcher', ChildProcess>()
 
-  function launch(name: 'node' | 'mapper', program: string, message: readonly string[], more: Record<string, string> = {}): ChildProcess {
+  function launch(name: 'node' | 'mapper', program: string, args: readonly string[], more: Record<string, string> = {}): ChildProcess {
     const out = openSync(join(folder, 'log', 'out'), 'a')
-    const child = spawn(program, message, { env: { ...env, ...more }, stdio: ['ignore', out, out], detached: true })
+    const child = spawn(program, args, { env: { ...env, ...more }, stdio: ['ignore', out, out], detached: true })
     closeSync(out)
     child.on('error', () => undefined)
     child.unref()
@@ -173,7 +173,7 @@ export async function startBroker(options: BrokerOptions, outlives = false): Pro
       await end('node', 'SIGKILL')
     },
     stop: () => stop('SIGTERM'),
-    ctl: async (...message) => (await run(`${bin}/rabbitmqctl`, message, { env })).stdout,
+    ctl: async (...args) => (await run(`${bin}/rabbitmqctl`, args, { env })).stdout,
     ctlProgram: ctlProgram(folder, env, bin),
   }
 }

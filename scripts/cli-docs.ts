@@ -31,8 +31,8 @@ const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
 
 function rowOf(flag: Flag): string {
   const value = flag.shape.choices ? flag.shape.choices.join(', ') : flag.placeholder
-  const message = [flag.required ? '**required**' : '', flag.help].filter((part) => part !== '').join('; ')
-  return `| \`--${flag.name}\` | ${cell(value)} | ${cell(message)} |`
+  const help = [flag.required ? '**required**' : '', flag.help].filter((part) => part !== '').join('; ')
+  return `| \`--${flag.name}\` | ${cell(value)} | ${cell(help)} |`
 }
 
 function sectionOf({ path, summary, positionals, flags, examples, operation }: Spec): string {

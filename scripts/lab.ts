@@ -28,13 +28,13 @@ export { isCached }
 async function labImage(): Promise<number> {
   const problem = missingForImage()
   const problems = problem === null ? await runImage(console.log) : [problem]
-  for (const one of problems) console.error(`image: ${one}`)
+  for (const text of problems) console.error(`image: ${text}`)
   return problems.length === 0 ? 0 : 1
 }
 
-async function main(message: readonly string[]): Promise<number> {
-  if (message.length === 1 && message[0] === 'image') return labImage()
-  const unknown = message.find((name) => name !== 'x86' && name !== 'pi')
+async function main(args: readonly string[]): Promise<number> {
+  if (args.length === 1 && args[0] === 'image') return labImage()
+  const unknown = args.find((name) => name !== 'x86' && name !== 'pi')
   if (unknown !== undefined) {
     console.error(`there is no machine ${unknown}: x86, pi or image`)
     return 2
@@ -44,7 +44,7 @@ async function main(message: readonly string[]): Promise<number> {
     console.error(problem)
     return 1
   }
-  const names = (message.length === 0 ? ['x86', 'pi'] : message) as MachineName[]
+  const names = (args.length === 0 ? ['x86', 'pi'] : args) as MachineName[]
   let isGood = true
   for (const name of names) {
     const began = performance.now()

@@ -37,7 +37,7 @@ export const javascriptOf = (typescript: string): string => renamed(stripTypeScr
 export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<string, unknown> {
   const { name, version, description, license, type, engines, dependencies } = all
   const both = (path: string) => ({ types: built(path, '.d.ts'), default: built(path) })
-  const own = Object.entries(imports).filter(([, path]) => path.startsWith('./src/'))
+  const ownImports = Object.entries(imports).filter(([, path]) => path.startsWith('./src/'))
   return {
     name,
     version,
@@ -47,7 +47,7 @@ export function manifestOf({ bin, exports, imports, ...all }: Manifest): Record<
     engines,
     bin,
     exports: Object.fromEntries(Object.entries(exports).map(([from, path]) => [from, both(path)])),
-    imports: Object.fromEntries(own.map(([from, path]) => [from, both(path)])),
+    imports: Object.fromEntries(ownImports.map(([from, path]) => [from, both(path)])),
     dependencies,
   }
 }

@@ -153,8 +153,8 @@ function methodText(api: Api, operation: Operation, isAsync: boolean): string {
   const output = outputOf(operation).properties === undefined ? 'Any' : outputName(operation)
   const given = parameters.map(({ field, type, isNeeded }) => `${nameOf(field)}: ${typeInMethod(type)}${isNeeded ? '' : ' = UNSET'}`)
   const options = ['idempotency_key: KeyOption = UNSET', 'request_timeout: Optional[float] = None']
-  const own = parameters.filter(({ field }) => !inner.includes(field))
-  const body = `{${own.map(({ field }) => `${text(field)}: ${nameOf(field)}`).join(', ')}}`
+  const outer = parameters.filter(({ field }) => !inner.includes(field))
+  const body = `{${outer.map(({ field }) => `${text(field)}: ${nameOf(field)}`).join(', ')}}`
   const spreads =
     spread === null ? body : `_spread(${body}, ${text(spread)}, {${inner.map((field) => `${text(field)}: ${nameOf(field)}`).join(', ')}})`
   const call = `self._call(${text(operation.name)}, ${spreads}, idempotency_key, request_timeout)`

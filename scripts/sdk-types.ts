@@ -13,7 +13,7 @@ type Schema = {
   readonly description?: string
 }
 
-/** Objects shorter than this are written where they stand. */
+/** Shorter objects are written inline. */
 const NAMED_CHARS_MIN = 160
 
 const message = (name: string): string => name.replaceAll(/(?:^|[_.])(\w)/g, (_, first: string) => first.toUpperCase())
@@ -58,11 +58,11 @@ export function operationTypes(): string {
   }
 
   const all = protocols.map(({ name: protocol, operations }) => {
-    const own = operations.map(({ kind, name, input, output }) => {
+    const texts = operations.map(({ kind, name, input, output }) => {
       const [taken_, given] = [typeOf(input as Schema, `${name}_input`), typeOf(output as Schema, `${name}_output`)]
       return `    | { readonly kind: '${kind}'; readonly name: '${name}'; readonly input: ${taken_}; readonly output: ${given} }\n`
     })
-    return `  readonly ${protocol}:\n${own.join('')}`
+    return `  readonly ${protocol}:\n${texts.join('')}`
   })
   const types = [...named].map(([text, name]) => `export type ${name} = ${text}\n`)
   return `// Written from the schemas of the operations.\n${types.join('')}export type Operations = {\n${all.join('')}}\n`

@@ -29,17 +29,17 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
       process.exit(1)
     }, END_MS).unref()
   })
-const message = process.argv.slice(2)
-const files = message.filter((word) => !word.startsWith('-'))
+const args = process.argv.slice(2)
+const files = args.filter((word) => !word.startsWith('-'))
 /** A flag of Node's with a pattern would be held against the names of the files too. */
-const testNamePatterns = message.flatMap((word) => /^--test-name-pattern=(.*)/s.exec(word)?.[1] ?? [])
+const testNamePatterns = args.flatMap((word) => /^--test-name-pattern=(.*)/s.exec(word)?.[1] ?? [])
 const events = run({
   files,
   concurrency: turn === 'second' ? 1 : AT_A_TIME,
   signal: interrupted.signal,
   ...(testNamePatterns.length > 0 && { testNamePatterns }),
 })
-for await (const message of report(events, interrupted.signal)) process.stdout.write(message)
+for await (const line of report(events, interrupted.signal)) process.stdout.write(line)
 
 const failed = failedFiles()
 if (turn === 'first' && !interrupted.signal.aborted && failed.length > 0 && failed.length <= againMax) {

@@ -1,5 +1,4 @@
-// The surroundings of a test run: a temporary folder of its own, and a guard that lets tests connect to no port that they did not open
-// themselves.
+// The environment of a test run: its own temporary folder, and a guard that refuses connections to ports that the run has not opened.
 import { spawnSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -17,22 +16,22 @@ import { freemem, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export type TestRun = {
-  /** For every process of the run. */
+  /** The variables of every process of the run. */
   readonly env: Record<'TMPDIR' | 'COUNTERSIGN_TEST_GUARD' | 'NODE_OPTIONS' | 'NODE_COMPILE_CACHE', string>
   readonly folder: string
-  /** Tests may connect to this port. */
+  /** Allows tests to connect to this port. */
   admit(port: number): void
-  /** Takes the place away, and says what should not have been. */
+  /** Removes the folder and returns the complaints: files left behind, and refused connections. */
   close(): string[]
 }
 
 const MEMORY = '/dev/shm'
-/** A run with all of its installations, browsers and databases has been seen to need half of it. */
+/** Twice the room that a whole run needed, with its installations, browsers and databases. */
 const ROOM = 8 * 1024 ** 3
 
 /**
- * The place of temporary folders: in memory, where there is plenty of it and programs can be started from it. A run makes thousands of databases, and
- * each waits for the disk with every commit, though none has to outlive the run. TMPDIR names another place.
+ * The place of temporary folders: in memory, if it has enough room and can execute programs. A run makes thousands of databases; on a disk, each
+ * would wait for every commit, though none has to outlive the run. TMPDIR names another place.
  */
 function placeOf(): string {
   if (process.env['TMPDIR'] || !existsSync(MEMORY)) return tmpdir()
@@ -65,17 +64,17 @@ export function openRun(): TestRun {
       TMPDIR: temporary,
       COUNTERSIGN_TEST_GUARD: folder,
       NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} ${guard}`.trim(),
-      // Each file is a process: half of its start is compiling what the others have compiled.
+      // Each test file is a process. Without a shared cache it would spend half of its start compiling the same modules.
       NODE_COMPILE_CACHE: join(import.meta.dirname, '..', 'node_modules', '.cache', 'node'),
     },
     close() {
-      // npm keeps what it has compiled there, and takes it away never; it goes with the folder.
+      // npm never removes its compile cache; it is removed with the folder.
       const names = readdirSync(temporary).filter((name) => name !== 'node-compile-cache')
       const left = names.map((name) => `left behind in the temporary folder: ${name}`)
       const strangers = join(folder, 'strangers')
-      const met = existsSync(strangers) ? readFileSync(strangers, 'utf8').trim().split('\n') : []
+      const refused = existsSync(strangers) ? readFileSync(strangers, 'utf8').trim().split('\n') : []
       rmSync(folder, { recursive: true, force: true })
-      return [...left, ...new Set(met.map((line) => `a test connects to ${line}`))]
+      return [...left, ...new Set(refused.map((line) => `a test connects to ${line}`))]
     },
   }
 }

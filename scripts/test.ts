@@ -16,9 +16,9 @@ import { buildWeb } from './web.ts'
 const root = join(import.meta.dirname, '..')
 process.chdir(root)
 
-const message = process.argv.slice(2)
-const flags = message.filter((word) => word.startsWith('-'))
-const filters = message.filter((word) => !word.startsWith('-')).map((word) => normalize(word).replace(/\/$/, ''))
+const args = process.argv.slice(2)
+const flags = args.filter((word) => word.startsWith('-'))
+const filters = args.filter((word) => !word.startsWith('-')).map((word) => normalize(word).replace(/\/$/, ''))
 
 function heading(title: string): void {
   console.log(`\n=== ${title}`)
@@ -67,7 +67,7 @@ function browserFor(selected: string[]): Record<string, string> {
   }
 }
 
-/** A broker of the operator's, where one is named: files that need no power over it use its virtual host. */
+/** A broker of the operator's, if one is named: files that need no power over it use its virtual host. */
 function admitBroker(run: TestRun): void {
   const given = process.env['COUNTERSIGN_AMQP_URL'] ?? ''
   if (given !== '') run.admit(Number(new URL(given).port || (given.startsWith('amqps:') ? 5_671 : 5_672)))

@@ -7,7 +7,7 @@ import { build } from 'vite'
 
 const COMPRESSED = /\.(?:js|css|html|svg|webmanifest)$/
 
-/** `version` is what the page calls this build when a newer one comes. */
+/** `version` names the cache of this build in the browser. */
 export async function bundle(source: string, to: string, version: string): Promise<void> {
   await build({
     configFile: false,

@@ -5,7 +5,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writ
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..')
-const made = join(root, 'dist', 'web')
+const builtPage = join(root, 'dist', 'web')
 /** Beside the files: what they were made of. */
 export const STAMP = '.made-of'
 
@@ -27,7 +27,7 @@ export function sourceHash(): string {
   return hash.digest('hex')
 }
 
-function isCurrent(hash: string, target = made): boolean {
+function isCurrent(hash: string, target = builtPage): boolean {
   const stamp = join(target, STAMP)
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === hash
 }
@@ -43,7 +43,7 @@ export function place(fresh: string, target: string, hash: string): void {
   }
 }
 
-/** Builds the page where it is not what the sources say; `says` is told once when it does. */
+/** Builds the page if it is not what the sources say; `says` is told once when it does. */
 export async function buildWeb(says: (message: string) => void = () => {}): Promise<'built' | 'current'> {
   const hash = sourceHash()
   if (isCurrent(hash)) return 'current'
@@ -57,7 +57,7 @@ export async function buildWeb(says: (message: string) => void = () => {}): Prom
     const { bundle } = await import('./web-bundle.ts')
     await bundle(join(root, 'src', 'web'), fresh, hash.slice(0, 12))
     writeFileSync(join(fresh, STAMP), hash)
-    place(fresh, made, hash)
+    place(fresh, builtPage, hash)
   } finally {
     rmSync(fresh, { recursive: true, force: true })
   }

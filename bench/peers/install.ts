@@ -24,7 +24,7 @@ export const packages = {
 } as const
 export type PeerName = keyof typeof packages
 
-/** The folder with the peer and its driver; throws with npm's own message where it cannot be installed. */
+/** The folder with the peer and its driver; throws with npm's own message if it cannot be installed. */
 export async function installedPeer(name: PeerName): Promise<string> {
   const folder = await installedPackages(name, packages[name])
   for (const file of ['driver.mjs', `${name}.mjs`]) copyFileSync(join(import.meta.dirname, file), join(folder, file))
@@ -36,14 +36,14 @@ export async function installedPackages(name: string, names: readonly [string, .
   const folder = join(home, `${name}-${names[0].split('@').at(-1)}`)
   if (existsSync(folder)) return folder
   mkdirSync(dirname(folder), { recursive: true })
-  const made = mkdtempSync(`${folder}-`)
+  const staging = mkdtempSync(`${folder}-`)
   try {
-    writeFileSync(join(made, 'package.json'), '{"private":true,"type":"module"}')
+    writeFileSync(join(staging, 'package.json'), '{"private":true,"type":"module"}')
     const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--legacy-peer-deps', '--loglevel=error']
-    await run('npm', ['install', ...flags, ...names], { cwd: made, timeout: INSTALL_MS_MAX })
-    renameSync(made, folder)
+    await run('npm', ['install', ...flags, ...names], { cwd: staging, timeout: INSTALL_MS_MAX })
+    renameSync(staging, folder)
   } finally {
-    rmSync(made, { recursive: true, force: true })
+    rmSync(staging, { recursive: true, force: true })
   }
   return folder
 }

@@ -195,11 +195,11 @@ async function restateServer(home: string, folder: string, ports: Record<'ingres
     DO_NOT_TRACK: '1',
   }
   const child = spawn(program, ['--no-logo'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
-  let said = ''
-  child.stderr.on('data', (part) => (said = (said + String(part)).slice(-4_000)))
+  let output = ''
+  child.stderr.on('data', (part) => (output = (output + String(part)).slice(-4_000)))
   const until = performance.now() + READY_MS_MAX
   for (;;) {
-    if (child.exitCode !== null || performance.now() > until) throw new Error(`restate-server is not ready: ${said}`)
+    if (child.exitCode !== null || performance.now() > until) throw new Error(`restate-server is not ready: ${output}`)
     if (await isOk(`http://127.0.0.1:${ports.ingress}/restate/health`)) break
     await new Promise((done) => setTimeout(done, 50))
   }

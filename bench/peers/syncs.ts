@@ -1,4 +1,4 @@
-// Counts how often the processes of a peer sync to the disk: with strace where it is there and may attach, else by the bytes that they
+// Counts how often the processes of a peer sync to the disk: with strace if it is there and may attach, else by the bytes that they
 // write.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -15,8 +15,8 @@ export type Trips = {
 export type Stage = 'asked' | 'answered' | 'had'
 
 const cpuOf = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + spentBy(pid), 0)
-let made = 0
-const nextId = (): string => `trip-${process.pid}-${Date.now().toString(36)}-${made++}`
+let tripsBegun = 0
+const nextId = (): string => `trip-${process.pid}-${Date.now().toString(36)}-${tripsBegun++}`
 
 export function createCallers() {
   const open = new Map<string, Promise<Connection>>()
@@ -37,8 +37,8 @@ type Callers = ReturnType<typeof createCallers>
 
 /** One trip; the milliseconds from the answer to the asker. */
 async function trip(running: Running, { send }: Callers, reached: (id: string, stage: Stage) => void): Promise<number> {
-  const own = nextId()
-  const id = running.idOf(own, await send('ask', running.ask(own)))
+  const tripId = nextId()
+  const id = running.idOf(tripId, await send('ask', running.ask(tripId)))
   reached(id, 'asked')
   const began = performance.now()
   const had = send('wait', running.wait(id)).then(() => {
@@ -60,7 +60,7 @@ export async function trips(
   const callers = Array.from({ length: inFlight }, createCallers)
   const took: number[] = []
   const cpu = cpuOf(running.pids())
-  const own = process.cpuUsage()
+  const ownCpu = process.cpuUsage()
   const began = performance.now()
   await Promise.all(
     callers.map(async (caller) => {
@@ -70,7 +70,7 @@ export async function trips(
     if (!reached) throw error
   })
   const seconds = (performance.now() - began) / 1_000
-  const { user, system } = process.cpuUsage(own)
+  const { user, system } = process.cpuUsage(ownCpu)
   const us = (cpuOf(running.pids()) - cpu) * 1e6 + user + system
   await Promise.all(callers.map(({ close }) => close()))
   return { count: took.length, perSecond: took.length / seconds, ...quantiles(took), cpuUs: us / took.length }

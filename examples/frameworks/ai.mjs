@@ -1,5 +1,5 @@
 // Vercel AI SDK: `generateText({ model, tools, prompt, toolApproval: inboxApproval(client.hxp, runId) })`, also for streamText and ToolLoopAgent.
-// `runId` is an id of the run, because models repeat their call ids.
+// Pass a `runId` that differs for each run, because models repeat their call ids.
 import { NotApproved } from 'countersign'
 
 export const inboxApproval =

@@ -12,7 +12,7 @@ const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), '
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
 const PORT = 3402
 const USER = 10_001
-/** The bound of the image, Node with it. */
+/** The bound of the image, including Node. */
 const BYTES_MAX = 260_000_000
 const READY_MS = 60_000
 
@@ -44,7 +44,7 @@ function bootstrap(): string {
   rmSync(unfinished, { recursive: true, force: true })
   mkdirSync(dirname(base), { recursive: true })
   loud('debootstrap', ['--variant=minbase', '--include=ca-certificates,libatomic1', 'bookworm', unfinished, mirror()])
-  // As Debian's slim images are: nothing that only people read, and no lists of packages.
+  // Like Debian's slim images: no documentation, and no package lists.
   for (const path of ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'usr/share/info', 'var/cache/apt', 'var/lib/apt/lists'])
     rmSync(join(unfinished, path), { recursive: true, force: true })
   renameSync(unfinished, base)
@@ -64,7 +64,7 @@ function buildBases(): { node: string; base: string } {
   const npm = dirname(dirname(realpathSync(quiet('sh', ['-c', 'command -v npm']))))
   buildah('add', '-q', second, npm, '/usr/local/lib/node_modules/npm')
   buildah('run', second, '--', 'ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', '/usr/local/bin/npm')
-  // The build trusts what this machine trusts: a proxy of its network may have a certificate of its own. The image that results does not.
+  // The build trusts the certificates of this machine, because a proxy of its network can have its own. The resulting image does not.
   if (existsSync(CERTIFICATES)) {
     buildah('add', '-q', second, CERTIFICATES, CERTIFICATES)
     buildah('config', '--env', `NODE_EXTRA_CA_CERTS=${CERTIFICATES}`, second)
@@ -87,7 +87,7 @@ function buildImage(): string {
   return 'localhost/countersign'
 }
 
-/** The sum of the files, each link once. */
+/** The total size of the files, without following links. */
 function bytesBelow(folder: string): number {
   let bytes = 0
   for (const entry of globSync('**/*', { cwd: folder, withFileTypes: true }))
@@ -116,7 +116,7 @@ type Described = {
   readonly Healthcheck: { Test: string[] }
 }
 
-/** The first tour in the running image, as one script: each command has its own /tmp otherwise. */
+/** The first tour in the running image, as one script, because separate commands would have separate /tmp folders. */
 const TOUR = `
   countersign login --as user_owner
   countersign doctor
@@ -129,7 +129,7 @@ const TOUR = `
   cat /tmp/answer
   countersign audit verify`
 
-/** Builds the image, runs a server in it and answers what did not hold. */
+/** Builds the image, runs a server in it, and returns the problems. */
 export async function runImage(says: (message: string) => void): Promise<string[]> {
   says('image: building it')
   const image = buildImage()

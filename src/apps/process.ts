@@ -25,7 +25,7 @@ export function stopOnSignal(stopping: AbortController, starting: Promise<{ stop
   const stop = (): void => {
     if (stopping.signal.aborted) return
     stopping.abort()
-    // A start that fails is told where it is waited for.
+    // The caller that awaits the start gets its failure.
     void starting
       .then((started) => started.stop())
       .then(
@@ -43,7 +43,7 @@ export const quietAtTerminal = (argv: readonly string[]): readonly string[] =>
     ? [...argv, '--log', 'warn']
     : argv
 
-/** Runs the process; settings and starts that fail are told in one line. */
+/** Runs the process. Invalid settings and failed starts print one line. */
 export async function runProcess(run: () => Promise<void>): Promise<void> {
   try {
     await run()

@@ -1,4 +1,4 @@
-// The description of the HTTP API (OpenAPI 3.1), derived from the operations. Schemas are JSON Schema already; those that stand in
+// The description of the HTTP API (OpenAPI 3.1), derived from the operations. Schemas are JSON Schema already; those in
 // several places are named once.
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { kernelCodes, statuses, type Fault } from '#kernel/declare/errors.ts'
@@ -9,7 +9,7 @@ type Json = Record<string, unknown>
 type Served<O extends Operation = Operation> = { readonly protocol: Protocol; readonly op: O }
 type Called = Exclude<Operation, { kind: 'stream' }>
 
-/** `aliases`: further paths, from a path to the stream operation that it stands for. */
+/** `aliases`: further paths, from a path to its stream operation. */
 export function openapiOf(protocols: readonly Protocol[], version: string, aliases: Readonly<Record<string, string>> = {}): Json {
   const served = protocols.flatMap((protocol) => protocol.operations.map((op): Served => ({ protocol, op })))
   const named = namedSchemas(served)
@@ -27,11 +27,11 @@ export function openapiOf(protocols: readonly Protocol[], version: string, alias
     security: [{ key: [] }, { session: [] }],
     tags: protocols.map(({ name, title, version: own }) => ({ name, description: `${title} (version ${own})` })),
     paths: Object.fromEntries([
-      ...served.map((one) => [`/v1/${nameOf(one)}`, methodsOf(one, named)] as const),
+      ...served.map((operation) => [`/v1/${nameOf(operation)}`, methodsOf(operation, named)] as const),
       ...Object.entries(aliases).flatMap(([path, name]) =>
         aliasOf(
           path,
-          served.find((one) => nameOf(one) === name),
+          served.find((operation) => nameOf(operation) === name),
           named,
         ),
       ),
@@ -54,16 +54,16 @@ export function openapiOf(protocols: readonly Protocol[], version: string, alias
 }
 
 const nameOf = ({ protocol, op }: Served): string => `${protocol.name}/${op.name}`
-const isStream = (one: Served): one is Served<Stream> => one.op.kind === 'stream'
+const isStream = (operation: Served): operation is Served<Stream> => operation.op.kind === 'stream'
 
-function methodsOf(one: Served, named: Named): Json {
-  return isStream(one) ? { get: streamOf(one, named) } : calledOf(one as Served<Called>, named)
+function methodsOf(operation: Served, named: Named): Json {
+  return isStream(operation) ? { get: streamOf(operation, named) } : calledOf(operation as Served<Called>, named)
 }
 
 /** Every command and query is a POST; bytes are sent with PUT and fetched with GET, with the input in the query. */
-function calledOf(one: Served<Called>, named: Named): Json {
-  const { op } = one
-  const post = operationOf(one, named)
+function calledOf(operation: Served<Called>, named: Named): Json {
+  const { op } = operation
+  const post = operationOf(operation, named)
   const { requestBody: _, operationId, responses, ...rest } = post as { requestBody: Json; operationId: string; responses: Json }
   const octets = { content: { 'application/octet-stream': {} } }
   const parameters = [...(((rest as Json)['parameters'] as Json[] | undefined) ?? []), ...queryOf(op.input)]
@@ -96,9 +96,9 @@ const EVENTS =
   'Server-sent events, until either side closes. `id` is a cursor to continue from, `event` the action, `data` one JSON document on one line (x-event-data). ' +
   'A comment and a newer `id` come as heartbeats. The last event is `slow`, `stopping` or `error`, with code, message and cursor as its data.'
 
-function aliasOf(path: string, one: Served | undefined, named: Named): [string, Json][] {
-  if (!one || !isStream(one)) return []
-  return [[path, { get: { ...streamOf(one, named), operationId: path.replace(/^\/v1\//, '').replaceAll('/', '.') } }]]
+function aliasOf(path: string, operation: Served | undefined, named: Named): [string, Json][] {
+  if (!operation || !isStream(operation)) return []
+  return [[path, { get: { ...streamOf(operation, named), operationId: path.replace(/^\/v1\//, '').replaceAll('/', '.') } }]]
 }
 
 function queryOf(input: unknown): Json[] {
@@ -192,7 +192,7 @@ function responseOf(fault: Fault, codes: Readonly<Record<string, Fault>>): Json 
 }
 
 type Named = { use(schema: unknown): unknown; components(): Json }
-/** Smaller ones are easier to read where they stand. */
+/** Smaller schemas are easier to read inline. */
 const NAMED_CHARS_MIN = 160
 
 const isNameable = (schema: Json): boolean => schema['type'] === 'object' && isObject(schema['properties'])
@@ -215,7 +215,7 @@ function namedSchemas(served: readonly Served[]): Named {
       else visit(inner, field, protocol)
     }
   }
-  // Answers first: what is stored gets the plain name, what only comes in gets the longer one.
+  // Outputs first: stored objects get the plain name, input-only objects the longer one.
   for (const { protocol, op } of served) visit(op.output, '', protocol.name)
   const answered = new Set(found.keys())
   for (const { protocol, op } of served) visit(op.input, '', protocol.name)

@@ -11,7 +11,7 @@ export type DeviceSettings = { readonly name: string; readonly projects: readonl
 /** From this risk on, the task needs a grant. */
 const RISK_WITH_PERMISSION = 2
 const RETRY_MS = 2_000
-/** Sessions end after five minutes without a call. */
+/** The pause between calls that keep the session alive: a daemon ends sessions after five idle minutes. */
 const BEAT_MS = 60_000
 
 const manifestOf = ({ name, version, description, risk_level, params_schema }: ListedTool): CapabilityManifest => ({
@@ -68,8 +68,8 @@ export function hacpSource(
         link = opened
         offer([...opened.tools.values()].map(manifestOf))
         log.info({ source: name, capabilities: opened.tools.size }, 'the tools of a device are offered')
-        const over = gone.then(() => true)
-        while (!stopping.signal.aborted && !(await Promise.race([over, clock.sleep(BEAT_MS, stopping.signal).then(() => false)])))
+        const isGone = gone.then(() => true)
+        while (!stopping.signal.aborted && !(await Promise.race([isGone, clock.sleep(BEAT_MS, stopping.signal).then(() => false)])))
           await opened.client.tools(opened.session_id).catch(() => opened.socket.destroy())
         opened.socket.destroy()
       } catch (error) {
@@ -94,7 +94,7 @@ export function hacpSource(
         const { status, steps, code } = await client.run(session_id, tool.name, input as object, {
           intent: `capability ${capability_id}`,
           signal,
-          // W46: the run finds the audit lines of the device by this id, and a retry does not act twice.
+          // W46: `correlation_id` leads from the run to the audit lines of the device; with the key, a retry does not act twice.
           extra: { correlation_id: run_id, idempotency_key: invocation_id },
         })
         const [step] = steps

@@ -1,4 +1,4 @@
-// Capabilities that are functions of this process, and skills that are text alone.
+// Capabilities that are functions of this process, and skills, which are only text.
 import type { CapabilityManifest } from '#protocols/delegation/capabilities/manifest.ts'
 import type { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { CapabilityFailure, type CapabilitySource } from './source.ts'
@@ -10,7 +10,7 @@ export type LocalCapability = {
   run(input: unknown, signal: AbortSignal): unknown
 }
 
-const whole = (manifest: LocalManifest): CapabilityManifest => ({
+const withDefaults = (manifest: LocalManifest): CapabilityManifest => ({
   description: '',
   output_schema: null,
   prompt_template: null,
@@ -20,14 +20,14 @@ const whole = (manifest: LocalManifest): CapabilityManifest => ({
 })
 
 export function localSource(name: string, projects: readonly string[], capabilities: readonly LocalCapability[]): CapabilitySource {
-  const isIt = (ref: CapabilityRef, { capability_id, version }: CapabilityRef): boolean =>
+  const isSame = (ref: CapabilityRef, { capability_id, version }: CapabilityRef): boolean =>
     ref.capability_id === capability_id && ref.version === version
   return {
     name,
     projects,
-    start: (offer) => offer(capabilities.map(({ manifest }) => whole(manifest))),
+    start: (offer) => offer(capabilities.map(({ manifest }) => withDefaults(manifest))),
     async invoke(ref, input, signal) {
-      const found = capabilities.find(({ manifest }) => isIt(ref, manifest))
+      const found = capabilities.find(({ manifest }) => isSame(ref, manifest))
       if (!found) throw new CapabilityFailure('unreachable', `${ref.capability_id} ${ref.version} is no longer offered`)
       return found.run(input, signal)
     },
@@ -50,7 +50,7 @@ export function skillOf({ tools = [], ...manifest }: Skill): LocalCapability {
   }
 }
 
-/** `{{name}}` is the field of that name: a text as it is, any other value as JSON, an absent field as nothing. */
+/** Replaces `{{name}}` with the field of that name: a text as it is, any other value as JSON, an absent field with nothing. */
 function filledIn(template: string, input: unknown): string {
   const fields = typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
   return template.replaceAll(/\{\{\s*([A-Za-z0-9_]{1,64})\s*\}\}/g, (_, name: string) => {

@@ -1,4 +1,4 @@
-// An MCP server as a child process, in a process group of its own: what it starts ends with it. (`npx some-server` starts the server
+// An MCP server as a child process, in its own process group: the processes that it starts end with it. (`npx some-server` starts the server
 // proper as its child, and a signal to npx alone would leave that one behind.) The transport of the client library knows no groups.
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { JSONRPCMessage, ReadBuffer, Transport } from '@modelcontextprotocol/client'
@@ -6,15 +6,15 @@ import type { JSONRPCMessage, ReadBuffer, Transport } from '@modelcontextprotoco
 export type StdioSettings = {
   readonly command: string
   readonly args: readonly string[]
-  /** All that it gets. */
+  /** The complete environment of the child. */
   readonly env: Readonly<Record<string, string>>
   readonly cwd?: string
-  /** Takes the words that it says beside the protocol. The client says `ignore` for the one that it only asks for its revision. */
+  /** Gets the server's error output. The client passes `ignore` for the process that only probes the revision. */
   readonly stderr: ((part: Buffer) => void) | 'ignore'
   readonly codec: { readonly ReadBuffer: new () => ReadBuffer; readonly serializeMessage: (message: JSONRPCMessage) => string }
 }
 
-/** How long it may take to end by itself. */
+/** The time to end by itself. */
 const CLOSE_MS = 300
 /** The time to read the last output of an ended child. */
 const LEFT_MS = 2_000
@@ -23,7 +23,7 @@ export class StdioTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']
-  /** By this name, and by `_dispose`, the client knows that it can start a second one to ask for the revision. */
+  /** A client that finds this field and `_dispose` can start a second process to ask for the revision. */
   readonly _serverParams: StdioSettings
   #child: ChildProcessWithoutNullStreams | null = null
   #exited: Promise<void> = Promise.resolve()
@@ -46,7 +46,7 @@ export class StdioTransport implements Transport {
       reportError(error)
     })
     child.once('exit', () => {
-      // Processes that it left behind would hold the pipes open; one that has left the group keeps them, but does not keep us.
+      // Its remaining processes would hold the pipes open. A process outside of the group keeps its pipes, but this process does not wait for it.
       this.#end()
       setTimeout(() => child.stdout.destroy(), LEFT_MS).unref()
     })
@@ -61,7 +61,7 @@ export class StdioTransport implements Transport {
     try {
       this.#buffer.append(part)
     } catch (error) {
-      // More than a message may have.
+      // The message is longer than its bound.
       this.onerror?.(error as Error)
       return void this.close()
     }

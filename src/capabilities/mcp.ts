@@ -18,7 +18,7 @@ export type McpSettings = {
     | { readonly url: string; readonly headers: Readonly<Record<string, string>> }
 }
 
-/** Bounds that a test may shrink. */
+/** Bounds that tests shrink. */
 export type McpBounds = {
   readonly connectMs: number
   readonly backoffMs: number
@@ -27,10 +27,10 @@ export type McpBounds = {
 }
 const usualBounds: McpBounds = { connectMs: 15_000, backoffMs: 500, backoffMsMax: 60_000, refreshMs: 5 * 60_000 }
 
-/** A whole answer over HTTP; over stdio the client has a bound of its own. */
+/** The bound of a whole answer over HTTP. Over stdio the client library has its own. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 const PAGES_MAX = 1_000
-/** How long closing may take: a child that does not end by itself is ended within it. */
+/** The time to close: a child that does not end by itself is killed within it. */
 const CLOSE_MS = 1_000
 const SLEEP_MS_MAX = 60_000
 const STDERR_CHARS_MAX = 500
@@ -90,7 +90,7 @@ export function mcpSource(settings: McpSettings, clock: Clock, log: SourceLog, c
       const began = clock.now()
       const why = await serve(offer).catch(mcpMessageOf)
       if (stopping.signal.aborted) return
-      // A server that served for a while has earned a quick return.
+      // After a longer connection the backoff starts again.
       failures = clock.now() - began > bounds.backoffMsMax ? 1 : failures + 1
       log.warn({ source: name, error: why }, 'cannot reach an MCP server; retrying')
       await clock.sleep(backoffMs(bounds.backoffMs, bounds.backoffMsMax, failures - 1), stopping.signal)
@@ -126,7 +126,7 @@ async function callTool(link: Link, tool: Tool, input: unknown, signal: AbortSig
       { signal, timeout, toolDefinition: tool },
     )
   } catch (error) {
-    // An answer that says no came from the server; without one the server may be gone.
+    // A ProtocolError is an answer of the server. Any other error means that the server might be gone.
     const { ProtocolError } = await import('@modelcontextprotocol/client')
     if (error instanceof ProtocolError) throw new CapabilityFailure('failed', error.message)
     if (!signal.aborted) link.fail(mcpMessageOf(error))
@@ -145,7 +145,7 @@ const textIn = (content: readonly { type: string; text?: unknown }[]): string =>
 
 // --- Manifests ---------------------------------------------------------------------------------------------------------------
 
-/** Tools may have names that an id cannot hold: those characters are written as in a URL. */
+/** Characters that an id cannot hold are percent-encoded. */
 export const capabilityIdOf = (source: string, tool: string): string =>
   `cap:${source}/${encodeURIComponent(tool.toWellFormed()).replaceAll(/[!'()*~]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)}`
 
@@ -165,7 +165,7 @@ function manifestOf({ name, permissions }: McpSettings, tool: Tool, version: str
   }
 }
 
-/** The server's, as far as it is one. */
+/** The version of the server, if it is usable in an id. */
 const versionOf = (client: Client): string => {
   const version = client.getServerVersion()?.version ?? ''
   return /^[0-9A-Za-z][0-9A-Za-z.+_-]{0,39}$/.test(version) ? version : '0.0.0'
@@ -191,7 +191,7 @@ async function connect(
     { name: 'countersign', version: '1' },
     {
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: bounds.connectMs } },
-      // Output is checked where it is recorded, with patterns that cannot hold the process.
+      // The operation that records the output checks it, with patterns that cannot stall the process.
       jsonSchemaValidator: uncheckedOutput,
       listChanged: { tools: { autoRefresh: false, onChanged } },
       listMaxPages: PAGES_MAX,
@@ -200,7 +200,7 @@ async function connect(
   const transport = await mcpTransport(settings, log)
   const close = async (): Promise<void> => {
     const over = new AbortController()
-    // A client that never came to be connected does not know of its transport.
+    // A client that never connected does not close its transport.
     const closed = client.close().then(() => transport.close())
     await Promise.race([closed.catch(() => undefined), clock.sleep(CLOSE_MS, over.signal)])
     over.abort()
@@ -235,7 +235,7 @@ export async function mcpTransport({ name, server }: Pick<McpSettings, 'name' | 
 
 /** An answer without end must not fill the memory. */
 const boundedFetch: typeof fetch = async (input, init) => {
-  // The headers that the operator wrote are for this server and for no other.
+  // The configured headers must reach only this server, so redirects are errors.
   const answer = await fetch(input, { ...init, redirect: 'error' })
   if (!answer.body) return answer
   let bytes = 0

@@ -21,7 +21,7 @@ import { CapabilityFailure, type CapabilitySource, type SourceLog } from './sour
 export type CapabilityRegistry = {
   /** The port that an invocation goes through. */
   invoke(request: unknown, signal: AbortSignal): Promise<InvokeOutcome>
-  /** Why another server has to be asked; null: it can be done here. */
+  /** The reason why only another server can perform the request; null: this one can. */
   elsewhere(request: unknown): string | null
   /** Withdraws capabilities that are no longer offered, and starts every source. */
   start(kernel: Kernel): Promise<void>
@@ -32,7 +32,7 @@ const SLEEP_MS_MAX = 60_000
 const MESSAGE_CHARS_MAX = 2_000
 const RETRY_MS = 1_000
 
-/** `self`: this server among those that share the store. */
+/** `self`: identifies this server among the servers that share the store. */
 export function createCapabilityRegistry(
   sources: readonly CapabilitySource[],
   clock: Clock,
@@ -41,7 +41,7 @@ export function createCapabilityRegistry(
 ): CapabilityRegistry {
   const named = new Map(sources.map((source) => [source.name, source]))
   if (named.size !== sources.length) throw new Error('two sources of capabilities have the same name')
-  /** One list of a source after the other: an older one must not overtake. */
+  /** The last put of each source. Lists of a source are stored in order, so that an older one cannot overwrite a newer one. */
   const putting = new Map<string, Promise<void>>()
   const stopping = new AbortController()
   const offeredBy = (): { offered_by?: OfferedBy } => {
@@ -89,7 +89,7 @@ export function createCapabilityRegistry(
       // A source that cannot be reached yet keeps its offers, except in projects that it no longer serves.
       for (const { name, projects } of sources) await withdraw(kernel, { source: name, projects: [...projects] })
       for (const source of sources) source.start((manifests) => offer(kernel, source, manifests))
-      // Functions of this process are there from the beginning; others come when they can be reached.
+      // Functions of this process are offered immediately, other sources once they are reachable.
       await Promise.all(putting.values())
     },
     elsewhere(request) {
@@ -115,7 +115,7 @@ export function createCapabilityRegistry(
   }
 }
 
-/** Page by page. */
+/** Withdraws page by page. Returns the number of withdrawn capabilities. */
 export async function withdrawAll(kernel: Kernel, input: object, as: Caller): Promise<number> {
   let withdrawn = 0
   for (let cursor: string | null = null; ;) {
@@ -127,7 +127,7 @@ export async function withdrawAll(kernel: Kernel, input: object, as: Caller): Pr
   }
 }
 
-/** Offers of servers that have ended are withdrawn, unless another one makes them as well. */
+/** Withdraws the offers of ended servers, unless another server makes them too. */
 export async function withdrawEnded(kernel: Kernel, isEnded: (node: string, epoch: number) => boolean, as: Caller): Promise<number> {
   const { store } = kernel
   await store.fresh()
@@ -145,7 +145,7 @@ const OFFERINGS_MAX = 1_000
 
 type Withdrawn = { readonly withdrawn: number; readonly next_cursor: string | null }
 
-/** Manifests are external input: those that cannot be stored or shown are left out, and the log tells the operator. */
+/** Manifests are external input: a manifest that cannot be stored or shown is left out and logged. */
 function usableOf(manifests: readonly CapabilityManifest[], source: string, log: SourceLog): CapabilityManifest[] {
   const kept = new Map<string, CapabilityManifest>()
   for (const manifest of manifests.slice(0, limits.capabilitiesPerSourceMax)) {
@@ -154,14 +154,17 @@ function usableOf(manifests: readonly CapabilityManifest[], source: string, log:
       if (Buffer.byteLength(text) > limits.capabilityBytesMax)
         throw new Error(`its manifest has more than ${limits.capabilityBytesMax} bytes`)
       const usable = parse(CapabilityManifest, decodeText(text))
-      if (kept.has(capabilityKey(usable))) throw new Error('there are two of this name')
+      if (kept.has(capabilityKey(usable))) throw new Error('the source offers two capabilities with this id and version')
       kept.set(capabilityKey(usable), usable)
     } catch (error) {
       log.warn({ source, capability: manifest.capability_id, error: shownMessage(error) }, 'a capability is left out')
     }
   }
   if (manifests.length > limits.capabilitiesPerSourceMax)
-    log.warn({ source, offered: manifests.length }, `of one source at most ${limits.capabilitiesPerSourceMax} capabilities are taken`)
+    log.warn(
+      { source, offered: manifests.length },
+      `a source has at most ${limits.capabilitiesPerSourceMax} capabilities: the others are left out`,
+    )
   return [...kept.values()]
 }
 
@@ -179,14 +182,14 @@ function boundOutput(output: unknown): unknown {
   try {
     text = JSON.stringify(output ?? null)
   } catch {
-    throw new Unfit('output_invalid', 'its answer cannot be written as JSON')
+    throw new Unfit('output_invalid', 'the output cannot be written as JSON')
   }
   if (Buffer.byteLength(text) > limits.invokeOutputBytesMax)
     throw new Unfit('output_too_large', `the output is larger than ${limits.invokeOutputBytesMax} bytes`)
   try {
     return decodeText(text)
   } catch (error) {
-    throw new Unfit('output_invalid', `its answer is not usable JSON: ${shownMessage(error)}`)
+    throw new Unfit('output_invalid', `the output is not valid JSON: ${shownMessage(error)}`)
   }
 }
 

@@ -13,7 +13,7 @@ export type CapabilitySource = {
   invoke(ref: CapabilityRef, input: unknown, signal: AbortSignal, about: InvokedFor): Promise<unknown>
   stop(): Promise<void>
 }
-/** The run of an invocation, for a source that keeps its own record. */
+/** The run of an invocation, for a source with its own record. */
 export type InvokedFor = { readonly run_id: string; readonly invocation_id: string }
 export type Offer = (manifests: readonly CapabilityManifest[]) => void
 

@@ -29,7 +29,7 @@ async function currentOf(read: Read, task_id: string): Promise<Run | null> {
 
 // --- Down: collaboration calls delegation --------------------------------------------------------------------------------------
 
-/** A caller who assigns a task is refused in the codes of HACP. */
+/** Translates refusals for a caller who assigns a task into the codes of HACP. */
 const inCodesOfTasks = recode(
   {
     AGENT_NOT_FOUND: 'NOT_FOUND',
@@ -263,7 +263,7 @@ const tells = <E extends EventOf<'collaboration'>>(
 const onEnded: Contract[] = [
   tells('task.completed', (task) => task),
   tells('task.cancelled', (task) => task),
-  // An approval leads to task.completed, which notifies by itself; a rejecting review has no further event.
+  // An approval leads to task.completed, which notifies too; a rejecting review has no further event.
   tells('review.submitted', async ({ task_id }, read) => {
     const task = await read(Task, task_id)
     return task.state === 'rejected' ? task : null

@@ -123,7 +123,7 @@ const onResolved = to(
     const checkpoint = fact.subject
     const item = await openItem(read, checkpoint)
     if (item === null) return null
-    // In records of earlier versions a system question may carry the agent's request, which it does not answer.
+    // In records of earlier versions a system question can have the agent's request, which it does not answer.
     if (isOfSystem(checkpoint) && checkpoint.request_id !== undefined)
       return { request_id: item.id, status: 'cancelled', reason: 'superseded', basis: fact.basis }
     const { by, comment, action } = checkpoint.resolution!
@@ -168,9 +168,9 @@ const onReviewed = to('verdict-closes', 'review.submitted', 'request.close', asy
   const { task_id, reviewer, verdict, requested_changes, comments } = fact.subject
   const item = await reviewItemOf(read, task_id)
   if (item === null) return null
-  const said = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
+  const remarks = [...requested_changes, ...comments.map(({ body }) => body)].join('\n')
   const decided = decidedBy(fact, reviewer, 'reviewed')
-  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...message(said), ...decided, ...shownAs(fact) }
+  return { request_id: item.id, status: 'completed', result: labelOf(item, verdict), ...message(remarks), ...decided, ...shownAs(fact) }
 })
 
 /** A vote that does not decide yet closes the item. The remaining reviewers get a new item. */

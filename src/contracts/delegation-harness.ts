@@ -99,7 +99,7 @@ const isUntaken = async (read: Read, { id }: Run): Promise<boolean> => (await re
 
 const HCP = 'hcp:'
 const isIntent = (name: string): boolean => name === 'goal' || name === 'intent'
-/** The requested capability, or the first one on the agent's card. Its input is the spec of the task. */
+/** Submits the requested capability, or the first one on the agent's card. The input of the run becomes its inputs. */
 const submits = up('run-is-submitted', 'run.delegated', 'harness.submit', async ({ subject: run }, read) => {
   const card = await read.raw(Card, run.agent_id)
   if (card?.reach !== 'hcp') return null

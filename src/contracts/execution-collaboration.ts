@@ -1,4 +1,4 @@
-// Contracts from an answer in the inbox to the task behind it, in the same batch; and from an agent's question to its task.
+// Contracts from an answer in the inbox to its task, in the same batch; and from an agent's question to its task.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { recode, Refusal } from '#kernel/declare/errors.ts'
 import { SYSTEM_ID } from '#kernel/declare/access.ts'
@@ -15,7 +15,7 @@ import { optionId } from '#protocols/execution/mirror/ids.ts'
 import { isOpen, type Request } from '#protocols/execution/schema.ts'
 import { contractsBetween, onEach, type Terms } from './contract.ts'
 
-/** A person who answers in the inbox is refused in its codes. */
+/** Translates refusals, because a person in the inbox gets the codes of requests. */
 const inCodesOfRequests = recode(
   {
     CHECKPOINT_EXPIRED: 'EXPIRED',
@@ -28,14 +28,14 @@ const inCodesOfRequests = recode(
 )
 
 const to = contractsBetween({ from: 'execution', to: 'collaboration' })
-/** Most requests have no task behind them. */
+/** Most requests have no task. */
 const ofTask: Terms<Request> = { when: ({ subject }) => subject.task_id !== undefined }
 const asCaller: Terms<Request> = { ...ofTask, as: 'actor' }
 const answerTerms: Terms<Request> = { ...asCaller, refused: inCodesOfRequests }
 
 // --- Asking within a task ------------------------------------------------------------------------------------------------------
 
-/** An option is called by its own words; HXP gives a risk to the whole request (Z2). */
+/** The risk of an option: HXP gives one risk to the whole request (Z2). */
 const risks: Record<NonNullable<Request['risk']>, Checkpoint['options'][number]['risk']> = {
   R1: 'low',
   R2: 'low',
@@ -52,7 +52,7 @@ const asks = to(
   'checkpoint.ask',
   ({ subject, detail }) => {
     const { id, kind, task_id, checkpoint_id, requester, action, payload, fallback, ...request } = subject
-    // A question that came from a checkpoint is asked already; one that a grant has answered is not asked.
+    // A question from a checkpoint is asked already; a question that a grant has answered is not asked.
     if (kind !== 'request' || task_id === undefined || checkpoint_id === undefined || !isOpen(request)) return null
     const found = actions[action]
     const labels = found.checkpoint === 'choice' ? found.options(payload) : null
@@ -76,7 +76,7 @@ const asks = to(
 
 const comment = (reason: string | undefined): { comment?: string } => (reason === undefined ? {} : { comment: reason })
 
-/** The checkpoint that waits for this answer; null where it was answered first, and the item follows from that. */
+/** The checkpoint that waits for this answer; null if it was answered first, and the item follows from that. */
 async function waitingFor(read: Read, { checkpoint_id }: Request, { actor }: ContractFact): Promise<Checkpoint | null> {
   const checkpoint = checkpoint_id === undefined ? null : await read.raw(Checkpoint, checkpoint_id)
   // A late answer from a person must be refused; a close by the system follows from the ended checkpoint.
@@ -100,7 +100,7 @@ const resolves = to(
   answerTerms,
 )
 
-/** H7: a checkpoint that a person declines goes to the next one. */
+/** H7: a checkpoint that a person declines goes to the next person. */
 const declines = to(
   'decline-escalates',
   'request.declined',
@@ -112,7 +112,7 @@ const declines = to(
   },
   { ...asCaller, refused: recode({ CHECKPOINT_EXPIRED: 'EXPIRED', INVALID_SPEC: 'INVALID_REQUEST' }, 'hacp_code') },
 )
-/** The person's own, without the mark of what they did. */
+/** The person's own reason, without the prefix that marks a decline. */
 const declineReason = ({ receipt }: Request): string => receipt!.reason!.slice(DECLINED.length)
 
 const reviews = to(

@@ -90,7 +90,7 @@ export const gateToExecution: readonly Contract[] = [asks, closes, suspends]
 const back = contractsBetween({ from: 'execution', to: 'gate' })
 const ofCall: Terms<Request> = { when: ({ subject }) => subject.call_id !== undefined && subject.asked_by !== 'system' }
 
-/** Only people approve: a question that the system ended lets nothing run. */
+/** Only people approve: if the system ended the question, the call does not run. */
 const answers = onEach(['request.completed', 'request.declined', 'request.failed', 'request.cancelled'], (on) =>
   back(
     `${on}-settles`,

@@ -1,4 +1,4 @@
-// The contract from a session that was submitted for a task to its deliverable: outputs of the other harness are committed for review.
+// The contract from sessions to deliverables: when a session of a task completes, the outputs of the other harness are committed for review.
 import { limits } from '#kernel/limits.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Contract } from '#kernel/declare/operation.ts'

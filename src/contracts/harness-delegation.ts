@@ -105,7 +105,7 @@ const progresses = down(
       return null
     const fields = sealed === undefined && isObject(data) ? data : {}
     const { stage, message, percent } = fields
-    const text = [stage, message].filter((one) => typeof one === 'string' && one !== '').join(': ')
+    const text = [stage, message].filter((part) => typeof part === 'string' && part !== '').join(': ')
     const isPercent = typeof percent === 'number' && percent >= 0 && percent <= 100
     return { run_id: run.id, message: cutTo(text === '' ? 'working' : text, limits.textCharsMax), ...(isPercent ? { percent } : {}) }
   },

@@ -1,4 +1,4 @@
-// Contracts between sessions that wait for people and their items in the inbox: asking, closing obsolete items, and answering.
+// Contracts between waiting sessions and their items in the inbox: asking people, closing obsolete items, and deciding by the answers.
 import type { Contract, Read } from '#kernel/declare/operation.ts'
 import type { Value } from '#kernel/log/store.ts'
 import { limits } from '#kernel/limits.ts'

@@ -7,20 +7,20 @@ import { poolOf } from '#protocols/execution/schema.ts'
 import { contractsBetween, onEach, textIn, type SubjectOf } from './contract.ts'
 
 const to = contractsBetween({ from: 'identity', to: 'execution' })
-type Followed = 'user.updated' | 'project.joined' | 'project.left' | 'substitute.added' | 'substitute.removed'
-type Fact = ContractFact<SubjectOf<'identity', Followed>>
+type RecheckEvent = 'user.updated' | 'project.joined' | 'project.left' | 'substitute.added' | 'substitute.removed'
+type Fact = ContractFact<SubjectOf<'identity', RecheckEvent>>
 
 /** `whoseIn`: the person whose items are checked again; `timesIn`: the times at which the check is repeated. */
-const looksAgain = (on: Followed, whoseIn: (fact: Fact) => string | null, timesIn: (fact: Fact) => string[] = () => []): Contract =>
+const recheckItems = (on: RecheckEvent, whoseIn: (fact: Fact) => string | null, timesIn: (fact: Fact) => string[] = () => []): Contract =>
   to(`${on}-looks-again`, on, 'recipient.note', async (fact, read) => {
     const person = whoseIn(fact)
     const at = timesIn(fact)
-    const pools = person === null ? [] : await emptyPools(read, lostIn(on, fact))
+    const pools = person === null ? [] : await emptyPools(read, lostProjects(on, fact))
     return person === null ? null : [{ person, ...(at.length > 0 ? { at } : {}) }, ...pools.map((pool) => ({ person: pool }))]
   })
 
 /** The projects that lose a person with this fact. */
-function lostIn(on: Followed, { subject, detail }: Fact): string[] {
+function lostProjects(on: RecheckEvent, { subject, detail }: Fact): string[] {
   if (on === 'project.left') return [textIn(detail, 'project_id')!]
   return on === 'user.updated' && subject.disabled ? subject.projects.map(({ project_id }) => project_id) : []
 }
@@ -31,17 +31,17 @@ async function emptyPools(read: Read, projects: readonly string[]): Promise<stri
   return found
 }
 
-/** Only people: agents do not answer items. */
-const themself = ({ subject: { id, kind } }: Fact): string | null => (kind === 'human' ? id : null)
+/** The person of the fact. Agents do not answer items. */
+const subjectPerson = ({ subject: { id, kind } }: Fact): string | null => (kind === 'human' ? id : null)
 const replacedPerson = ({ detail }: Fact): string | null => textIn(detail, 'person') ?? null
 const span = ({ detail }: Fact): string[] => [textIn(detail, 'from'), textIn(detail, 'until')].filter((time) => time !== undefined)
 
 export const identityToExecution: readonly Contract[] = [
-  looksAgain('user.updated', themself),
-  looksAgain('project.joined', themself),
-  looksAgain('project.left', themself),
-  looksAgain('substitute.added', replacedPerson, span),
-  looksAgain('substitute.removed', replacedPerson),
+  recheckItems('user.updated', subjectPerson),
+  recheckItems('project.joined', subjectPerson),
+  recheckItems('project.left', subjectPerson),
+  recheckItems('substitute.added', replacedPerson, span),
+  recheckItems('substitute.removed', replacedPerson),
 ]
 
 // --- Cards and runs ---------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ type Asked = Pick<
 /** HXP's DECIDE takes two to six options; a question with more, or with only one, is a selection (X25). */
 const [DECIDE_MIN, DECIDE_MAX] = [2, 6]
 
-/** Labels of the options, or their ids where labels are ambiguous. */
+/** Labels of the options, or their ids if labels are ambiguous. */
 function labelsOf(options: Checkpoint['options']): string[] {
   const [ids, labels] = [options.map(({ id }) => id), options.map(({ label }) => label)]
   const isPlain = new Set(labels).size === labels.length && options.every(({ id, label }) => label === id || !ids.includes(label))
@@ -71,7 +71,7 @@ const fallbacks: Record<Checkpoint['on_expiry'], Request['fallback']> = {
   default: 'default',
 }
 
-/** The item of a checkpoint; a question that goes to the next person is asked in the same form. */
+/** The item of a checkpoint; a question that goes to the next person has the same form. */
 export function askedAs(checkpoint: Checkpoint): Asked {
   const { kind, escalates = kind, raised_at, expires_at, on_expiry, routed_to } = checkpoint
   const timeout_seconds = expires_at === null ? 0 : Math.max(0, Math.ceil((Date.parse(expires_at) - Date.parse(raised_at)) / 1_000))
@@ -94,7 +94,7 @@ export function askedAs(checkpoint: Checkpoint): Asked {
 
 const verdicts = { deliverable: ['approved', 'changes_requested', 'rejected'], plan: ['approved', 'changes_requested'] }
 
-/** The item of a version that is ready for review. Its bytes stay where they are. */
+/** The item of a version that is ready for review, without its bytes. */
 export function reviewAs({ artifact_id, version, type, kind, payload }: ArtifactVersion, task: Task): Asked {
   const { ownership, spec } = task
   const { uri: _, ...delivered } = payload
@@ -113,7 +113,7 @@ export function reviewAs({ artifact_id, version, type, kind, payload }: Artifact
   }
 }
 
-/** The answer at the checkpoint, as the receipt of its item says it. */
+/** The answer at the checkpoint, in the form of the item's receipt. */
 export function checkpointResult({ resolution, options }: Checkpoint, item: Request): string {
   const { action, choice, input } = resolution!
   if (action === 'choose') return labelOf(item, choice!, options)

@@ -1,4 +1,4 @@
-// The device: a board with its guards, its envelope and its tools. The runner asks it to act; decisions ask it what would happen.
+// The device: a board with its guards, its envelope and its tools. The runner makes it act; decisions ask it for objections.
 import type { Value } from '#kernel/log/store.ts'
 import type { ParsedStep } from '#protocols/hardware/daemon/ports.ts'
 import type { Policy } from '#protocols/hardware/daemon/policy.ts'
@@ -29,10 +29,10 @@ export type Device = {
   resourceOf(tool: Tool, args: Value): Promise<string | null>
   /** `isHeld`: a resource held by a running step is not accessed. */
   objectionTo(steps: readonly ParsedStep[], isHeld: (resource: string) => boolean): Promise<string | null>
-  /** The value that a step would change; null where it changes none, or where it cannot be read. */
+  /** The value that a step would change; null if it changes none, or if it cannot be read. */
   valueBefore(step: Pick<ParsedStep, 'tool' | 'args'>, policy: Policy | null): Promise<unknown>
   act(tool: string, acting: Acting): Promise<Done> | Done
-  /** Outputs go to their safe state: those of a session, or all. */
+  /** Sets the outputs of a session, or all outputs, to their safe state. */
   makeSafe(session_id: string | null): void
   close(): void
 }
@@ -60,7 +60,7 @@ export function createDevice(options: DeviceOptions): Device {
     programs,
   }
   const tools = [...boardTools, ...(programs.size > 0 ? procTools : []), ...plugins.map(({ tool }) => tool)]
-  const deviceTools = new Map([...builtIns, ...plugins].map((one) => [one.tool.name, one]))
+  const deviceTools = new Map([...builtIns, ...plugins].map((deviceTool) => [deviceTool.tool.name, deviceTool]))
   const deviceTool = ({ name }: { readonly name: string }): DeviceTool => deviceTools.get(name)!
 
   return {
@@ -75,7 +75,7 @@ export function createDevice(options: DeviceOptions): Device {
       try {
         return await bench.envelope.objectionTo(steps, (bus, addr) => isHeld(chipResource(bus, addr)))
       } catch (error) {
-        // A value that cannot be read is looked for again when the step acts, and then the step fails and says why.
+        // An unreadable value is read again when the step acts, and then the step fails with the reason.
         if (error instanceof DeviceError) return null
         throw error
       }
@@ -84,7 +84,7 @@ export function createDevice(options: DeviceOptions): Device {
       try {
         return (await deviceTool(tool).before?.(args, bench, policy)) ?? null
       } catch {
-        // It cannot be read: it is held, or not there.
+        // It cannot be read: it is held or absent.
         return null
       }
     },
@@ -104,7 +104,7 @@ export function createDevice(options: DeviceOptions): Device {
  * Sets lines to their safe level and their own direction. If that would leave the envelope, the lines that an interlock joins with them go
  * first, no matter which session set them.
  */
-function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: readonly number[]): void {
+function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, ownLines: readonly number[]): void {
   const begun = new Set<number>()
   const settle = (line: number): void => {
     if (begun.has(line)) return
@@ -126,7 +126,7 @@ function makeSafe({ board: { profile, lines }, envelope, setBy }: Bench, own: re
   }
   // A line that does not answer must not keep the others from becoming safe.
   const failures: unknown[] = []
-  for (const line of own) {
+  for (const line of ownLines) {
     try {
       settle(line)
     } catch (error) {

@@ -1,5 +1,5 @@
-// The envelope: values that outputs never have, alone or together, for any client and however it was approved. Lines are looked at as they are
-// on the board; a step is held against what the steps before it would leave.
+// The envelope: values that outputs never have, alone or together, for any client and any approval. Lines are read from
+// the board; a step is checked against the state that the steps before it would leave.
 import type { Value } from '#kernel/log/store.ts'
 import { numberOf } from './file-reader.ts'
 import { firstLevel, type Board } from './port.ts'
@@ -20,7 +20,7 @@ const NONE: Effect = { lines: new Map(), chip: null, bus: 0, registers: new Map(
 export type Busy = (bus: number, addr: number) => boolean
 
 export type Envelope = {
-  /** Why the last of these steps would leave the envelope; null: it stays inside. Fails where a value that it needs cannot be read. */
+  /** Why the last of these steps would leave the envelope, or null. Throws if it needs a value that cannot be read. */
   objectionTo(steps: readonly Aimed[], isBusy?: Busy): Promise<string | null>
   /** The objection to one change of a line. It is synchronous, so nothing can come between the check and the act. */
   lineObjection(line: number, value: number): string | null
@@ -73,7 +73,7 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
       const place = `register 0x${register.toString(16)} of ${chip.name ?? `0x${chip.addr.toString(16)}`}`
       if (value < limit.min || value > limit.max) return `${place} must be ${limit.min} to ${limit.max}, not ${value}`
       if (limit.slew === null) continue
-      const planned = before.findLast((one) => one.chip === chip && one.registers.has(register))?.registers.get(register)
+      const planned = before.findLast((step) => step.chip === chip && step.registers.has(register))?.registers.get(register)
       if (planned === undefined && isBusy(bus, chip.addr)) continue
       const present = planned ?? (await board.buses.transfer(bus, chip.addr, Uint8Array.of(register), 1))[0]!
       if (Math.abs(value - present) > limit.slew)
@@ -91,8 +91,8 @@ export function createEnvelope(board: Board, lineOf: (name: unknown) => number):
         if (isFree) return null
         const changed = new Map<number, number>()
         // A pulse is over when the next step begins.
-        for (const [i, one] of before.entries())
-          if (steps[i]!.tool.name !== 'gpio.pulse') for (const [line, value] of one.lines) changed.set(line, value)
+        for (const [i, step] of before.entries())
+          if (steps[i]!.tool.name !== 'gpio.pulse') for (const [line, value] of step.lines) changed.set(line, value)
         for (const [line, value] of last.lines) changed.set(line, value)
         return interlockObjection(changed)
       }

@@ -1,4 +1,4 @@
-// Readers for the files that an operator writes: each value is taken by its type, and what is not understood is named by its place.
+// Readers for the files that an operator writes: each value is checked by its type, and an error names the place of the value.
 
 /** A mistake in a file, and its place. */
 export class FileProblem extends Error {
@@ -23,13 +23,13 @@ export const integer =
       ? value
       : no(place, `must be a whole number from ${min} to ${max}`)
 export const oneOf =
-  <W extends string>(...message: readonly W[]): Reader<W> =>
+  <W extends string>(...allowed: readonly W[]): Reader<W> =>
   (value, place) =>
-    message.includes(value as W) ? (value as W) : no(place, `must be one of: ${message.join(', ')}`)
+    allowed.includes(value as W) ? (value as W) : no(place, `must be one of: ${allowed.join(', ')}`)
 export const list =
   <T>(item: Reader<T>): Reader<T[]> =>
   (value, place) =>
-    Array.isArray(value) ? value.map((one, i) => item(one, `${place}[${i}]`)) : no(place, 'must be a list')
+    Array.isArray(value) ? value.map((entry, i) => item(entry, `${place}[${i}]`)) : no(place, 'must be a list')
 
 export const fields: Reader<Fields> = (value, place) =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : no(place, 'must be an object')
@@ -43,7 +43,7 @@ export const record =
 type Shape = Readonly<Record<string, Reader<unknown>>>
 type Of<S extends Shape> = { -readonly [K in keyof S]?: ReturnType<S[K]> }
 
-/** An object with just these fields, all of them optional; an unknown one is a mistake that would not be noticed otherwise. */
+/** An object with only these fields, all optional. An unknown field is refused, because it is probably a typo. */
 export const objectWith =
   <S extends Shape>(shape: S): Reader<Of<S>> =>
   (value, place) => {

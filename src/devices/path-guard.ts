@@ -21,7 +21,7 @@ import { limits } from '#kernel/limits.ts'
 import { isUnder } from '#protocols/hardware/daemon/policy.ts'
 import { DeviceError } from './port.ts'
 
-/** Not in Node's list: a descriptor that stands for a place, and reads and writes nothing. */
+/** Missing in Node's constants: a descriptor that only identifies a path. */
 const O_PATH = 0o10000000
 const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_WRONLY, O_CREAT, O_EXCL } = constants
 const FOLDER = O_PATH | O_NOFOLLOW | O_DIRECTORY
@@ -34,7 +34,7 @@ const within = (folder: number, name: string): string => `${OWN}/${folder}/${nam
 
 export type PathGuard = {
   read(path: string, offset: number, length: number): { data: Buffer; size: number; eof: boolean }
-  /** Answers what was there before: its bytes, or null. */
+  /** Returns the former bytes, or null. */
   write(path: string, data: Uint8Array): Buffer | null
   remove(path: string): void
   list(path: string): { name: string; type: string; size: number }[]
@@ -46,14 +46,16 @@ export type Allowed = { readonly read: readonly string[]; readonly write: readon
 
 export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathGuard {
   const readable = [...read, ...write]
-  // The operator may list a folder by a link. It is resolved a single time, so redirecting the link later gains nothing.
+  // The operator can list a folder by a link. It is resolved a single time, so redirecting the link later gains nothing.
   const roots = new Map(readable.map((folder) => [folder, createRoot(realOf(folder))]))
 
   /** The listed folder that contains the path, and the components below. */
   function split(path: string, folders: readonly string[]): { root: Root; below: string[] } {
     if (!isUnder(path, folders)) throw deniedError('the path is not on the list')
     let folder = ''
-    for (const one of folders) if (one.length > folder.length && (one === '/' || path === one || path.startsWith(`${one}/`))) folder = one
+    for (const candidate of folders)
+      if (candidate.length > folder.length && (candidate === '/' || path === candidate || path.startsWith(`${candidate}/`)))
+        folder = candidate
     return { root: roots.get(folder)!, below: components(path.slice(folder === '/' ? 0 : folder.length)) }
   }
 
@@ -128,7 +130,7 @@ export function createPathGuard({ read, write, file_bytes_max }: Allowed): PathG
   }
 }
 
-/** A folder that is not there yet is walked as it is written, over no link. */
+/** The resolved path; a folder that does not exist yet is walked as written, without following links. */
 function realOf(folder: string): string {
   try {
     return realpathSync.native(folder)
@@ -137,7 +139,7 @@ function realOf(folder: string): string {
   }
 }
 
-/** How soon it is seen that another folder has the place of a listed one. */
+/** How soon a replaced listed folder is detected. */
 const LOOK_MS = 100
 type Root = { open(): { readonly fd: number; readonly device: number }; close(): void }
 
@@ -224,7 +226,7 @@ function present(folder: number, name: string, device: number, bytesMax: number)
 }
 
 let writes = 0
-/** A new file beside it, whole and on the disk, takes its name in one step. */
+/** Writes a new file beside it, flushes it, and renames it over the old one. */
 function replace(folder: number, name: string, data: Uint8Array): void {
   const young = within(folder, `.countersign-${process.pid}-${++writes}`)
   const file = openSync(young, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o640)

@@ -1,4 +1,4 @@
-// The profile of a board: lines, buses, serial ports and sensors, and the envelope that nothing leaves. The operator writes it.
+// The profile of a board: lines, buses, serial ports and sensors, and the envelope of allowed values. The operator writes it.
 import { at, fields, FileProblem, integer, list, number, oneOf, record, objectWith, text, type Reader } from './file-reader.ts'
 
 export type LineProfile = {

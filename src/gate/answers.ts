@@ -7,7 +7,7 @@ import type { CallView } from './port.ts'
 export const AWAIT_TOOL = 'countersign_await'
 
 type OwnAnswer = CallToolResult & { readonly content: readonly { readonly type: 'text'; readonly text: string }[] }
-/** An answer in place of the upstream's: nothing of the upstream has `_meta`. */
+/** Whether a result is the gate's own: results of the upstream have no `_meta` here. */
 export const isOwn = (result: Readonly<Record<string, unknown>>): result is OwnAnswer =>
   Object.keys(result['_meta'] ?? {}).some((key) => key.startsWith('countersign/'))
 

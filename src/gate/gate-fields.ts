@@ -1,4 +1,4 @@
-// The settings of one gate, as a file says them: `--config` of `countersign gate`, and each server in the file of `--gates`.
+// The settings of one gate in a file: `--config` of `countersign gate`, and each server in the file of `--gates`.
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { parse, t, type Static } from '#kernel/declare/schema.ts'

@@ -1,4 +1,4 @@
-// The core of a gate: each call is proposed, waited for, begun, run upstream and concluded. Both ways in (stdio and HTTP) use it.
+// The core of a gate: each call is proposed, waited for, begun, run upstream and concluded. Both transports (stdio and HTTP) use it.
 import { ProtocolError, type CallToolResult, type Tool } from '@modelcontextprotocol/server'
 import type { SourceLog } from '#capabilities/source.ts'
 import * as answers from './answers.ts'
@@ -16,7 +16,7 @@ import type { Link, Upstream } from './upstream.ts'
 
 export type GateSettings = {
   readonly name: string
-  /** Bounds the whole wait of a call; null has no bound of its own. */
+  /** Bounds the whole wait of a call; null: unbounded. */
   readonly holdMs: number | null
   readonly task_id: string | null
   readonly redact: readonly string[]
@@ -38,7 +38,7 @@ export type Gate = {
   readonly known: KnownCalls
   /** Calls that run upstream and wait for an answer of the user. */
   readonly turns: Map<string, Turn>
-  /** Calls that run on the connection at present; a question of a legacy server is for the only one. */
+  /** Calls that run on the connection. A question of a legacy server names no call, so it needs exactly one. */
   readonly running: Set<Running>
   /** Outcomes on their way to the record. */
   readonly recording: Set<Promise<void>>
@@ -50,7 +50,7 @@ type Turn = { readonly call: Running; continue(responses: Result): void }
 export type Running = {
   readonly view: CallView
   readonly known: Known
-  /** Whose call it is. */
+  /** The session that made the call. */
   readonly session: object
   ask?: (requests: Result) => Promise<Result>
   work?: Promise<Result>
@@ -109,7 +109,7 @@ async function toolNamed(gate: Gate, name: string): Promise<{ tool: Tool; refusa
   }
 }
 
-/** Turns a failure of Countersign into an answer that says so. Nothing has run then: after `begin`, the run answers. */
+/** Turns a failure of Countersign into an answer that says so. The call has not run then: after `begin`, `run` answers. */
 async function answerFailures(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work()
@@ -177,7 +177,7 @@ async function waitAndRun(gate: Gate, view: CallView, known: Known, held: Held |
   return answers.notRunYet(view, known.tool)
 }
 
-/** Waits for the decision; null after a timeout. The item stays as it is when the client disconnects. */
+/** Waits for the decision; null after a timeout. The item stays when the client disconnects. */
 async function hold(gate: Gate, view: CallView, ms: number, request: ClientRequest): Promise<CallView | null> {
   if (ms <= 0) return null
   const stopProgress = tellProgress(`waiting for approval ${view.request_id ?? view.call_id}`, request)

@@ -19,7 +19,7 @@ export type GateOptions = {
   readonly port: GatePort
   readonly log: SourceLog
   readonly version: string
-  /** Seals what passes through the client. */
+  /** Seals states that pass through the client. */
   readonly key: Uint8Array
   /** The owner of these states. */
   readonly agent: string
@@ -60,7 +60,7 @@ export function openGate(options: GateOptions, era: Era, notified: Notified): Ga
 /** Notifications that concern no single request. Progress is passed on with its call. */
 export const PASSED = /^notifications\/(?:tools\/list_changed|prompts\/list_changed|resources\/list_changed|resources\/updated|message)$/
 
-/** Resolves when the client has gone. */
+/** Resolves when the client has disconnected. */
 export async function serveGate(options: GateOptions, input: Readable, output: { write(text: string): unknown }): Promise<void> {
   const servers = new Set<Awaited<ReturnType<typeof serverOf>>>()
   const gates = new Map<Era, Gate>()
@@ -90,7 +90,7 @@ export async function serveGate(options: GateOptions, input: Readable, output: {
   await Promise.all([...gates.values()].map(closeGate))
 }
 
-/** How long the ends of calls may take to reach the record after the client has left. */
+/** The time for outcomes of calls to reach the record after the client has disconnected. */
 const RECORD_MS = 10_000
 
 /** The upstream ends first: a server that does not answer must not keep its program alive. */

@@ -42,7 +42,7 @@ export type Outcome = 'succeeded' | 'failed' | 'unknown'
 
 export type GatePort = {
   propose(proposal: Proposal, signal?: AbortSignal): Promise<CallView>
-  /** Returns the decided ones of these calls, as soon as there is one. */
+  /** Waits until at least one of these calls is decided, and returns the decided ones. */
   awaitAny(call_ids: readonly string[], wait_seconds: number, signal?: AbortSignal): Promise<readonly CallView[]>
   begin(call_id: string, digest: string): Promise<CallView>
   conclude(call_id: string, outcome: Outcome, size: number, hash: string | null): Promise<unknown>

@@ -27,7 +27,7 @@ export async function run(gate: Gate, view: CallView, known: Known, request: Cli
   return attend(running, request, [work, first.promise])
 }
 
-/** Only the request that waits for an answer can cancel the call: each round of questions is a request of its own. */
+/** Only the request that waits for an answer can cancel the call: each round of questions is a separate request. */
 function attend({ stop }: Running, { signal }: ClientRequest, answers: Promise<Result>[]): Promise<Result> {
   const cancel = (): void => stop.abort()
   if (signal.aborted) cancel()
@@ -40,7 +40,7 @@ async function drive(gate: Gate, running: Running, pause: (result: Result) => vo
   const { call_id } = running.view
   let hand = pause
   running.ask = async (requests) => {
-    const unasked = Object.values(requests).map((one) => (one as { method: string }).method)
+    const unasked = Object.values(requests).map((asked) => (asked as { method: string }).method)
     const refused = unasked.find((method) => !canPass(gate, method, request))
     if (refused === 'elicitation/create') return Object.fromEntries(Object.keys(requests).map((key) => [key, { action: 'decline' }]))
     if (refused !== undefined) throw new ProtocolError(METHOD_NOT_FOUND, `the client of this server takes no ${refused}`)
@@ -77,7 +77,7 @@ async function drive(gate: Gate, running: Running, pause: (result: Result) => vo
 }
 
 const canPass = ({ settings: { passes } }: Gate, method: string, request: ClientRequest): boolean =>
-  (method === 'elicitation/create' || passes.some((one) => one === method)) && request.takes(method)
+  (method === 'elicitation/create' || passes.some((passed) => passed === method)) && request.takes(method)
 
 const requestFor = ({ kind, tool, args }: Known): { readonly method: string; readonly params: Result } =>
   kind === 'resource'
@@ -136,7 +136,7 @@ async function finish(gate: Gate, running: Running, result: Result | null, error
     gate.recording.add(recorded)
   }
   if (result === null) {
-    // An error answer came from the server; without one the outcome is not known.
+    // An error answer came from the server; without an answer the outcome is unknown.
     const { name, code, data } = (error ?? {}) as { name?: string; code?: unknown; data?: unknown }
     const isAnswer = name === 'ProtocolError' && typeof code === 'number'
     await conclude(isAnswer ? 'failed' : 'unknown', 0, null)

@@ -45,7 +45,7 @@ export async function serverOf(gate: Gate, isModern: boolean): Promise<Server> {
   const server = new Server(info, { capabilities, ...(instructions === undefined ? {} : { instructions }) })
   server.setRequestHandler('tools/list', async () => {
     const listed = await listedTools(gate.port, gate.settings.name, await sortedTools(gate, true)).catch((error: unknown) => {
-      throw new ProtocolError(INTERNAL, `Countersign cannot be asked which tools are listed: ${(error as Error).message}`)
+      throw new ProtocolError(INTERNAL, `cannot ask Countersign which tools to list: ${(error as Error).message}`)
     })
     return { tools: [...listed, awaitTool] }
   })

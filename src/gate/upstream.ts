@@ -12,7 +12,7 @@ import { mcpMessageOf, mcpTransport, uncheckedOutput, type McpSettings } from '#
 import type { SourceLog } from '#capabilities/source.ts'
 
 export type Result = Record<string, unknown>
-/** The two families of revisions: 2026-07-28, and those with `initialize`. */
+/** The two families of revisions: 2026-07-28, and revisions with `initialize`. */
 export type Era = 'modern' | 'legacy'
 /** Answers a question that the server asks its client while a call runs. */
 export type Asked = (method: string, params: Result) => Promise<Result>
@@ -122,7 +122,7 @@ async function connect(options: UpstreamOptions, mode: 'auto' | 'legacy', onLost
   }
 }
 
-/** A server of 2026-07-28 sends notifications of changes only to those who listen. */
+/** A server of 2026-07-28 sends notifications of changes only to subscribed clients. */
 async function follow(client: Client, log: SourceLog, source: string): Promise<void> {
   if (client.getProtocolEra() !== 'modern') return
   const can = client.getServerCapabilities() ?? {}

@@ -46,7 +46,7 @@ export function createKernel(options: KernelOptions): Kernel {
   const quota = createQuota(options)
   const reading = createReading(quota, options.turns)
   const settle = createDueOnRead(store, now, call, options.timekeeper)
-  const ask = createQueries({ options, given, denials, reading, readerAs, settle })
+  const runQuery = createQueries({ options, given, denials, reading, readerAs, settle })
   const tail = options.tail ?? createTail(store, options.bug)
   const waiting = createWaiters(now, options.sleep)
   tail.hear(({ wakes }) => waiting.ring(wakes))
@@ -65,10 +65,10 @@ export function createKernel(options: KernelOptions): Kernel {
 
   function call(name: string, raw: unknown, caller: Caller, more: CallOptions = {}): Promise<unknown> {
     const served = registry.get(name)
-    return served?.op.kind === 'query' ? ask(name, served.op, raw, caller, more.since) : order(name, served, raw, caller, more)
+    return served?.op.kind === 'query' ? runQuery(name, served.op, raw, caller, more.since) : runCommand(name, served, raw, caller, more)
   }
 
-  async function order(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {
+  async function runCommand(name: string, served: Served | undefined, raw: unknown, caller: Caller, more: CallOptions): Promise<unknown> {
     if (served?.op.kind !== 'command') throw new Refusal('NOT_FOUND', `there is no operation ${name}`)
     if (served.op.fan) {
       const output = await callEach({ call, check, notary }, name, served.op, raw, caller, more)
@@ -109,7 +109,7 @@ export function createKernel(options: KernelOptions): Kernel {
       })
     } catch (error) {
       if (!isDone || !isAway(error)) throw error
-      const message = 'the answer cannot be read now, though the call may have been carried out: repeat it with the same key'
+      const message = 'the call might have been carried out, but its answer cannot be read now: retry with the same idempotency key'
       throw new StoreUnavailable(message, { retry_after: 1, outcome: 'unknown' })
     }
   }
@@ -124,7 +124,7 @@ export function createKernel(options: KernelOptions): Kernel {
       const input = inputOf(op, raw, actor)
       const replyId = key === undefined ? undefined : replyIdOf(actor, key)
       const reply = replyId === undefined ? null : await readerAs(draft, SYSTEM).maybe(Reply, replyId)
-      // A retry gets its stored answer whatever has changed since, unless the actor can no longer read it.
+      // A retry gets its stored answer, unless the actor can no longer read it.
       if (reply) return await refuseHidden(readerAs(draft, actor), draft, reply.about ?? [])
       await commands.admit(draft, op, input, actor)
     } catch (error) {

@@ -28,16 +28,16 @@ export const limits = {
   acpPendingMax: 1_000,
   /** Calls of an agent whose arguments are remembered for a later question, and the bytes of one. */
   acpCallsKnownMax: 200,
-  /** How long an agent whose editor has gone may finish its turn after the last answer. */
+  /** The time that an agent without its editor gets to finish its turn after the last answer. */
   acpOrphanMsMax: 10 * 60_000,
   /** A larger result of a tool is named by size and hash: it would fill the window of a model. */
   gateResultBytesMax: 1024 * 1024,
-  /** Calls whose arguments a gate remembers while people decide, and their bytes. Beyond it a client has to repeat the arguments. */
+  /** Calls whose arguments a gate remembers while people decide, and their bytes. Beyond the bound a client must repeat the arguments. */
   gateCallsKnownMax: 10_000,
   gateCallsBytesMax: 32 * 1024 * 1024,
   /** An allowed call begins within this time: no gate has to keep one, because the next is allowed just as fast. */
   gateAllowedMs: 60 * 60_000,
-  /** Calls in one long poll of a gate: all of them are read each time one is decided. A gate with more of them has several polls. */
+  /** Calls in one long poll of a gate: all of them are read whenever one is decided. A gate with more calls uses several polls. */
   gateCallsAwaitedMax: 500,
   /** Agents that a gate of the server serves at a time: each has its own connection to the upstream, which can be a process. */
   gateAgentsMax: 64,
@@ -60,18 +60,18 @@ export const limits = {
   unsentBytesMax: 16 * 1024 * 1024,
   /**
    * Answers that wait to be read, of one actor and of all together. Beyond the first, the actor is given no more, and beyond either, connections that
-   * do not read are cut: those that take less than so many bytes in the time. Within the share an actor is answered however much others hold.
+   * do not read are cut: connections that read less than this many bytes in the time. Within its share an actor is served, however much other actors hold.
    */
   unsentPerActorBytesMax: 16 * 1024 * 1024,
   unsentTotalBytesMax: 64 * 1024 * 1024,
   unsentShareBytes: 512 * 1024,
   unsentProgressBytesMin: 16 * 1024,
   unsentStaleMs: 1_000,
-  /** Requests of one HTTP connection that are worked on at a time, and that it may send ahead; sent ahead by all connections together. */
+  /** Requests of one HTTP connection that are processed at a time, that it can pipeline, and that all connections together can pipeline. */
   requestsUnderWayMax: 2,
   requestsAheadMax: 100,
   requestsAheadTotalMax: 10_000,
-  /** Bytes of public documents that callers without a credential may read in a minute, from one address. */
+  /** Bytes of public documents that one address can read in a minute without a credential. */
   publicBytesPerMinute: 64 * 1024 * 1024,
   /** The longest long poll: no longer than the usual proxies keep a silent connection. */
   waitMsMax: 60_000,
@@ -110,7 +110,7 @@ export const limits = {
   streamSlowMs: 1_000,
   /** A subscriber that reads nothing for this long is closed, however little is unsent. */
   streamStuckMs: 30_000,
-  /** How long a client may take to read the last message of a closing connection; less when the whole server stops. */
+  /** The time for a client to read the last message of a closing connection; less when the whole server stops. */
   streamLingerMs: 5_000,
   streamStopMs: 1_000,
   /** Events buffered for the subscribers of one query; a subscriber that is further behind reads from the store. */
@@ -150,13 +150,13 @@ export const limits = {
   a2aWaitMs: 10 * 60_000,
   /** Agent cards are public: how long others may keep one. */
   a2aCardSecondsMax: 300,
-  /** Remote agents that this server delegates to, each with a waiting call, and what one answer of theirs may hold. */
+  /** Remote agents that this server delegates to, each with a waiting call, and the bytes of one of their answers. */
   a2aRemotesMax: 1_000,
   a2aAnswerBytesMax: 8 * 1024 * 1024,
-  /** A remote task is asked for its state this often: soon after a change, ever later while nothing happens. */
+  /** A remote task is asked for its state this often: soon after a change, then ever later until the next one. */
   a2aPollMsMin: 500,
   a2aPollMsMax: 15_000,
-  /** Calls in a row that a remote agent may fail to answer, over about 15 minutes, before its run fails. */
+  /** Consecutive calls without an answer of a remote agent, over about 15 minutes, before its run fails. */
   a2aTriesMax: 20,
   a2aCallMsMax: 30_000,
 
@@ -188,7 +188,7 @@ export const limits = {
   inlineBytesMax: 128 * 1024,
   idempotencyKeyCharsMax: 255,
 
-  /** Words that an agent may put before a person: short enough to be read. The draft says 2 to 6 options and 500 characters of context. */
+  /** The length of an agent's question to a person: short enough to be read. The draft says 2 to 6 options and 500 characters of context. */
   questionCharsMax: 300,
   contextCharsMax: 500,
   choicesMin: 2,
@@ -208,12 +208,12 @@ export const limits = {
 
   /** The bytes of one artifact, unless the operator says otherwise. */
   blobBytesMax: 64 * 1024 * 1024,
-  /** Uploads that one actor and that all together may have under way: each holds a file and a socket. */
+  /** Concurrent uploads of one actor, and of all together: each holds a file and a socket. */
   uploadsPerActorMax: 4,
   uploadsMax: 64,
   downloadsPerActorMax: 16,
   downloadsMax: 256,
-  /** Bytes that must arrive in each `requestMsMax` spent waiting for them: a large file may take its time, a held socket may not. */
+  /** Bytes that must arrive in each `requestMsMax` spent waiting for them: a large file can take long, an idle socket must not. */
   uploadProgressBytesMin: 16 * 1024,
   /** A client that reads nothing for this long is not downloading. */
   downloadIdleMsMax: 30_000,
@@ -225,16 +225,16 @@ export const limits = {
   diskFloorBytes: 512 * 1024 * 1024,
   /** Uploads of one actor that no artifact names yet. */
   uploadsOpenMax: 100,
-  /** Files that people lay out for one request before they answer it with one of them. */
+  /** Files that people upload for one request before they answer it with one of them. */
   filesPerRequestMax: 20,
   /** How long bytes without a reference are kept. */
   uploadMs: 24 * 3_600_000,
 
   pageDefault: 50,
   pageMax: 200,
-  /** A page ends after this much of what was read for it, however few items that is. */
+  /** A page ends after this many bytes were read for it, however few items it has. */
   pageBytesMax: 1024 * 1024,
-  /** Rows that one filtered page may look at before it answers with a cursor, so that no query can be made expensive. */
+  /** Rows that one filtered page examines before it returns with a cursor, so that no query can be made expensive. */
   examinedMax: 2_000,
   /** Steps of an explanation: each is a few reads. Real paths have fewer than ten. */
   whyStepsMax: 50,
@@ -251,7 +251,7 @@ export const limits = {
   /** Facts that one call of audit.verify checks; the caller continues with the cursor. */
   verifiedMax: 5_000,
 
-  /** A task's image is written with every step, so what it holds is bounded: beyond this the work belongs in child tasks. */
+  /** Every step writes the whole image of a task, so its contents are bounded: larger work belongs in child tasks. */
   checkpointsPerTaskMax: 200,
   /** Among the last questions of its task an invocation looks for the action that a person approved. */
   approvalsLookedAt: 50,
@@ -280,7 +280,7 @@ export const limits = {
   cascadeMax: 200,
   leaseMsDefault: 60_000,
   leaseMsMax: 3_600_000,
-  /** How long an answer is kept for the process that asked, before another one of the same agent may take it. */
+  /** The time that an answer is reserved for the process that asked, before another process of the agent can take it. */
   answerMs: 2_000,
   workerCharsMax: 100,
   /** One post to a webhook: after this timeout it is delivered again, and only this much of the response is read. */
@@ -296,23 +296,23 @@ export const limits = {
   hooksPerSubjectMax: 10,
   /** Webhooks of all agents of one person. */
   hooksPerOwnerMax: 1_000,
-  /** Notices written in one batch, and notices that may be queued before the record is read instead. */
+  /** Notices written in one batch, and queued notices before the record is read instead. */
   noticesPlannedMax: 64,
   noticesWaitingMax: 5_000,
-  /** Attempts that the log shows of one message, what it says about each, and how long it is kept. */
+  /** Attempts of one message in the log, the characters about each, and how long the log entry is kept. */
   deliveryAttemptsKept: 10,
   deliveryErrorCharsMax: 300,
   deliveryLogMs: 30 * 24 * 3_600_000,
   /** Output of a child process: altogether, and in one line. A hundred megabytes are a mistake, not a result. */
   childOutputBytesMax: 10 * 1024 * 1024,
   childLineBytesMax: 256 * 1024,
-  /** The end of its error output, for the people who ask why it failed. */
+  /** The end of a child's error output, shown to people when it fails. */
   childErrorBytesMax: 4 * 1024,
   /** Unread input of a child process; above this the child counts as unresponsive. */
   childUnreadBytesMax: 1024 * 1024,
   childMsDefault: 3_600_000,
   childMsMax: 7 * 24 * 3_600_000,
-  /** How often a child that fails is started again, and how long it is kept while a person has the next word. */
+  /** How often a failed child is restarted, and how long it is kept while a person has to answer. */
   childTriesDefault: 3,
   childTriesMax: 20,
   childWaitMs: 5 * 60_000,
@@ -349,7 +349,7 @@ export const limits = {
   gateArgumentsBytesMax: 256 * 1024,
   /** Calls that one rehearsal of a policy reads: some seconds of work. */
   rehearsedCallsMax: 5_000,
-  /** Calls that people answered alike before a rule is suggested: with 20, at most 14 % are to be answered otherwise. */
+  /** Calls that people answered alike before a rule is suggested: with 20, at most 14 % of further calls would be answered differently. */
   suggestedCallsMin: 20,
   suggestionsMax: 10,
   /** The body of a proposed call: its arguments, the definition of the tool, and room for the rest. */
@@ -373,7 +373,7 @@ export const limits = {
   permissionsMax: 20,
   resourcesMax: 50,
 
-  /** A token of an issuer: those with many groups in them are long; longer ones do not fit into the headers. */
+  /** A token of an issuer. Tokens with many groups are long; a longer one does not fit into the headers. */
   tokenCharsMax: 8 * 1024,
   /** Clocks of two machines differ, but not by more. */
   tokenSkewMs: 30_000,
@@ -389,9 +389,9 @@ export const limits = {
   /** The issuer's keys are fetched again after this time; while it is unreachable, cached keys remain valid for longer. */
   issuerFreshMs: 10 * 60_000,
   issuerStaleMs: 3_600_000,
-  /** The issuer is asked no more often than this, whatever tokens arrive. */
+  /** The shortest time between two requests to the issuer, whatever tokens arrive. */
   issuerRetryMs: 10_000,
-  /** Groups in an identity token: the largest directories send 200 to 300 of one person before they send none. */
+  /** Groups in an identity token: the largest directories send 200 to 300 groups of one person; beyond that they send none. */
   groupsClaimedMax: 500,
   groupClaimCharsMax: 200,
   /** A sign-in at an issuer, from the button to the way back: as long as typing a password and a second factor takes. */
@@ -403,13 +403,13 @@ export const limits = {
   sessionsEndedMax: 100,
 
   projectsPerSubjectMax: 500,
-  /** Projects that one list goes over: each is a range of its own for every state. */
+  /** Projects that one list covers: each costs one range scan for every state. */
   projectsPerListMax: 100,
   keysPerSubjectMax: 50,
-  /** Keys whose last use a server remembers: about 100 bytes each, in memory and in a file. The one unused for longest is forgotten. */
+  /** Keys whose last use a server remembers: about 100 bytes each, in memory and in a file. The least recently used is forgotten. */
   keysSeenMax: 10_000,
   substitutionsMax: 50,
-  /** People who are looked at, and asked, in the place of one who cannot answer. */
+  /** People who are considered and asked in place of a person who cannot answer. */
   peopleSoughtMax: 100,
 
   /** How long a secret waits for the agent that asked for it. */
@@ -430,7 +430,7 @@ export const limits = {
   policyEntriesMax: 20,
   /** A secret of the greatest length, with its salt, encrypted and in base64url. */
   sealedCharsMax: 200_000,
-  /** Messages to one person in an hour; further ones are combined into one later. Critical ones are always sent. */
+  /** Messages to one person in an hour; further ones are combined into one later. Critical messages are always sent. */
   noticesPerHourMax: 60,
   /** Notices within this time are sent as one mail. */
   mailBurstMs: 5_000,
@@ -471,17 +471,17 @@ export const limits = {
   linksPerAddressMax: 10,
   /** Channels that are looked through for an address: far more than any installation has people. */
   channelsSearchedMax: 50_000,
-  /** How old the sign-in of a remembered device may be for what needs a fresh proof. */
+  /** The greatest age of a sign-in on a remembered device that counts as a fresh proof. */
   proofMs: 15 * 60_000,
-  /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen one is worth little. */
+  /** A ticket goes from one answer into the next request: half a minute is plenty, and a stolen ticket is worth little. */
   ticketMs: 30_000,
   ticketsOpenMax: 50,
-  /** A challenge waits for a person who finds their device and touches it. Enough for a batch of answers at a time. */
+  /** A challenge waits for a person who finds their device and touches it. Enough for a batch of answers. */
   challengeMs: 5 * 60_000,
   challengesOpenMax: 100,
-  /** The devices of one person, with those that were removed. */
+  /** The passkeys of one person, including removed ones. */
   passkeysPerPersonMax: 20,
-  /** A new passkey that no other one signed, and a reset, count after a day: the person has heard of it by then. */
+  /** A new passkey that no other one signed, and a reset, count after a day, so that the person learns of it first. */
   passkeyDelayMs: 24 * 3_600_000,
   /** Each part of an assertion in base64url: a credential id has at most 1,023 bytes, client data a few hundred. */
   assertionCharsMax: 4 * 1024,
@@ -501,12 +501,12 @@ export const limits = {
   cacheBytesMax: 8 * 1024 * 1024,
   /** The cache for new documents that were not read yet; above this they are read from the disk like all others. */
   newDocumentBytesMax: 2 * 1024 * 1024,
-  /** Texts of new documents outside of the heap: those of about 10,000 questions, so that an answer seldom reads the disk. */
+  /** Texts of new documents outside of the heap: enough for about 10,000 questions, so that answers seldom read the disk. */
   newTextBytesMax: 16 * 1024 * 1024,
   /** Keys under which nothing was found, remembered by name. */
   absentKeysMax: 10_000,
   cachedCountsMax: 100_000,
-  /** Positions of facts whose seal was found valid: a document that is loaded again needs no second check. */
+  /** Positions of facts with a verified seal: loading a document again needs no second check. */
   sealedPositionsMax: 20_000,
   /** The name of a log or a witness: an address without its scheme. */
   logNameCharsMax: 253,
@@ -520,11 +520,11 @@ export const limits = {
   logPolicyEntriesMax: 64,
   /** Hashes of a consistency proof: C2SP allows one for each level of a tree of 2^63 entries. */
   logProofHashesMax: 63,
-  /** The look of labels to people, for those labels that come again and again. */
+  /** The cached visual forms of frequent labels. */
   labelMarksBytesMax: 256 * 1024,
   /** Denials by one actor that are written into the record in a minute; the rest are only counted. */
   denialsPerMinute: 60,
-  /** Commands that one agent may call, done or refused: ten a second are more than any task needs, and a loop gone wild wants more. */
+  /** Commands of one agent, done or refused. Ten a second are more than any task needs; only a runaway loop needs more. */
   changesPerMinute: 600,
   /** Reads of one actor in a minute, in units: a thousand small answers a second, or some two hundred of the longest pages. */
   readsPerMinute: 60_000,
@@ -536,18 +536,18 @@ export const limits = {
    * quota.
    */
   readUnitBytes: 64 * 1024,
-  /** Reads of one actor that are worked on at a time, and the units that one actor and all together may use up before others have their turn. */
+  /** Concurrent reads of one actor, and the units that one actor and all together can use before others have their turn. */
   readsUnderWayMax: 4,
   readUnitsPerTurn: 150,
   readUnitsPerTurnOfAll: 300,
   /** And the time: a unit over HTTP costs twenty times one over JSON-RPC, and others wait for three or four turns in each of their calls. */
   readMsPerTurn: 2,
-  /** Questions that one agent may put to people. People's attention is the scarcest thing here. */
+  /** Questions of one agent to people: their attention is the scarcest resource. */
   asksPerMinute: 600,
   asksOpenMax: 1_000,
-  /** Not everything can be critical: of one agent's questions in an hour, so many may be. */
+  /** Critical questions of one agent in an hour: not everything can be critical. */
   criticalPerHourMax: 20,
-  /** Things that are due with one document before it is looked at: each moves its next time on. */
+  /** Due calls that run about one document before it is shown: each call sets its next time. */
   settledMax: 5,
   /** Errands that a call does before its answer: no caller should wait for hundreds of runs to end. The worker does the rest. */
   errandsAtOnceMax: 50,
@@ -560,9 +560,9 @@ export const limits = {
   harnessRulesMax: 50,
   /** Every session's image holds the declared schema. */
   harnessSchemaBytesMax: 32 * 1024,
-  /** Three days, where neither the task nor the declaration says how long the work may take. */
+  /** Three days, if neither the task nor the declaration bounds the duration. */
   harnessDurationMsDefault: 72 * 3_600_000,
-  /** How long data beside the record of an ended session is kept, and a message is tried: at least the week that was promised. */
+  /** How long data beside the record of an ended session is kept, and a message is retried: at least the promised week. */
   harnessKeptMs: 8 * 24 * 3_600_000,
   harnessUnsentMs: 7 * 24 * 3_600_000,
   /** How long the address of an artifact serves without the session's token (C38). */
@@ -575,12 +575,12 @@ export const limits = {
   harnessSnapshotsMax: 200,
   harnessSnapshotBytesMax: 128 * 1024,
   harnessArtifactsMax: 50,
-  /** Times that a message is tried before it is put aside. */
+  /** Attempts to process a message before it is moved to the dead letters. */
   harnessTriesMax: 5,
   /** Messages that arrive before the answer that names their session, and sessions of one sender that have such messages. */
   harnessEarlyMax: 100,
   harnessEarlySessionsMax: 50,
-  /** Answers a minute to one broker user without rights here, and how long such an answer is tried. */
+  /** Answers a minute to one broker user without rights here, and how long such an answer is retried. */
   harnessStrangersPerMinute: 60,
   harnessStrangerMs: 60_000,
   /** Log lines a minute about the messages of one broker user; the rest are counted. */
@@ -592,7 +592,7 @@ export const limits = {
   receiptCharsMax: 512 * 1024,
   /** Keys that receipts were signed with: all of them stay published. */
   signingKeysMax: 500,
-  /** A key as a document: a name of the agent's own for it. */
+  /** A name that an agent gives to a key. */
   keyNameCharsMax: 100,
 
   /** One line to the hardware daemon: a file of half a megabyte in base64 fits into it (D12). */
@@ -607,12 +607,12 @@ export const limits = {
   fileBytesMax: 700_000,
   pathCharsMax: 4_096,
   entriesPerFolderMax: 1_000,
-  /** How long a tool may wait for an edge or for bytes. */
+  /** The longest wait of a tool for an edge or for bytes. */
   deviceWaitMsMax: 60_000,
   /** The result of a tool, as JSON: the answer that holds it has to be read by a strict decoder. */
   deviceResultCharsMax: 1024 * 1024,
   deviceResultDepthMax: 24,
-  /** Denials of one session and word that get a line of their own in a minute; the rest are counted in one (W41). */
+  /** Denials of one session and code that get their own line in a minute; one line counts the rest (W41). */
   deviceDenialsPerMinute: 60,
   /** Lines of the audit between two signed checkpoints at most, and bytes of the file before it is rotated. */
   auditCheckpointLines: 1_000,
@@ -621,6 +621,6 @@ export const limits = {
   deviceLinesMax: 100,
   deviceLineCharsMax: 16 * 1024,
   devicesPerAgentMax: 100,
-  /** An approval of a hardware task may be used for at most a week. */
+  /** An approval of a hardware task is valid for at most a week. */
   approvalSecondsMax: 7 * 24 * 3_600,
 } as const

@@ -21,7 +21,7 @@ export type CallOptions = {
   readonly received?: Received
   /** Aborts when the client disconnects: a waiting call ends. */
   readonly signal?: AbortSignal | undefined
-  /** The store's barrier count when the call arrived: a barrier awaited since then for the credential also serves the first read. */
+  /** The store's barrier count when the call arrived. If the credential has awaited a later barrier, the first read needs no other. */
   readonly since?: number
 }
 

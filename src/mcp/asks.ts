@@ -14,7 +14,7 @@ import { patienceOf } from './wire/patience.ts'
 import type { StateSeal } from './wire/request-state.ts'
 import { taskHandle } from './wire/tasks.ts'
 
-/** What a `requestState` holds: a round of waiting for the answer to one question. */
+/** The content of a `requestState`: a round of waiting for the answer to one question. */
 export type HeldAsk = { readonly request_id: string; readonly digest: string; readonly round: number }
 
 type Schema = { readonly properties: Readonly<Record<string, object>>; readonly required?: readonly string[] }
@@ -26,10 +26,10 @@ export const isAsk = (name: string): boolean => actionOfTool.has(name)
 
 /** Fields that a model cannot set. The model would read a secret, so the SDK asks for those. */
 const WITHHELD = ['sensitive']
-/** Fields of `request.create` that an agent can set; the tool sets the others, or they are for programs. */
+/** Fields of `request.create` that an agent can set; the tool sets the others, or only programs use them. */
 const COMMON = ['role', 'priority', 'timeout_seconds', 'fallback', 'project_id', 'tags', 'risk', 'quorum', 'escalate', 'remind_seconds']
 
-const said: Readonly<Record<Action, string>> = {
+const summaries: Readonly<Record<Action, string>> = {
   DECIDE: 'Ask a person to choose one of two to six options, and wait for the answer.',
   APPROVE: 'Ask a person for a yes or a no before you act, and wait for the answer. Act only if the answer is approved.',
   PROVIDE: 'Ask a person for a value that only they have, and wait for it. Never ask for a secret here: you would read it.',
@@ -51,7 +51,7 @@ export const askTools: readonly Tool[] = actionNames.map((action) => {
   const payload = payloadSchema(action)
   return {
     name: askNameOf(action),
-    description: `${said[action]} The same call with the same arguments finds its question again.`,
+    description: `${summaries[action]} The same call with the same arguments finds its question again.`,
     inputSchema: {
       type: 'object',
       properties: { ...payload.properties, ...common, task_id: taskId },

@@ -11,7 +11,7 @@ export type StdioOptions = Omit<McpOptions, 'key'> & {
   readonly log: { debug(fields: object, message: string): void }
 }
 
-/** Resolves when the client has gone. */
+/** Resolves when the client has disconnected. */
 export async function serveMcp(
   { caller, log, ...options }: StdioOptions,
   input: Readable,
@@ -20,7 +20,7 @@ export async function serveMcp(
   const offer = offerOf({ ...options, key: randomBytes(32) })
   const serving = serveStdio(({ era }) => serverOf(offer, era === 'modern', caller, () => caller), {
     transport: new LineTransport(input, output),
-    onerror: (error) => log.debug({ error: error.message }, 'an MCP client sent what cannot be taken'),
+    onerror: (error) => log.debug({ error: error.message }, 'an MCP client sent an invalid message'),
   })
   await new Promise<void>((done) => input.once('end', done).once('close', done))
   await serving.close()

@@ -42,7 +42,7 @@ const askForApproval: Offered = {
     ].join('\n'),
 }
 
-const offered = new Map([handOver, askForApproval].map((one) => [one.prompt.name, one]))
+const offered = new Map([handOver, askForApproval].map((offer) => [offer.prompt.name, offer]))
 export const prompts: readonly Prompt[] = [...offered.values()].map(({ prompt }) => prompt)
 
 const INVALID_PARAMS = -32_602
@@ -52,10 +52,10 @@ export function promptNamed(name: string, args: Readonly<Record<string, string>>
   if (!found) throw invalid(`there is no prompt ${JSON.stringify(name)}: there are ${[...offered.keys()].join(', ')}`)
   const known = found.prompt.arguments ?? []
   for (const [field, value] of Object.entries(args)) {
-    if (!known.some((one) => one.name === field)) throw invalid(`${name} takes no argument ${JSON.stringify(field)}`)
+    if (!known.some((argument) => argument.name === field)) throw invalid(`${name} takes no argument ${JSON.stringify(field)}`)
     if (value.length > limits.textCharsMax) throw invalid(`${field} has more than ${limits.textCharsMax} characters`)
   }
-  const missing = known.find((one) => one.required === true && !args[one.name])
+  const missing = known.find((argument) => argument.required === true && !args[argument.name])
   if (missing) throw invalid(`${name}: ${missing.name} is required`)
   return { messages: [{ role: 'user', content: { type: 'text', text: found.text(args) } }] }
 }

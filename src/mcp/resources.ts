@@ -1,4 +1,4 @@
-// Tasks, artifacts and runs as resources: `countersign://task/<id>`. A list names what the caller may read, tasks first, then runs.
+// Tasks, artifacts and runs as resources: `countersign://task/<id>`. A list has everything that the caller can read, tasks first, then runs.
 import {
   ProtocolError,
   ResourceNotFoundError,
@@ -58,8 +58,8 @@ type Page = { readonly resources: Resource[]; readonly nextCursor?: string }
 /** A cursor is the kind and the cursor of its list. */
 export async function listResources(caller: McpCaller, cursor: string | undefined): Promise<Page> {
   const [kind = listedKinds[0]!.kind, ...rest] = cursor === undefined ? [] : cursor.split(':')
-  const at = listedKinds.findIndex((one) => one.kind === kind)
-  if (at === -1) throw new ProtocolError(INVALID_PARAMS, 'the cursor is none of this server')
+  const at = listedKinds.findIndex((listed) => listed.kind === kind)
+  if (at === -1) throw new ProtocolError(INVALID_PARAMS, 'the cursor is not from this server: list again without it')
   const { list } = listedKinds[at]!
   const place = rest.join(':')
   const page = (await call(caller, list.operation, place === '' ? {} : { cursor: place })) as {

@@ -15,7 +15,7 @@ import { serveTasks, TASKS } from './wire/tasks.ts'
 export type McpOptions = {
   readonly protocols: readonly Protocol[]
   readonly version: string
-  /** Seals what passes through the client. */
+  /** Seals states that pass through the client. */
   readonly key: Uint8Array
 }
 

@@ -13,7 +13,7 @@ export type OfferedTool = {
 /** `task.start` is `task_start`. */
 export const toolNameOf = (operation: string): string => operation.replaceAll('.', '_')
 
-/** Operations that stream, that take bytes, or whose answer is a credential are no tools: a model must not read a secret. */
+/** Operations that stream, that take bytes, or that return a credential are not tools: a model must not read a secret. */
 const isTool = (op: Operation): boolean =>
   op.kind === 'query' || (op.kind === 'command' && op.upload !== true && (op.once ?? []).length === 0)
 
@@ -31,7 +31,7 @@ const idempotencyKey = {
 function toolOf(op: Operation): Tool {
   const isReading = op.kind === 'query'
   const acts = op.kind === 'command' && op.effect !== undefined
-  // The schema as JSON: without the library's own marks.
+  // The schema as plain JSON, without the library's own symbols.
   const input = JSON.parse(JSON.stringify(op.input)) as { properties?: object; required?: string[] }
   return {
     name: toolNameOf(op.name),
@@ -50,7 +50,7 @@ function toolOf(op: Operation): Tool {
   }
 }
 
-/** The tools of each kind of caller, by name. None of them decides: people decide, and no role of an agent does. */
+/** The tools by name. No tool of an agent decides: only people do. */
 export function toolsOf(protocols: readonly Protocol[]): ReadonlyMap<string, OfferedTool> {
   const all = protocols.flatMap(({ name, operations }) =>
     operations.filter(isTool).flatMap((op) => {
@@ -60,5 +60,5 @@ export function toolsOf(protocols: readonly Protocol[]): ReadonlyMap<string, Off
       return [{ tool: toolOf(op), operation: `${name}/${op.name}`, isReading, isForAgents }]
     }),
   )
-  return new Map(all.map((one) => [one.tool.name, one]))
+  return new Map(all.map((offered) => [offered.tool.name, offered]))
 }

@@ -43,5 +43,5 @@ export type EventTables = {
 type Named<N> = N extends `${infer P extends keyof Operations}/${infer M}` ? Extract<Operations[P], { readonly name: M }> : never
 export type InputOf<N> = [Named<N>] extends [never] ? object : Static<Named<N>['input']>
 type OutputOf<N> = [Named<N>] extends [never] ? Readonly<Record<string, unknown>> : Static<Named<N>['output']>
-/** Calls an operation by its full name, with the types of that operation where the name is known to the compiler. */
+/** Calls an operation by its full name, with the types of that operation if the name is known to the compiler. */
 export type Call<Options> = <N extends string>(operation: N, input: InputOf<N>, options?: Options) => Promise<OutputOf<N>>

@@ -1,4 +1,4 @@
-// Checks of an answer while it is typed, by the rules of the server. They hold no secret back and send nothing; the server checks again.
+// Checks of an answer while it is typed, by the rules of the server. They store and send nothing; the server checks again.
 import { fieldProblem, type FieldProblem } from '#kernel/foreign/field-problem.ts'
 import { valueProblem } from '#protocols/execution/actions/provided-value.ts'
 import type { ProvidePayload } from '#protocols/execution/actions/provide.ts'

@@ -1,4 +1,4 @@
-// The wait for an answer, over every failure of network and server; the answer is proven before it is believed.
+// The wait for an answer across failures of network and server. The answer is returned only after its receipt was verified.
 import { DECLINED } from '#protocols/execution/answering/receipt-format.ts'
 import { isRefusal } from './transport/retry.ts'
 import type { Output } from './client.ts'
@@ -24,7 +24,7 @@ export type WaitOptions = {
   readonly verify?: boolean
   /** The server's public keys, as saved from /.well-known/jwks.json; by default they are fetched from it. */
   readonly keys?: unknown
-  /** Replies to what the person asks back before they decide. */
+  /** Replies to questions that the person asks back before they decide. */
   readonly onQuestion?: OnQuestion
   /** Called for each failed attempt that will be retried, such as while the server is unreachable. By default prints a line to stderr. */
   readonly onRetry?: OnRetry
@@ -107,9 +107,9 @@ export class ReceiptDoubted extends Error {
 
 /** The duration of one long poll; a server with a shorter limit responds earlier. */
 const WAIT_S = 50
-/** Beyond the wait itself. */
+/** Added to the wait, for the answer to arrive. */
 const ANSWER_MS = 15_000
-/** A server that lets no call wait is not asked in a hurry. */
+/** The pause between calls to a server that answers without waiting. */
 const SOON_MS = 500
 const CANCEL_MS = 5_000
 const TIMER_MS_MAX = 2 ** 31 - 1
@@ -125,7 +125,7 @@ export async function within(
   const timer = timeoutMs === undefined ? undefined : setTimeout(() => late.abort(), Math.min(timeoutMs, TIMER_MS_MAX))
   let request: AskedRequest | null = null
   try {
-    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal, (made) => (request = made))
+    return await work(signal ? AbortSignal.any([signal, late.signal]) : late.signal, (created) => (request = created))
   } catch (error) {
     if (!signal?.aborted && !late.signal.aborted) throw error
     const created = request as AskedRequest | null
@@ -163,7 +163,7 @@ export async function endOf(
       const wait = { wait: isProbe ? 0 : WAIT_S, ...(onQuestion ? { seen } : {}) }
       const found = await watch(() =>
         call('execution/request.await', wait, WAIT_S * 1_000 + ANSWER_MS).catch((error: unknown) => {
-          // A caller that may not wait may still look.
+          // A caller that cannot long-poll can still poll.
           if (isRefusal(error, 'BUSY', 'QUOTA_EXCEEDED')) return call('execution/request.get', {}, ANSWER_MS)
           throw error
         }),
@@ -196,7 +196,7 @@ async function replyTo(transport: Transport, request: AskedRequest, onQuestion: 
     if (number < replied) continue
     const text = await onQuestion(question, request)
     try {
-      // The same question has the same reply, also when the answer to it was lost on the way.
+      // The same question gets the same reply, even if the response to the reply was lost.
       const idempotencyKey = `${request_id}/reply/${number}`
       await transport.call('execution/request.reply', { request_id, text }, { idempotencyKey, signal: leave })
     } catch (error) {
@@ -210,7 +210,7 @@ async function replyTo(transport: Transport, request: AskedRequest, onQuestion: 
 
 type Keyring = { keys(isFresh: boolean): Promise<unknown> }
 
-/** Fetched when they are needed first, and again when a receipt names one that is not among them. */
+/** The public keys, fetched on first use, and again when a receipt names an unknown one. */
 export function createKeyring(transport: Transport): Keyring {
   let known: Promise<unknown> | null = null
   return {

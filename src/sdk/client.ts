@@ -1,4 +1,4 @@
-// The client: `client.collaboration.task.create({...})`, with types that come from the operations themselves. Only types: not a line
+// The client: `client.collaboration.task.create({...})`, with types from the operations themselves. Only types: no code
 // of the server is loaded, and a new operation needs nothing here.
 import { CountersignError } from './errors.ts'
 import { httpTransport, type HttpTransportOptions } from './transport/http.ts'
@@ -25,7 +25,7 @@ type ValueOf<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : ne
 /** Every field of every member of a union, for code that reads whichever there are. A member can be assigned to it. */
 export type AnyField<U> = { readonly [K in KeysOf<U>]?: ValueOf<U, K> }
 
-/** An input whose fields are all optional may be left out. */
+/** An input whose fields are all optional can be omitted. */
 type Method<Op> =
   object extends InOf<Op>
     ? (input?: InOf<Op>, options?: CallOptions) => Promise<OutOf<Op>>
@@ -47,7 +47,7 @@ export type Client = Protocols & {
   readonly hxp: Hxp
   /** Any command or query by its full name. */
   call<N extends CallName>(operation: N, input: Input<N>, options?: CallOptions): Promise<Output<N>>
-  /** The items of a stream operation as they come, from the first or from a cursor on; it outlives connections and servers. */
+  /** The items of a stream as they arrive, from the first or from a cursor on. It reconnects after lost connections and restarts. */
   follow<N extends StreamName>(operation: N, input: Input<N>, options?: FollowOptions): AsyncIterable<Followed<Output<N>>>
   /** Calls an operation that takes bytes; size and checksum are computed here and compared by the server. */
   upload<N extends CallName>(

@@ -4,11 +4,11 @@ import { statuses } from '#kernel/declare/errors.ts'
 export type ErrorParts = {
   /** The server's code, or one of ours: NETWORK, TIMEOUT, INVALID_ANSWER, CLOSED, UNSUPPORTED. */
   readonly code: string
-  /** The HTTP status, or the one that the same refusal has over HTTP; null where no answer came. */
+  /** The HTTP status, or the status of the same refusal over HTTP; null without an answer. */
   readonly status: number | null
   readonly message: string
   readonly details?: Readonly<Record<string, unknown>> | undefined
-  /** The same call may succeed later, unchanged. */
+  /** The same call can succeed later, unchanged. */
   readonly retryable: boolean
   /** How long the server asks to wait. */
   readonly retryAfterMs?: number | null | undefined

@@ -1,4 +1,4 @@
-// Asking a person, wherever the program runs: the request is made once, what they say is waited for however long it takes, and the
+// Questions to people from any program: the request is created once, the answer is awaited however long it takes, and the
 // receipt is verified before anybody acts on it.
 import { persistently } from './transport/retry.ts'
 import type { Input } from './client.ts'
@@ -24,7 +24,7 @@ type OfRequest = 'priority' | 'timeout_seconds' | 'fallback' | 'risk' | 'tags' |
 /** Options of every question, see `execution/request.create`, and how to verify its answer. */
 export type QuestionOptions = Pick<Create, OfRequest> &
   Pick<WaitOptions, 'verify' | 'keys' | 'unseal'> & {
-    /** The reason, in your words. The page tells the person that it comes from you. */
+    /** Your reason. The page shows that it comes from you. */
     readonly context?: string
     /** Names the question: a restarted program finds it instead of asking twice. */
     readonly key?: string

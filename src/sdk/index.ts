@@ -1,4 +1,4 @@
-// The SDK as others see it, for Node and for browsers. The transport over a Unix socket is for Node alone: `countersign/node`.
+// The public exports of the SDK, for Node and for browsers. The transport over a Unix socket is for Node alone: `countersign/node`.
 export {
   createClient,
   deliver,

@@ -8,10 +8,10 @@ type Create = Input<'execution/request.create'>
 export type ApproveOptions = {
   /** The thing to be approved, in full. */
   readonly details?: Readonly<Record<string, unknown>>
-  /** A JSON Schema: the person may edit the details within it, and the answer holds them as `edited`. */
+  /** A JSON Schema: the person can edit the details within it, and the answer has them as `edited`. */
   readonly details_schema?: Readonly<Record<string, unknown>>
   readonly reject_requires_reason?: boolean
-  /** The scope of a grant that may answer it. */
+  /** The scope of a grant that can answer it. */
   readonly scope?: string
 }
 export type DecideOptions<O extends string> = { readonly default_option?: O }

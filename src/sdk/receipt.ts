@@ -1,4 +1,4 @@
-// Receipt verification by any holder: offline, with the server's public keys, which may have been saved at any time.
+// Receipt verification by any holder: offline, with the server's public keys, saved at any time.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import { claimsOf, doubt, isAfter, judge, jwsOf, receiptIn, type Jws, type Verdict } from '#protocols/execution/answering/receipt-format.ts'
@@ -15,7 +15,7 @@ export type {
 export type VerifyOptions = {
   /** The keys that the server publishes at /.well-known/jwks.json. */
   readonly jwks: unknown
-  /** The request as it was created: then its digest must be the one that was signed. */
+  /** The request as it was created. If given, its digest must equal the signed one. */
   readonly request?: unknown
   /** How a request is digested; by default as the server does. */
   readonly requestDigest?: (request: unknown) => string | Promise<string>
@@ -47,7 +47,7 @@ async function verdictOf(given: unknown, options: VerifyOptions): Promise<Verdic
   const jws = jwsOf(receipt['signature'])
   if (!jws.ok) return jws
   const key = keyIn(options.jwks, jws.kid)
-  if (key === null) return doubt('unknown_key', 'it is signed with a key that is not among those given')
+  if (key === null) return doubt('unknown_key', 'the given keys do not include its signing key')
   const subtle = (globalThis.crypto as Crypto | undefined)?.subtle
   if (subtle === undefined) return doubt('unsupported', 'signatures cannot be checked here: a browser offers that to https pages only')
   const isGood = await checkSignature(subtle, key, jws)
@@ -62,7 +62,7 @@ async function verdictOf(given: unknown, options: VerifyOptions): Promise<Verdic
   const digest = await Promise.resolve(options.request)
     .then(options.requestDigest ?? requestDigest)
     .catch(() => null)
-  return digest === claims.request_digest ? verdict : doubt('wrong_request', 'it answers another request than the one given')
+  return digest === claims.request_digest ? verdict : doubt('wrong_request', 'it answers a request other than the given one')
 }
 
 function readIn(text: string): { readonly value: unknown } | (Verdict & { ok: false }) {

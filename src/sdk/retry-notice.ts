@@ -1,4 +1,4 @@
-// The notice that a question waits for the server and not for a person: a wrong address must not look like a slow answer.
+// The notice that a call waits for the server and not for a person: a wrong address must not look like a slow answer.
 import { CountersignError } from './errors.ts'
 
 /** Called for each failed attempt that will be retried. */

@@ -1,4 +1,4 @@
-// Sealing a secret to an agent where the person sits: the server carries it and cannot read it. WebCrypto alone, for browsers and Node.
+// Sealing a secret to an agent in the person's browser: the server forwards it and cannot read it. Only WebCrypto, for browsers and Node.
 
 /** The public key (RFC 8037) as `inbox.get` shows it. */
 export type SealKey = { readonly kty: string; readonly crv: string; readonly x: string; readonly kid?: string }
@@ -13,7 +13,7 @@ const bytesOf = (buffer: ArrayBuffer): Uint8Array<ArrayBuffer> => new Uint8Array
 
 const ALGORITHM = 'ECDH-ES+A256KW'
 
-/** RFC 7518, 4.6.2: the key that wraps, out of what both sides can compute. */
+/** RFC 7518, 4.6.2: the wrapping key from the shared secret. */
 async function wrappingKey(shared: Uint8Array): Promise<CryptoKey> {
   const name = utf8.encode(ALGORITHM)
   const info = new Uint8Array(4 + shared.length + 4 + name.length + 12)

@@ -15,7 +15,7 @@ export type MemoryDisk = {
   readonly facts: FactRow[]
   readonly seals: Seal[]
   readonly images: ImageRow[]
-  /** `text` is there for an examination of the disk; what a fact describes is read from its image. */
+  /** `text` serves examinations of the disk. A document that a fact describes is read from its image. */
   readonly docs: Map<string, { version: number; image: number | null; text: string; tag: string | null }>
   readonly entries: Set<string>
   readonly counts: Map<string, number>

@@ -34,7 +34,7 @@ const steps: readonly Step[] = [
         what: key,
         how: 'one version of it has two images',
       }))
-      // Of two images of one version, nothing here shows which one is true.
+      // If a version has two images, nothing here shows which one is true.
       db.exec(
         `CREATE ${doubled.length > 0 ? '' : 'UNIQUE '}INDEX images_key ON images (key, version); ALTER TABLE docs ADD COLUMN tag TEXT`,
       )
@@ -330,7 +330,7 @@ function sealAll(db: DatabaseSync, tag: Tag): Found[] {
   const insert = db.prepare('INSERT INTO seals (last, first, before, hashes, tag) VALUES (?, ?, ?, ?, ?)')
   const baseline = createBaseline(tag)
   const put = (seals: readonly Seal[]): void => {
-    for (const { last, first, before, hashes, tag: made } of seals) insert.run(last, first, before, hashes, made)
+    for (const { last, first, before, hashes, tag: sealTag } of seals) insert.run(last, first, before, hashes, sealTag)
   }
   const facts = db.prepare('SELECT position, scope, seq, at, actor, task, root, hash, line FROM facts ORDER BY position').iterate()
   for (const fact of facts as Iterable<unknown> as Iterable<Omit<StoredFact, 'images'>>) put(baseline.take([fact]))

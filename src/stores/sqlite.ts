@@ -17,7 +17,7 @@ export type SqliteOptions = Partial<GroupCommitOptions> &
     readonly pagesMax?: number
     /** Why writes are forbidden although the database would accept them: its files were moved or deleted. Null: they are allowed. */
     amiss?(): string | null
-    /** The key of the tags was lost and replaced: documents without a fact are accepted as they are. */
+    /** The key of the tags was lost and replaced: documents without a fact are accepted unchecked. */
     readonly retags?: boolean
   }
 
@@ -75,7 +75,7 @@ function open(path: string, readOnly: boolean, options: MigrationOptions): Datab
   }
   if (readOnly) return db
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0')
-  // Overwrites deleted rows in place. (Copies may remain where SQLite had moved rows.)
+  // Overwrites deleted rows in place. (Copies can remain where SQLite has moved rows.)
   db.exec('PRAGMA secure_delete = ON')
   assertPragma(db, 'journal_mode', 'wal')
   assertPragma(db, 'synchronous', 2)
@@ -236,7 +236,7 @@ function stateIn(db: DatabaseSync, behind: Behind): { now(sealed: () => number):
     countOf: (prefix: string) => (count.get(prefix) as { n: number } | undefined)?.n ?? 0,
     isCacheTrue: true,
   }
-  /** The record behind the known seal was not found in order yet. */
+  /** Whether the record after the known seal is still to be checked. */
   let isUnsettled = true
   let position = lastIn(db, 'facts', 'position')
   let image = lastIn(db, 'images', 'id')
@@ -307,7 +307,7 @@ function writerOf(db: DatabaseSync, log: string, behind: Behind, amiss: () => st
       isStaged = true
       if (group === null) return void rollback.run()
       writeRows(group)
-      // Check as late as possible: a commit to a deleted file is lost.
+      // Checked as late as possible: a commit to a deleted file is lost.
       const message = amiss()
       if (message !== null) throw Object.assign(new Error(message), { failure: 'full', explanation: message } as const)
       commit.run()
@@ -340,7 +340,7 @@ const SQLITE_IOERR_WRITE = 10 | (3 << 8)
 const SQLITE_CORRUPT = 11
 /** The disk is full, or another program holds the file (BUSY, LOCKED), or it cannot be written to (NOMEM, READONLY, CANTOPEN, PROTOCOL). */
 const unavailable = new Set([13, 5, 6, 7, 8, 14, 15])
-/** After an I/O error the state of the disk is unknown, and a retry may report success for lost pages. */
+/** After an I/O error the state of the disk is unknown, and a retry can report success for lost pages. */
 function classifyError(error: unknown, log: string): Error & WriteFailure {
   if ((error as Partial<WriteFailure>).failure !== undefined) return error as Error & WriteFailure
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff

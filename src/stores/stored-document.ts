@@ -25,13 +25,13 @@ export function atRestIn(db: DatabaseSync): (key: string) => AtRest | undefined 
     const row = get.get(key) as Row
     const { docVersion, docImage, docText, docTag, ...newest } = row
     const doc = docVersion === null ? null : { version: docVersion, image: docImage, text: docText, tag: docTag }
-    // A left join leaves nulls where there is no image.
+    // A left join leaves nulls if there is no image.
     const image = (newest.id as number | null) === null ? null : newest
     return doc === null && image === null ? undefined : { doc, newest: image }
   }
 }
 
-/** For an examination of the whole store. Each answer is computed in one turn of the event loop, so it is one snapshot. */
+/** Reads for an examination of the whole store. Each answer is computed in one turn of the event loop, so it is one snapshot. */
 export function walksIn(
   db: DatabaseSync,
 ): Pick<Backend, 'read' | 'inspect' | 'tally' | 'counts' | 'imagesAt' | 'allKeys' | 'prefixes' | 'count'> {

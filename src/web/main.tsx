@@ -1,4 +1,4 @@
-// The page in the browser: where people decide, review, follow and prove.
+// The entry of the page in the browser.
 import './style/index.css'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'

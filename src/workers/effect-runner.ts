@@ -1,5 +1,5 @@
 // The effect runner: a port acts, and the outcome is recorded, however long that takes. An effect that a crash left open is recorded as
-// unknown at the next start; nothing is done a second time.
+// unknown at the next start; no effect is repeated.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { Pending, type Perform } from '#kernel/call/effects.ts'
@@ -13,7 +13,7 @@ import type { Leases } from './leases.ts'
 import { runLoop } from './loop.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
-/** Acts within its own bounds and returns the outcome, also when the signal aborts. */
+/** Acts within its own bounds and returns the outcome, even if the signal aborts. */
 export type Port = (request: unknown, signal: AbortSignal) => Promise<Value>
 
 export type EffectRunner = Worker & { readonly perform: Perform }
@@ -90,7 +90,7 @@ type Others = Pick<Leases, 'isEnded' | 'asEnded'>
 const NOBODY_ELSE: Others = { isEnded: () => true, asEnded: (_, __, more) => ({ ...SYSTEM, ...more }) }
 
 /**
- * An effect that was under way when a process ended has an unknown outcome. One process alone concludes it before it answers
+ * An effect in flight when a process ended has an unknown outcome. A process without others concludes it before it answers
  * anybody.
  */
 export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Others = NOBODY_ELSE): Promise<number> {
@@ -106,7 +106,7 @@ export async function concludeUnknown(kernel: Kernel, log: WorkerLog, others: Ot
         await kernel.call(conclude, { id }, as)
         concluded++
       } catch (error) {
-        // Its server was held up and is back: that server records the outcome itself.
+        // Its server was paused and is back: that server records the outcome itself.
         if (node !== undefined && error instanceof Refusal && error.code === 'CONFLICT') continue
         if (mayPass(error)) throw error
         // An effect that can never be concluded must not keep everything else from starting.

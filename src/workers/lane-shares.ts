@@ -1,10 +1,10 @@
-// The next lane of an outbox to be served. Owners share the lanes: the receivers of one owner, dead or slow, never hold up those of another.
+// The next lane of an outbox to be served. Owners share the lanes, so dead or slow receivers of one owner never delay another owner.
 
 export type Share = {
   readonly owner: string
   /** Of this owner. A receiver that did not answer in time gets one lane until it answers again. */
   readonly address: string
-  /** It leaves a quarter of the lanes to those that do not. */
+  /** True: it leaves a quarter of the lanes to deliveries that do not yield. */
   readonly yields: boolean
 }
 
@@ -21,7 +21,7 @@ export type LaneShares = {
   /** Remembers whether the receiver of this lane answered the last attempt. Answers whether it answers again. */
   note(lane: string, isSilent: boolean): boolean
   isSilent(lane: string): boolean
-  /** Those that yield come last; the rest in turns by owner, the one with the fewest lanes first. */
+  /** Orders by turns of owners, the owner with the fewest lanes first; yielding deliveries come last. */
   inTurns<T extends { readonly share: Share }>(waiting: readonly T[]): T[]
 }
 
@@ -64,12 +64,14 @@ export function createLaneShares(lanesMax: number): LaneShares {
     isSilent: (lane) => silent.has(active.get(lane)!.address),
     inTurns(waiting) {
       const turns = new Map(owners)
-      const withTurn = waiting.map((one) => {
-        const turn = turns.get(one.share.owner) ?? 0
-        turns.set(one.share.owner, turn + 1)
-        return { one, turn }
+      const withTurn = waiting.map((lane) => {
+        const turn = turns.get(lane.share.owner) ?? 0
+        turns.set(lane.share.owner, turn + 1)
+        return { lane, turn }
       })
-      return withTurn.toSorted((a, b) => Number(a.one.share.yields) - Number(b.one.share.yields) || a.turn - b.turn).map(({ one }) => one)
+      return withTurn
+        .toSorted((a, b) => Number(a.lane.share.yields) - Number(b.lane.share.yields) || a.turn - b.turn)
+        .map(({ lane }) => lane)
     },
   }
 }

@@ -1,5 +1,5 @@
 // The leases of this server: the worker that takes and keeps them, and knows at any moment which ones it holds. A store that only one
-// process has open grants all of them immediately and for good, without a write or a wait.
+// process has open grants all of them immediately and permanently, without a write or a wait.
 import { messageOf } from '#kernel/codec/cut-text.ts'
 import { timekeeperAlone } from '#kernel/call/due-on-read.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -13,12 +13,12 @@ import type { Caller } from '#kernel/log/streams.ts'
 import { readSound } from './upkeep/sound-documents.ts'
 import type { Worker, WorkerLog } from './worker.ts'
 
-/** The right to do something that one server at a time may do; a worker asks it first. */
+/** The right to work that only one server at a time does. A worker checks it first. */
 export type Duty = {
   holds(): boolean
   /** The system, while it holds the lease: its writes are refused as soon as another server has taken the lease. */
   as(more?: Partial<Actor>): Caller
-  /** The holder's clock as it was last seen, carried on by the monotonic clock; null: this server's own clock decides. */
+  /** The holder's last known clock, advanced by the monotonic clock; null: this server's own clock decides. */
   time(): number | null
   /** Calls the listener when the lease might have been won or lost. */
   onChange(listener: () => void): () => void
@@ -34,7 +34,7 @@ export type Leases = Worker & {
   duty(name: string): Duty
   /** Why this server no longer takes part; null: it does. */
   amiss(): string | null
-  /** Whether a process is known to have ended: it ended its lease, another one has its name, or it did not move for long enough. */
+  /** Whether a process is known to have ended: it ended its lease, another process has its name, or its lease stood still for long enough. */
   isEnded(node: string, epoch: number): boolean
   /** The system, while that process stays ended: writes are refused if it has renewed its lease since. */
   asEnded(node: string, epoch: number, more?: Partial<Actor>): Caller
@@ -50,24 +50,24 @@ export type LeaseOptions = {
 /** A server that did not renew its lease for this long has ended. */
 export const LEASE_MS = 3_000
 const BEAT_MS = LEASE_MS / 6
-/** A server that could not renew stops before another may begin. */
+/** A server that cannot renew stops before another server can take over. */
 const SURE_MS = (LEASE_MS * 2) / 3
 /** Servers that ended this long ago are forgotten: by then nothing refers to them. */
 const FORGET_MS = 600_000
 const AT_ONCE = 64
 
-/** A server's own lease as it was last seen to change. */
+/** The lease of a server as of its last observed change. */
 type Seen = {
   readonly epoch: number
   readonly term: number
   readonly holder: string | null
   /** By the monotonic clock of this server. */
   readonly at: number
-  /** The wall clock of that server; null: it has not been seen to move, so it may have ended long ago. */
+  /** The wall clock of that server; null: no renewal was observed, so it might have ended long ago. */
   readonly time: number | null
 }
 
-/** This server among those that share the store. */
+/** Identifies this server among the servers that share the store. */
 type Membership = LeaseOptions & {
   readonly kernel: Kernel
   readonly clock: Clock
@@ -75,18 +75,18 @@ type Membership = LeaseOptions & {
   readonly epoch: number
   readonly held: Set<string>
   readonly nodes: Map<string, Seen>
-  /** Servers that something speaks of and that are not there, and since when that is known. */
+  /** Servers that are referred to but have no lease, and since when that is known. */
   readonly strangers: Map<string, number>
   readonly holders: Map<string, string>
   readonly listeners: Set<() => void>
   readonly stopping: AbortController
-  /** When the own lease was last renewed. */
+  /** When this server last renewed its lease. */
   kept: number
   hasLooked: boolean
   amiss: string | null
 }
 
-/** No other can take anything from a process that alone has the store open: nothing is written down, and nothing is renewed. */
+/** The leases of a process that alone has the store open: it holds all of them, without a write or a renewal. */
 const leasesAlone = (node: string): Leases => ({
   node,
   epoch: 0,
@@ -98,7 +98,7 @@ const leasesAlone = (node: string): Leases => ({
   stop: () => Promise.resolve(),
 })
 
-/** A server that acts on nothing holds no lease. */
+/** The leases of a server that only serves calls: it holds none. */
 export const leasesOfNone = (node: string): Leases => ({ ...leasesAlone(node), duty: () => ({ ...ALONE, holds: () => false }) })
 
 export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Leases> {
@@ -122,7 +122,7 @@ export async function openLeases(kernel: Kernel, options: LeaseOptions, clock: C
     amiss: null,
   }
   const { node, names } = options
-  // A first look that fails is no end: the loop looks again.
+  // If the first look fails, the loop looks again.
   const running = look(self)
     .catch((error: unknown) => log.warn({ node, error: String(error) }, 'could not look for other servers; trying again'))
     .then(() => keepLeases(self))
@@ -173,7 +173,7 @@ function dutyOf(self: Membership, name: string): Duty {
   }
 }
 
-/** At most a beat behind the holder's clock while it lives, and it goes on after the holder has ended, until another server takes over. */
+/** The holder's clock, at most one beat late. It continues after the holder has ended, until another server takes over. */
 function timeOfHolder({ nodes, holders, monotonic }: Membership, name: string): number | null {
   const seen = nodes.get(holders.get(name) ?? '')
   return seen === undefined || seen.time === null ? null : seen.time + monotonic() - seen.at
@@ -183,7 +183,7 @@ function isEnded({ node, epoch, nodes, strangers, monotonic }: Membership, other
   if (other === node) return its !== epoch
   const seen = nodes.get(other)
   if (seen !== undefined) return seen.holder === null || seen.epoch !== its || monotonic() - seen.at > LEASE_MS
-  // It may have begun a moment ago, or is forgotten already.
+  // The server might have just begun, or be forgotten already.
   const since = strangers.get(other) ?? monotonic()
   strangers.set(other, since)
   return monotonic() - since > LEASE_MS
@@ -195,19 +195,19 @@ function asEnded(self: Membership, other: string, its: number, more?: Partial<Ac
     const [found] = await self.kernel.store.read([key])
     const lease = found?.value as Lease | undefined
     const isOver = lease === undefined || lease.holder === null || lease.epoch !== its || self.nodes.get(other)?.term === lease.term
-    if (!isOver || !isEnded(self, other, its)) throw new Refusal('CONFLICT', `the server ${other}is back`)
+    if (!isOver || !isEnded(self, other, its)) throw new Refusal('CONFLICT', `the server ${other} is back`)
     return { ...SYSTEM, ...more, proof: new Map([[key, found?.version ?? 0]]) }
   }
 }
 
-/** When a server was last seen to move, by the own clock alone. */
+/** Records when each lease last changed, by the monotonic clock of this server. */
 async function look(self: Membership): Promise<void> {
   const { kernel, nodes, strangers, monotonic } = self
   const { store } = kernel
   await store.fresh()
   const keys = await store.keys(keyOf(Lease, nodeLease('')), keyOf(Lease, nodeLease(END)), 1_000)
   const there = await readSound(store, keys)
-  // After reading: a server that was held up in between must not take a lease for older than it is.
+  // Taken after reading: a pause in between must not make a lease look older than it is.
   const at = monotonic()
   const known = new Set(there.map(({ value }) => String(value['id']).slice(nodeLease('').length)))
   for (const name of nodes.keys()) if (!known.has(name)) nodes.delete(name)
@@ -225,7 +225,7 @@ async function look(self: Membership): Promise<void> {
 const stillFor = ({ node, nodes, monotonic }: Membership, ms: number): { node: string; epoch: number; term: number }[] =>
   [...nodes]
     .filter(([other, { at }]) => other !== node && monotonic() - at > ms)
-    // Those that hold something came last.
+    // The most recent first: they are likely to hold leases.
     .toSorted(([, one], [, two]) => two.at - one.at)
     .slice(0, AT_ONCE)
     .map(([other, { epoch, term }]) => ({ node: other, epoch, term }))
@@ -233,7 +233,7 @@ const stillFor = ({ node, nodes, monotonic }: Membership, ms: number): { node: s
 async function takeMissing(self: Membership): Promise<void> {
   const { names, held, log } = self
   const missing = names.filter((name) => !held.has(name))
-  // One of them is enough to do it.
+  // One server with a lease is enough to forget others.
   const forget = missing.length < names.length ? stillFor(self, FORGET_MS) : []
   if (missing.length === 0 && forget.length === 0) return
   const { taken } = (await call(self, 'take', { names: missing, ended: stillFor(self, LEASE_MS), forget })) as { taken: string[] }
@@ -247,10 +247,10 @@ async function renew(self: Membership): Promise<void> {
   const { kernel, node, names, held, holders, monotonic } = self
   const began = monotonic()
   await call(self, 'keep').catch((error: unknown) => {
-    if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') self.amiss = `another server is called ${node}`
+    if (error instanceof Refusal && error.code === 'PRECONDITION_FAILED') self.amiss = `another server has the name ${node} too`
     throw error
   })
-  // Leases that others took while this server was held up are theirs: seen before it is sure again.
+  // Gives up leases that other servers took while this one was paused, before it trusts its leases again.
   for (const name of names) {
     const lease = kernel.store.peek?.(keyOf(Lease, name))?.value ?? (await kernel.store.read([keyOf(Lease, name)]))[0]?.value
     if (!isHeldBy(self, lease)) held.delete(name)
@@ -277,7 +277,7 @@ async function keepLeases(self: Membership): Promise<void> {
       () => '',
       (reason: unknown) => messageOf(reason),
     )
-    // Once for each reason, not with every beat.
+    // Logs each reason once, not with every beat.
     if (error !== '' && error !== lastError) log.warn({ node, error }, 'could not renew the leases; trying again')
     lastError = error
     notifyOfChange()
@@ -287,7 +287,7 @@ async function keepLeases(self: Membership): Promise<void> {
 
 type Begun = { readonly epoch: number; readonly taken: string[] }
 
-/** A name that is taken is given once its lease does not move any more: its server was killed. One that moves is alive, and keeps it. */
+/** Takes over a used name once its lease is no longer renewed: its server was killed. A server that renews its lease is alive and keeps its name. */
 async function beginNode(kernel: Kernel, { node, names, monotonic }: LeaseOptions, clock: Clock, log: WorkerLog): Promise<Begun> {
   const begin = (still?: { epoch: number; term: number }): Promise<Begun | null> =>
     (kernel.call('kernel/lease.begin', { node, names, ...(still ? { still } : {}) }, SYSTEM) as Promise<Begun>).catch((error: unknown) => {

@@ -1,4 +1,4 @@
-// The loop of a worker, written once: it takes its turn, rests, sleeps until it is woken or its time has come, tries again after a failure,
+// The loop of a worker: it takes its turn, rests, sleeps until it is woken or its time has come, retries after a failure,
 // and does nothing while another server holds its lease. Its present activity is its state in /health.
 import { messageOf } from '#kernel/codec/cut-text.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -29,7 +29,7 @@ export type LoopOptions = {
   readonly failedMs?: number
 }
 
-/** Expected while the store is under load, or another server took over; anything else is worth an operator's look. */
+/** Whether an error is expected: the store is under load, or another server took over. Other errors need an operator's attention. */
 export const isPassing = (error: unknown): boolean => error instanceof Refusal && ['BUSY', 'UNAVAILABLE', 'CONFLICT'].includes(error.code)
 
 export type Loop = Worker & { wake(): void; readonly signal: AbortSignal }
@@ -78,7 +78,7 @@ export function runLoop(options: LoopOptions): Loop {
     while (!signal.aborted) {
       woken = false
       const ms = await takeTurn()
-      // A time that is known is kept, however often a commit wakes it before; one that is over already is no reason not to rest.
+      // A known due time is kept, however often commits wake the loop before. A past due time does not skip the rest.
       const rest = ms > 0 ? Math.min(restMs, ms) : restMs
       if (rest > 0) await clock.sleep(rest, signal)
       await sleep(ms - rest)

@@ -1,4 +1,4 @@
-// The outbox: the one loop behind everything that leaves the process. A channel says how to send; order in a lane,
+// The outbox: the single loop that sends everything that leaves the process. A channel knows how to send; order in a lane,
 // retry, backoff, wake-up, bounded concurrency and settling in bulk are here, once.
 import { messageOf } from '#kernel/codec/cut-text.ts'
 import { backoffMs } from '#kernel/codec/backoff.ts'
@@ -17,19 +17,19 @@ import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 export type Channel = {
   readonly name: string
   /**
-   * true: a lane is sent in the order of its ids, and one that fails holds those behind it.
-   * false: each is sent by itself when it is due; a lane only bounds how many are sent concurrently.
+   * true: a lane is sent in the order of its ids, and a failed delivery holds up the later ones.
+   * false: each is sent independently when it is due; a lane only bounds how many are sent concurrently.
    */
   readonly ordered: boolean
-  /** Sent in one lane before the first is confirmed: 1 where only the answer keeps the order. */
+  /** Sent in one lane before the first is confirmed: 1 if only the answer keeps the order. */
   readonly window: number
   readonly lanesMax: number
   /** The owner of each lane; without it each lane is its own owner. */
   sharesOf?(lanes: readonly string[]): Promise<readonly Share[]>
   backoffMs(attempt: number): number
   /**
-   * Resolves when the other side has it, throws to try again, and ends by itself. It may run twice for one delivery. A receiver that did not
-   * answer in time is told by throwing Unanswered, or by resolving with UNANSWERED where it is not tried again.
+   * Resolves when the receiver has it, throws to be retried, and has its own timeout. It can run twice for one delivery. A receiver that did not
+   * answer in time is reported by throwing Unanswered, or by resolving with UNANSWERED if there is no retry.
    */
   send(delivery: Delivery, as: Caller): Promise<void | typeof UNANSWERED>
 }
@@ -189,7 +189,7 @@ function startLane(self: Outbox, name: string, share: Share, ids: readonly strin
     .then((isWell) => {
       lanes.delete(name)
       shares.end(name)
-      // Messages that came at the last moment are taken up immediately; another lane may wait for the place; and the index knows what is due
+      // Messages that arrived at the last moment are handled immediately; another lane can wait for the place; and the index knows what is due
       // later.
       if (isWell && lane.news.length > 0 && !held.has(name) && isOnDuty(self)) startLane(self, name, share, [])
       else lookAgain(self)
@@ -197,8 +197,8 @@ function startLane(self: Outbox, name: string, share: Share, ids: readonly strin
 }
 
 /**
- * From the first on, as long as there are any. The store is asked until it has no more; from then on commits say what is new. While outcomes
- * are being recorded the next ones go out, as many as the window has room for.
+ * Sends from the first on, until none is left. Reads the store until it has no more; from then on commits announce new ones. While outcomes
+ * are being recorded the next ones are sent, as many as fit into the window.
  */
 async function workInOrder(self: Outbox, lane: Lane): Promise<void> {
   const { kernel, channel, clock, held } = self
@@ -210,7 +210,7 @@ async function workInOrder(self: Outbox, lane: Lane): Promise<void> {
     if (unsettled >= channel.window) await Promise.race(open)
     const room = channel.window - unsettled
     const news = lane.news.splice(0).toSorted()
-    // Put in again under its old key while it was sent: it is another one.
+    // A delivery stored again under its old key while it was sent is a new one.
     if (news.some((key) => key <= after)) {
       await allRecorded()
       ;[after, isWhole] = [first, false]
@@ -236,7 +236,7 @@ async function workInOrder(self: Outbox, lane: Lane): Promise<void> {
         ;[after, isWhole] = [first, false]
         continue
       }
-      // Not due yet, or the next one differs from the record: nothing overtakes it.
+      // Not due yet, or damaged: nothing overtakes it.
       held.set(lane.name, rows[0]?.due ?? timestampOf(clock.now() + DAMAGED_MS))
       return
     }
@@ -266,7 +266,7 @@ async function rowsOf(self: Outbox, keys: readonly string[]): Promise<{ rows: De
 async function workAsDue(self: Outbox, lane: string, ids: readonly string[]): Promise<void> {
   const { channel, loop, shares } = self
   for (let i = 0; i < ids.length && !loop.signal.aborted; i += channel.window) {
-    // Read again: while the ones before were sent, this one may have been moved or taken back.
+    // Read again: while earlier ones were sent, this one can have been deferred or withdrawn.
     const keys = ids.slice(i, i + channel.window).map((id) => keyOf(Delivery, id))
     const rows = await readAll(self, keys)
     const now = nowText(self)
@@ -281,7 +281,7 @@ async function workAsDue(self: Outbox, lane: string, ids: readonly string[]): Pr
 
 // --- Commits ---------------------------------------------------------------------------------------------------------------
 
-/** Deliveries that were committed here are begun immediately, where possible. Answers whether the index has to be read. */
+/** Deliveries that were committed here are begun immediately, where possible. Returns whether the index must be read. */
 function receive(self: Outbox, keys: Hint['keys']): boolean {
   const { kernel, channel, lanes, leaving } = self
   let isMore = keys === 'all'
@@ -298,7 +298,7 @@ function receive(self: Outbox, keys: Hint['keys']): boolean {
   return isMore
 }
 
-/** Hands a new delivery to its lane, which begins where there is room. Without room the next lane that ends looks into the index. */
+/** Hands a new delivery to its lane, which begins if there is room. Without room the next lane that ends looks into the index. */
 function take(self: Outbox, name: string, key: string, share: Share): void {
   const lane = self.lanes.get(name)
   if (lane) {
@@ -312,7 +312,7 @@ async function offer(self: Outbox, lane: string, key: string): Promise<void> {
     const [share] = await sharesOf(self, [lane])
     take(self, lane, key, share!)
   } catch {
-    // The index knows it too.
+    // The index has it too.
     lookAgain(self)
   }
 }
@@ -380,14 +380,14 @@ async function startableIn(self: Outbox, ids: readonly string[], now: string): P
   return [...Map.groupBy(sound, laneOf)].map(([lane, its]) => ({ lane, share: startable.get(lane)!, ids: its }))
 }
 
-/** A channel that works in order reads for itself, and holds a lane whose next one cannot be read. */
+/** A channel that works in order reads for itself, and holds a lane whose next delivery cannot be read. */
 async function soundIn(self: Outbox, ids: readonly string[]): Promise<readonly string[]> {
   if (self.channel.ordered) return ids
   const keys = ids.map((id) => keyOf(Delivery, id))
   return (await readAll(self, keys)).map(({ id }) => id)
 }
 
-/** All outcomes of one turn go into one commit, and so do those that come while it is written. */
+/** One commit takes all outcomes of a turn of the event loop. Outcomes that arrive during a commit share the next one. */
 function createSettler(
   kernel: Kernel,
   clock: Clock,

@@ -9,7 +9,7 @@ import { SLEEP_MS_MAX, type Worker, type WorkerLog } from './worker.ts'
 /** Times in milliseconds by the id of an agent or a key. */
 export type SeenFile = { read(): Promise<ReadonlyMap<string, number>>; write(seen: ReadonlyMap<string, number>): Promise<void> }
 
-/** Between two writings: after a crash an agent that has not come back was there at most this much later than is said. */
+/** The time between two writes: after a crash, a stored time is at most this much too early. */
 const EVERY_MS = 5 * SLEEP_MS_MAX
 
 const isKey = (id: string): boolean => id.startsWith('key_')
@@ -21,7 +21,7 @@ export function createPresence(now: () => number, known: ReadonlyMap<string, num
   function noteSeen(id: string): void {
     const at = now()
     if (seen.get(id) === at) return
-    // A key that is used moves to the end, so the first one is the one to forget.
+    // A used key moves to the end, so the first key is the least recently used.
     if (isKey(id) && !seen.delete(id)) keys++
     seen.set(id, at)
     if (keys <= limits.keysSeenMax) return
@@ -60,7 +60,7 @@ export type KeptPresence = {
   readonly worker: Worker
 }
 
-/** One writing of a small file in some minutes, however many calls there are; none where no agent was there. */
+/** Writes a small file every few minutes, however many calls there are, and not at all without calls of agents. */
 export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog): Promise<KeptPresence> {
   const known = await file.read()
   const { presence, all, connected } = createPresence(clock.now, known)
@@ -97,5 +97,5 @@ export async function keepPresence(file: SeenFile, clock: Clock, log: WorkerLog)
   }
 }
 
-/** Times only grow, so that the same sum is the same times. */
+/** Times only grow, so an equal sum means that no time has changed. */
 const sumOf = (seen: ReadonlyMap<string, number>): number => [...seen.values()].reduce((sum, at) => sum + at, 0)

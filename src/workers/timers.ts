@@ -26,16 +26,16 @@ type Pause = { readonly until: number; readonly tries: number }
 
 export function runTimers(kernel: Kernel, clock: Clock, log: WorkerLog, duty: Duty = ALONE): Worker {
   const { store } = kernel
-  /** Keys of documents that were tried and are still due: they come again later, and those behind them are not held up. */
+  /** Keys of documents that were tried and are still due: they are retried later and do not hold up others. */
   const paused = new Map<Key, Pause>()
 
   function pause(key: Key): void {
     const tries = (paused.get(key)?.tries ?? 0) + 1
-    // Forgetting one only means that it is tried again sooner.
+    // An evicted entry is only retried sooner.
     setBounded(paused, key, { until: clock.now() + backoffMs(100, PAUSE_MS_MAX, tries), tries }, PAUSED_MAX)
   }
 
-  /** The world has moved on. Any other refusal may pass. */
+  /** The document has changed since. Any other refusal can be temporary. */
   const isOvertaken = ({ code }: Refusal): boolean =>
     code === 'PRECONDITION_FAILED' || kernel.codes[code] === 'missing' || kernel.codes[code] === 'gone'
 

@@ -1,6 +1,6 @@
 // The interface of a worker: it runs until it is stopped, and it reports to an operator.
 
-/** `standby`: another server does it. `failing`: the last attempt failed, and the next one is coming. */
+/** `standby`: another server does the work. `failing`: the last attempt failed and will be retried. */
 export type WorkerState = 'idle' | 'busy' | 'standby' | 'failing' | 'stopped'
 
 export type Worker = {

@@ -1,4 +1,4 @@
-// Pages of other origins, over real sockets: which may, on which paths, and that every answer there says so.
+// Pages of other origins, over real sockets: which origins are allowed, on which paths, and the headers that say so on every answer.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limits } from '#kernel/limits.ts'
@@ -109,7 +109,7 @@ test('a host that is not ours is refused before any of it', async (t) => {
   }
 })
 
-test('any origin, null included, where that was chosen: each gets its own name, never a star', async (t) => {
+test('any origin, null included, if that was chosen: each gets its own name, never a star', async (t) => {
   const { port } = await httpWorld(t, { cors: { ...cors, anyOrigin: true } })
   for (const origin of ['null', 'http://localhost:8000', 'https://evil.example', 'file://']) {
     assert.equal(

@@ -1,4 +1,4 @@
-// The HTTP binding and browsers: whose host, whose page, login links, cookies and pages.
+// The HTTP binding and browsers: checks of host and origin, login links, cookies and pages.
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { test } from 'node:test'

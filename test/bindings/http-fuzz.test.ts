@@ -1,4 +1,4 @@
-// Bodies at random over real sockets: whatever comes, an answer that is no failure of the server's, and the server goes on.
+// Bodies at random over real sockets: every body gets an answer that is no failure of the server, and the server continues.
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-// The HTTP binding on real sockets, with a toy protocol behind it: every status, every header, how calls come and go.
+// The HTTP binding on real sockets, with a toy protocol behind it: every status, every header, and the life of calls and connections.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Agent } from 'node:http'

@@ -1,4 +1,4 @@
-// Live streams as server-sent events, on real sockets: in order, whole, only for those who may, and cheap for many.
+// Live streams as server-sent events, on real sockets: in order, complete, only for permitted readers, and cheap for many.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { createHub, type Sink } from '#bindings/live/hub.ts'

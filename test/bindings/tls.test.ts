@@ -1,4 +1,4 @@
-// TLS of our own, on real sockets: what is said over it, what is refused, how a certificate is renewed.
+// TLS of our own, on real sockets: accepted and refused connections, and the renewal of a certificate.
 import assert from 'node:assert/strict'
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'

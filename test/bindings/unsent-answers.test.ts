@@ -1,4 +1,4 @@
-// Unsent answers: each counts for the actor that asked for it, and one that waits behind another is not on its way.
+// Unsent answers: each counts for the actor that asked for it, and an answer that waits behind another one does not count as being sent.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import type { Writable } from 'node:stream'

@@ -458,7 +458,7 @@ test('twenty thousand malformed frames crash nothing, leave nothing in the log, 
   witness.send(follow({ task_id: task.id }))
   let seed = 42
   const random = (below: number): number => (seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0) % below
-  const message = [
+  const frames = [
     JSON.stringify(follow({ task_id: task.id })),
     JSON.stringify({ unsubscribe: { id: '1' } }),
     '{"ticket":"cs_x"}',
@@ -469,7 +469,7 @@ test('twenty thousand malformed frames crash nothing, leave nothing in the log, 
     '',
   ]
   const mutated = (): Uint8Array => {
-    const bytes = Buffer.from(message[random(message.length)]!)
+    const bytes = Buffer.from(frames[random(frames.length)]!)
     for (let i = random(4); i > 0 && bytes.length > 0; i--) bytes[random(bytes.length)] = random(256)
     return random(20) === 0 ? randomBytes(random(300)) : bytes.subarray(0, random(10) === 0 ? random(bytes.length + 1) : bytes.length)
   }

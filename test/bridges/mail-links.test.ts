@@ -36,8 +36,8 @@ test('the link of a mail confirms an address with a button, and another one stop
   const home = temporary('mail-links')
   t.after(() => rmSync(home, { recursive: true, force: true }))
   const smtp = `smtp://127.0.0.1:${(office.server.address() as AddressInfo).port}`
-  const message = ['--data', join(home, 'data'), '--port', '0', '--log', 'silent', '--smtp', smtp, '--socket', 'off', '--dev']
-  const { config } = readConfig(message, {}) as { config: Config }
+  const args = ['--data', join(home, 'data'), '--port', '0', '--log', 'silent', '--smtp', smtp, '--socket', 'off', '--dev']
+  const { config } = readConfig(args, {}) as { config: Config }
   const server = await startServer(config, { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
   t.after(() => server.stop())
   const link = await server.ownerLink()

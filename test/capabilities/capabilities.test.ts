@@ -1,4 +1,4 @@
-// Capabilities where it gets rough: MCP servers that die, hang and flood, crashes between intent and outcome, and bounds.
+// Capabilities under failure: MCP servers that die, hang and flood, crashes between intent and outcome, and bounds.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// A12: the number of runs that an agent works on at a time, and the fate of those that would be one too many.
+// A12: the number of runs that an agent works on at a time, and the fate of runs beyond that number.
 import assert from 'node:assert/strict'
 import { kindsIn, runOf, take } from '../support/in-process/runs.ts'
 import { linesOf, stage, type Stage } from '../support/in-process/stage.ts'

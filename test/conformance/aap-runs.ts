@@ -233,8 +233,8 @@ must('A12', 'of several that ask an agent at once as many win as it takes; the o
   const asked = await Promise.allSettled(
     [1, 2, 3].map((n) => on.call('devin', ops('agent.delegate'), { to_agent: 'agent_robin', input: { n } })),
   )
-  const message = asked.map((one) => (one.status === 'fulfilled' ? 'ok' : String(one.reason.code)))
-  assert.deepEqual(message.toSorted(), ['DELEGATION_REFUSED', 'DELEGATION_REFUSED', 'ok'])
+  const outcomes = asked.map((one) => (one.status === 'fulfilled' ? 'ok' : String(one.reason.code)))
+  assert.deepEqual(outcomes.toSorted(), ['DELEGATION_REFUSED', 'DELEGATION_REFUSED', 'ok'])
 })
 must('A-BLK-03', 'a resume without a resolution, with a reject, or for another checkpoint is refused', async () => {
   const { on, run_id } = await runIn('blocked')

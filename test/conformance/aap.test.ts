@@ -1,4 +1,4 @@
-// AAP 0.1.0, sentence for sentence. The tests stand in the files below, by section; here they are compared with the rows.
+// AAP 0.1.0, sentence for sentence. The tests are in the files below, by section; here they are compared with the rows.
 import { aap } from './aap-cited.ts'
 import './aap-agents.ts'
 import './aap-runs.ts'

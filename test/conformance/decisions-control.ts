@@ -1,4 +1,4 @@
-// Continuous control: the person interrupts, steers, takes over, allows beforehand, and edits what the agent goes on from.
+// Continuous control: the person interrupts, steers, takes over, allows beforehand, and edits what the agent continues from.
 import assert from 'node:assert/strict'
 import { HOUR_MS, linesOf, stage, type Stage } from '../support/in-process/stage.ts'
 import { decisions } from './decisions-cited.ts'

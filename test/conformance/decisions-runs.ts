@@ -1,4 +1,4 @@
-// Decisions about what becomes of a task when its run ends (H18, H29), and that what is passed down only narrows (H21).
+// Decisions about what becomes of a task when its run ends (H18, H29), and that rights only narrow when they are passed down (H21).
 import assert from 'node:assert/strict'
 import { runOf, runsOf } from '../support/in-process/runs.ts'
 import { stage } from '../support/in-process/stage.ts'

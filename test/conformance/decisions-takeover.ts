@@ -1,4 +1,4 @@
-// Decisions about a person who takes the work into their own hands (H40), and about those who stop with an interrupt (H41).
+// Decisions about a person who takes over the work (H40), and about the agents that an interrupt stops (H41).
 import assert from 'node:assert/strict'
 import { mirroredItemId } from '#protocols/execution/mirror/ids.ts'
 import { runOf, runsOf, take } from '../support/in-process/runs.ts'
@@ -53,7 +53,7 @@ must('H40-deliver', 'the person delivers without an earlier artifact: interrupt,
   assert.equal((await on.task()).outcome, 'accepted')
 })
 
-must('H40-deliver', 'the agent that waits is told to stop, and what is to be changed goes to it in a new run', async () => {
+must('H40-deliver', 'the waiting agent is stopped, and a new run brings it the requested changes', async () => {
   const on = await stage('in_progress')
   const task_id = on.refs['task'].id
   await take(on, 'devin')
@@ -69,7 +69,7 @@ must('H40-deliver', 'the agent that waits is told to stop, and what is to be cha
   assert.deepEqual([(await on.task()).state, run.agent_id, run.state], ['in_progress', 'agent_devin', 'running'])
 })
 
-must('H40-deliver', 'it continues an artifact of the agent; a version that is not the newest is refused', async () => {
+must('H40-deliver', 'the person continues an artifact of the agent; a version that is not the newest is refused', async () => {
   const on = await stage('in_progress')
   const task_id = on.refs['task'].id
   const { artifact } = await on.call('devin', 'artifact.commit', { task_id, ...inline(), final: false })
@@ -100,7 +100,7 @@ must('H40-deliver', 'nobody else delivers, and nothing is delivered that was not
   await interrupted.refused('PRECONDITION_FAILED', 'alice', 'artifact.edit', { task_id, ...inline(), final: true })
 })
 
-must('H40-deliver', 'the work stays theirs when the run fails meanwhile: they deliver all the same, and nothing is approved', async () => {
+must('H40-deliver', 'the work stays with the person when the run fails meanwhile: they can deliver, and nothing is approved', async () => {
   const on = await takenOver()
   await on.call('devin', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'The disk is full.' })
   const { pending_checkpoint } = await on.task()
@@ -110,7 +110,7 @@ must('H40-deliver', 'the work stays theirs when the run fails meanwhile: they de
   assert.deepEqual([receipt.status, receipt.reason, receipt.result], ['cancelled', 'delivered', null])
 })
 
-must('H40-work', 'meanwhile they refer to artifacts, write the ledger and keep versions; a commit stays refused', async () => {
+must('H40-work', 'meanwhile the person can reference artifacts, write the ledger and keep versions; a commit stays refused', async () => {
   const on = await takenOver()
   const { task_id, call, refused } = on
   const { artifact, task } = await call('alice', 'artifact.edit', { task_id, ...inline() })
@@ -190,7 +190,7 @@ const answers: Readonly<Record<string, (on: Stage & { root: string }, checkpoint
     on.call('alice', 'execution/request.resolve', { request_id: mirroredItemId(checkpoint_id), result: 'approved' }),
 }
 for (const [how, answer] of Object.entries(answers))
-  must('H41-tree', `${how} to the interrupt answers those that it brought along, and no other question`, async () => {
+  must('H41-tree', `${how} to the interrupt also answers the interrupts of the parts, and no other question`, async () => {
     const on = await treeAtWork()
     const { checkpoint } = await on.call('alice', how === 'a return' ? 'task.takeover' : 'task.interrupt', { task_id: on.root })
     await answer(on, checkpoint.id)
@@ -204,7 +204,7 @@ for (const [how, answer] of Object.entries(answers))
   })
 must(
   'H41-tree',
-  'one of them may be answered before; what waits for a person by then stays; a delivery frees the others as well',
+  'the interrupt of a part can be answered first; a part that asks a person by then stays blocked; a delivery frees the others as well',
   async () => {
     const on = await treeAtWork()
     const { checkpoint } = await on.call('alice', 'task.takeover', { task_id: on.root })
@@ -216,7 +216,7 @@ must(
     await assertMirrored(on.world)
   },
 )
-must('H41-tree', 'they wait on when the system asks in its place, and a reject ends them with the task', async () => {
+must('H41-tree', 'the parts stay blocked when the system asks in its place, and a reject ends them with the task', async () => {
   const on = await treeAtWork()
   await on.call('alice', 'task.interrupt', { task_id: on.root })
   await on.call('devin', 'delegation/run.fail', { run_id: (await runOf(on)).id, error: 'The disk is full.' })
@@ -228,7 +228,7 @@ must('H41-tree', 'they wait on when the system asks in its place, and a reject e
   await on.call('alice', 'checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'reject' })
   assert.deepEqual(await on.states(), ['completed', 'completed', 'completed', 'completed', 'completed', 'review_ready'])
 })
-must('H41-tree', 'a tree of 99 parts stops and goes on in one batch each', async () => {
+must('H41-tree', 'a tree of 99 parts stops and continues in one batch each', async () => {
   const on = await stage('delegable')
   const { call, refs } = on
   await enlist(on, ...Array.from({ length: 4 }, (_, i) => `worker${i}`))

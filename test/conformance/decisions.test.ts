@@ -1,4 +1,4 @@
-// Our decisions about HACP, row by row. The tests stand in the files below; here they are compared with the rows.
+// Our decisions about HACP, row by row. The tests are in the files below; here they are compared with the rows.
 import { decisions } from './decisions-cited.ts'
 import './decisions-checkpoint.ts'
 import './decisions-questions.ts'

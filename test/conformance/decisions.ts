@@ -1,4 +1,4 @@
-// Our own answers where the draft is silent, ambiguous or contradicts itself, and the defects of public implementations that we
+// Our own answers if the draft is silent, ambiguous or contradicts itself, and the defects of public implementations that we
 // do not share. The numbers are those of the list of decisions.
 import type { Requirement } from '../support/laws/requirements.ts'
 

@@ -19,18 +19,18 @@ must('H-AUD-01', 'every operation that changes a document leaves an event that s
     const [documents, facts] = [await stateHash(fresh.store), await linesOf(fresh)]
     if (op.example.refused) continue
     await call(op.example.as, op.name, inputOf(op.example, refs))
-    const made = (await linesOf(fresh)).slice(facts.length)
+    const added = (await linesOf(fresh)).slice(facts.length)
     const changed = (await stateHash(fresh.store)) !== documents
-    assert.equal(made.length > 0, changed, `${op.name}: a change and an event go together`)
+    assert.equal(added.length > 0, changed, `${op.name}: a change and an event go together`)
     if (op.kind === 'command')
       assert.ok(
-        made.some((line) => line.action === `collaboration/${op.audit}`),
+        added.some((line) => line.action === `collaboration/${op.audit}`),
         `${op.name} leaves ${op.audit}`,
       )
   }
 })
 
-must('H-AUD-01', 'what the stored documents say is what the images of the events add up to', async () => {
+must('H-AUD-01', 'the stored documents are the latest images of the events', async () => {
   const { world } = await stage('written')
   const latest = new Map<string, string>()
   for (const stored of await world.store.facts({ by: 'position' }, { after: null, limit: 1_000 }))
@@ -40,7 +40,7 @@ must('H-AUD-01', 'what the stored documents say is what the images of the events
   for (const [i, row] of (await world.store.read(keys)).entries()) assert.deepEqual(row!.value, JSON.parse(latest.get(keys[i]!)!))
 })
 
-must(['H-AUD-02', 'H-IMM-05'], 'a changed or missing event is found: by its hash, by its image, by the next one', async () => {
+must(['H-AUD-02', 'H-IMM-05'], 'a changed or missing event is found: by its hash, by its image, by the next event', async () => {
   const whole = await stage('written')
   const verify = async (damage: (facts: any[], images: any[]) => void): Promise<any> => {
     const { call, disk } = await stage('written')
@@ -83,7 +83,7 @@ must('H-AUD-03', 'seq counts up by one within a project, whoever acts; another p
   }
 })
 
-must('H-AUD-04', 'an event has the fields of the draft; before is null for what is new and else the image before', async () => {
+must('H-AUD-04', 'an event has the fields of the draft; before is null for a new document, otherwise its former image', async () => {
   const { refs, events } = await stage('written')
   const all = await events()
   const fields = ['id', 'seq', 'at', 'actor', 'action', 'subject', 'task_id', 'before', 'after']
@@ -114,13 +114,13 @@ must('H-ACT-01', 'each operation of the table leaves the action of the table, on
   const { world } = await stage()
   const { operations } = world.kernel.protocols.find(({ name }) => name === 'collaboration')!
   for (const [name, action] of Object.entries(draftActions)) {
-    const op = operations.find((one) => one.name === name)!
+    const op = operations.find((operation) => operation.name === name)!
     const { world: fresh, refs, call } = await stage(op.example.given)
     const before = (await linesOf(fresh)).length
     await call(op.example.as, name, inputOf(op.example, refs))
-    const made = (await linesOf(fresh)).slice(before).filter((line) => line.action === `collaboration/${action}`)
+    const added = (await linesOf(fresh)).slice(before).filter((line) => line.action === `collaboration/${action}`)
     assert.deepEqual(
-      made.map((line) => line.actor),
+      added.map((line) => line.actor),
       [fresh.cast[op.example.as]!.id],
       name,
     )

@@ -1,4 +1,4 @@
-// HACP 0.1.0, sentence for sentence. The tests stand in the files below, by section; here they are compared with the rows.
+// HACP 0.1.0, sentence for sentence. The tests are in the files below, by section; here they are compared with the rows.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { differences } from '../support/laws/requirements.ts'

@@ -1,4 +1,4 @@
-// HCP 1.0, clause for clause: a row that no test shows is red, and so is a row that names a test that there is not.
+// HCP 1.0, clause for clause: a row without a test fails, and so does a row that names a missing test.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { hcpRows } from './hcp.ts'
 
 const textOf = (file: string): string => readFileSync(join(import.meta.dirname, '..', `${file}.test.ts`), 'utf8')
-/** A title may go on: rounds are counted behind it. */
+/** A title may continue: rounds are counted behind it. */
 const isTest = (file: string, title: string): boolean =>
   new RegExp(`\\btest\\(\\s*(['"\`])${RegExp.escape(title)}( \\(round|\\1)`).test(textOf(file))
 

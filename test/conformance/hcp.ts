@@ -1,4 +1,4 @@
-// Every clause of HCP 1.0 that a harness can keep or break, in the order of its layers, and our answers where it is silent (C1 to C40). Each
+// Every clause of HCP 1.0 that a harness can keep or break, in the order of its layers, and our answers if it is silent (C1 to C40). Each
 // row names the tests that show it, by file and title.
 import type { Shown } from './hxp.ts'
 

@@ -1,4 +1,4 @@
-// HLP 0.2.0-draft, MUST for MUST: a row that no test shows is red, and so is a row that names a test that there is not.
+// HLP 0.2.0-draft, MUST for MUST: a row without a test fails, and so does a row that names a missing test.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// HXP 0.1, clause for clause: a row that no test shows is red, and so is a row that names a test that there is not.
+// HXP 0.1, clause for clause: a row without a test fails, and so does a row that names a missing test.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

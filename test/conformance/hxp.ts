@@ -1,5 +1,5 @@
 // Every clause of the HXP 0.1 draft, MUST or plain statement, one row each, in the order of the text; what existing clients rely on, and our
-// answers where it is silent (X1 to X34). Each row names the tests that show it, by file and title.
+// answers if it is silent (X1 to X34). Each row names the tests that show it, by file and title.
 import type { Requirement } from '../support/laws/requirements.ts'
 
 /** `shown`: a file of test/execution, or else of test, without its ending, and the title of a test in it. */
@@ -53,7 +53,7 @@ const LIST = ['bridges/hxp/http', 'an agent lists its own, the latest first, by 
 const WAIT = ['bridges/hxp/http', '?wait= answers when the request has ended, or pending when it runs out'] as const
 const ONCE = ['bridges/hxp/http', 'Idempotency-Key: a repeated create, resolve or cancel is the same one'] as const
 const HEADERS = ['bridges/hxp/http', 'every answer has the headers that every answer has, and none is HTML'] as const
-const ADDRESS = ['bridges/hxp/http', 'ws_url follows the host that was asked for, and TLS where a proxy ends it'] as const
+const ADDRESS = ['bridges/hxp/http', 'ws_url follows the host that was asked for, and TLS if a proxy ends it'] as const
 const ABOUT = ['bridges/hxp/http', 'GET /hxp tells what this is, without a credential'] as const
 const VERIFIED = ['bridges/hxp/http', 'a receipt is verified: ours as it is, and nothing that was changed or made up'] as const
 const RULES = ['bridges/hxp/http', 'delegation rules: list, add, order, remove'] as const
@@ -86,7 +86,7 @@ const POOL = [
 ] as const
 const OPTION = ['protocols/execution/answering/result', 'a decision is one of the options, letter by letter'] as const
 const APPROVED = ['protocols/execution/answering/result', 'an approval is approved or rejected, in these words'] as const
-const REASON = ['protocols/execution/answering/result', 'a rejection needs its reason where the agent asked for one'] as const
+const REASON = ['protocols/execution/answering/result', 'a rejection needs its reason if the agent asked for one'] as const
 const FITS = [
   'protocols/execution/answering/result',
   'every answer that is accepted satisfies what was asked, and is accepted again as it is',

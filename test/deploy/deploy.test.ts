@@ -1,4 +1,4 @@
-// The files of deploy/: they parse, they name only what exists, and the tools of their owners accept them where those are installed.
+// The files of deploy/: they parse, they name only what exists, and their own tools accept them, if these are installed.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync, rmSync, statSync } from 'node:fs'

@@ -75,7 +75,7 @@ describe('the envelope', () => {
     equal(board.lines.direction(1), 'in')
   })
 
-  it('brings the whole interlock to its safe state where one line of it alone would leave the envelope', async () => {
+  it('brings the whole interlock to its safe state if one line of it alone would leave the envelope', async () => {
     const { act, board, device } = made(profile([{ never: { '1': 0, '2': 1 }, message: 'no pump on a closed valve' }]))
     await act('valve', ...set(1, 1))
     await act('pump', ...set(2, 1))

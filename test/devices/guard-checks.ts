@@ -49,18 +49,9 @@ const policies = {
 }
 writeFileSync(join(folder, 'policies.json'), JSON.stringify(policies))
 const data = join(folder, 'data')
-const message = [
-  '--data',
-  data,
-  '--policies',
-  join(folder, 'policies.json'),
-  '--plugins',
-  join(folder, 'plugins'),
-  '--listen',
-  '127.0.0.1:0',
-]
+const args = ['--data', data, '--policies', join(folder, 'policies.json'), '--plugins', join(folder, 'plugins'), '--listen', '127.0.0.1:0']
 const certificates = ['--tls-cert', tls('server.crt'), '--tls-key', tls('server.key'), '--tls-client-ca', tls('clients.pem')]
-const daemon = await startDaemon(readDeviceConfig([...message, ...certificates], {}), {
+const daemon = await startDaemon(readDeviceConfig([...args, ...certificates], {}), {
   log: createLog('silent'),
   onFatal: (error) => assert.fail(String(error)),
 })
@@ -131,15 +122,15 @@ const checks: Record<string, () => Promise<void>> = {
   },
   async rates() {
     const { submit } = await hand('default')
-    const message: string[] = []
-    for (let i = 0; i < 4; i++) message.push(await wordOf(submit([{ tool: 'gpio.get', args: { line: 17 } }])))
-    assert.equal(message.at(-1), 'rate_limited')
+    const outcomes: string[] = []
+    for (let i = 0; i < 4; i++) outcomes.push(await wordOf(submit([{ tool: 'gpio.get', args: { line: 17 } }])))
+    assert.equal(outcomes.at(-1), 'rate_limited')
   },
   async queue() {
     const { submit, client, session } = await hand('default')
-    const message = await Promise.all(Array.from({ length: 8 }, () => wordOf(submit([slow]))))
+    const outcomes = await Promise.all(Array.from({ length: 8 }, () => wordOf(submit([slow]))))
     await client.ask('session.close', { session_id: session })
-    assert.ok(message.includes('queue_full'), message.join())
+    assert.ok(outcomes.includes('queue_full'), outcomes.join())
   },
   async binding() {
     const [one, two] = [await hand(), await hand()]

@@ -1,4 +1,4 @@
-// The daemon on a real kernel: the x86 machine of the lab, where its downloads are in the cache already. `npm run lab` fetches them.
+// The daemon on a real kernel: the x86 machine of the lab, if its downloads are in the cache already. `npm run lab` fetches them.
 import { deepEqual, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { isCached, missing, runMachine } from '../../scripts/lab.ts'

@@ -12,9 +12,9 @@ const PARTS = 5
 const choice = process.env['COUNTERSIGN_TEST_CHOICE'] ?? String(Math.floor(Math.random() * PARTS))
 const chosen = choice === 'all' ? twins : twins.filter((_, i) => i % PARTS === Number(choice) % PARTS)
 
-const run = (...message: readonly string[]): Promise<{ code: number; said: string }> =>
+const run = (...args: readonly string[]): Promise<{ code: number; said: string }> =>
   new Promise((done) => {
-    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...message], { timeout: 120_000 }, (error, out, err) =>
+    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...args], { timeout: 120_000 }, (error, out, err) =>
       done({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, said: out + err }),
     )
   })

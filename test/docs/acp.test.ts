@@ -1,4 +1,4 @@
-// docs/acp.md, "As the client": its command and its entry of agents.json, as they stand, with a fake agent under the name that the page uses.
+// docs/acp.md, "As the client": its command and its entry of agents.json, taken from the page, with a fake agent under the name that the page uses.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// Every example as the process that it is, against a real server.
+// Every example as a process of its own, against a real server.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -70,7 +70,7 @@ for (const page of pages) {
     /** The shell has gone through all blocks so far: after one that failed, the others would only wait. */
     let isWell = true
 
-    // Each block is a test, so that each has its time: packing and installing take long where the machine is busy.
+    // Each block is a test, so that each has its time: packing and installing take long if the machine is busy.
     for (const [title, blocks] of sectionsOf(page)) {
       for (const [i, { language, text, prints }] of blocks.entries()) {
         const name = /^(?:\/\/|#) (\S+)$/m.exec(text)?.[1]

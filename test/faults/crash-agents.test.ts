@@ -161,7 +161,7 @@ const free: Lane[] = []
 const expected: { readonly lane: Lane; readonly run_id: string; readonly effects: number }[] = []
 after(() => Promise.all(free.map((lane) => lane.close())))
 
-/** A lane goes on to the next round only where it came through this one. */
+/** A lane continues to the next round only where it came through this one. */
 async function inLane(play: (lane: Lane) => Promise<void>): Promise<void> {
   const lane = free.pop() ?? (await openLane())
   try {

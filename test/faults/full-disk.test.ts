@@ -1,4 +1,4 @@
-// A start on a disk that has no room left: what is there can be read, what would change it is refused, and nothing needs repair.
+// A start on a disk that has no room left: stored data can be read, changes are refused, and nothing needs repair.
 // On one that may only be read there is no start.
 import assert from 'node:assert/strict'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'

@@ -62,7 +62,7 @@ test('a backup that was taken under load is restored, and is whole', { skip: isP
       [checksum],
     )
     assert.ok((row!['bytes'] as Buffer).equals(bytes))
-    // It goes on from there.
+    // It continues from there.
     assert.equal((await node.call(alice, 'collaboration/task.create', { spec: { goal: 'After' } })).status, 200)
   })
 })

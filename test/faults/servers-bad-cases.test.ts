@@ -1,4 +1,4 @@
-// Servers on a PostgreSQL that is not as they need it: behind a pooler, without room, without connections, of another locale, with another clock, or
+// Servers on an unsuitable PostgreSQL: behind a pooler, without room, without connections, of another locale, with another clock, or
 // asked to hold what it cannot. Each case is refused or answered in words, and nothing is half done.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'

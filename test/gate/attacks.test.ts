@@ -7,7 +7,7 @@ import { callTool, openGateWorld, pause, until, type Answer, type GateWorld } fr
 
 const decisionOf = ({ _meta }: Answer): unknown => _meta?.['countersign/decision']
 const textOf = ({ content }: Answer): string => content[0]!.text
-/** The gate's side of the wire dies at a step: it never goes on. */
+/** The gate's side of the wire dies at a step: it never continues. */
 const dead = (): Promise<never> => new Promise(() => undefined)
 
 async function withClient<T>(

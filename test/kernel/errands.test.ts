@@ -35,7 +35,7 @@ test('the question of a person who leaves is with the next one when the call tha
   await world.close()
 })
 
-test('beyond a bound the rest is left to the worker, and nothing is left where there is none', async () => {
+test('beyond a bound the rest is left to the worker, and without a worker nothing is left', async () => {
   const world = await createWorld({ doesErrands: true })
   const count = limits.errandsAtOnceMax + 5
   for (let i = 0; i < count; i++) await atWork(world)

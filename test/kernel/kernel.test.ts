@@ -22,7 +22,7 @@ const actionsIn = async (store: Store): Promise<string[]> => {
 }
 const countIn = async (store: Store, action: string): Promise<number> => (await actionsIn(store)).filter((found) => found === action).length
 
-/** Lets what is under way go on, and gives up after so many turns of the loop. */
+/** Lets what is under way continue, and gives up after so many turns of the loop. */
 async function turns(count: number): Promise<string> {
   for (let i = 0; i < count; i++) await settled()
   return 'still waiting'

@@ -1,4 +1,4 @@
-// The shape of the code: who may import whom, what pure folders must not reach for, and that the checker itself sees each offence.
+// The shape of the code: allowed imports between folders, forbidden modules of pure folders, and that the checker itself sees each offence.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -87,7 +87,7 @@ describe('the matrix', () => {
 })
 
 const made = /([a-z]+_)[0-9A-HJKMNP-TV-Z]{26}/g
-/** Whole values alone: where an id is part of a secret, showing the secret is the right. */
+/** Whole values alone: if an id is part of a secret, showing the secret is the right. */
 const named = new RegExp(`"${made.source}"`, 'g')
 describe('foreign documents', () => {
   for (const name of Object.keys(matrix)) {

@@ -1,12 +1,12 @@
-// Lists over projects: each that falls back to the default project can be asked over all projects, and says how many it leaves out.
+// Lists over projects: each that defaults to the default project accepts `all_projects`, and counts the projects that it leaves out.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Actor, ProjectRole } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { createWorld, operationsOf, protocols, type World } from '../support/in-process/world.ts'
 
-/** A chain belongs to one project, so its readers name one; people, agents and items are listed over all projects unless one is named. */
-const otherwise = [
+/** Exceptions. A chain belongs to one project, so its readers name one; people, agents and items are listed over all projects by default. */
+const exceptions = [
   'collaboration/audit.query',
   'identity/user.list',
   'identity/agent.list',
@@ -18,7 +18,7 @@ const otherwise = [
 type Schema = { readonly properties?: Readonly<Record<string, unknown>> }
 const fieldsOf = (schema: unknown): readonly string[] => Object.keys((schema as Schema).properties ?? {})
 const lists = operationsOf(protocols)
-  .filter(({ op, name }) => op.kind === 'query' && fieldsOf(op.input).includes('project_id') && !otherwise.includes(name))
+  .filter(({ op, name }) => op.kind === 'query' && fieldsOf(op.input).includes('project_id') && !exceptions.includes(name))
   .filter(({ op }) => fieldsOf(op.output).includes('items'))
   .map(({ op, name }) => ({ name, input: fieldsOf(op.input), output: fieldsOf(op.output) }))
 
@@ -48,7 +48,7 @@ async function created(world: World, actor: Actor, project_id: string, goal: str
   return task.id
 }
 
-test('every one of them names a project, all, or the default, never two, and counts what it leaves out', async () => {
+test('every such list takes a project, all, or the default, never two of them, and counts the projects that it leaves out', async () => {
   const world = await worldOfProjects()
   const owner = personIn('user_owner', { project_default: 'owner', project_blue: 'owner', project_green: 'owner' })
   for (const { name } of lists) {
@@ -65,11 +65,11 @@ test('every one of them names a project, all, or the default, never two, and cou
   await world.close()
 })
 
-test('tasks of all projects are listed page by page, newest first, each once, and only those that one may read', async () => {
+test('tasks of all projects are listed page by page in order, each once, and only readable ones', async () => {
   const world = await worldOfProjects()
-  const own: string[] = []
+  const expected: string[] = []
   const inTurn = ['project_default', 'project_blue', 'project_green']
-  for (let i = 0; i < 12; i++) own.push(await created(world, alice, inTurn[i % 3]!, `own ${i}`))
+  for (let i = 0; i < 12; i++) expected.push(await created(world, alice, inTurn[i % 3]!, `own ${i}`))
   const inBlue = await created(world, bob, 'project_blue', 'in a project that alice owns')
   await created(world, bob, 'project_green', 'in a project where alice is a member')
   await created(world, bob, 'project_red', 'in a project that alice is not in')
@@ -86,7 +86,7 @@ test('tasks of all projects are listed page by page, newest first, each once, an
       if (page.next_cursor === null) break
       cursor = page.next_cursor
     }
-    assert.deepEqual(order === 'oldest' ? found : found.toReversed(), [...own, inBlue])
+    assert.deepEqual(order === 'oldest' ? found : found.toReversed(), [...expected, inBlue])
   }
   const everything = (await world.call('admin', 'collaboration/task.list', { all_projects: true })) as { items: unknown[] }
   assert.equal(everything.items.length, 15)

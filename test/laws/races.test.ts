@@ -1,5 +1,5 @@
 // Races of two people: each call has read and decided before either is written. Exactly one takes effect, the other is told exactly
-// why not; where both are possible one after the other, they happen in an order that the record shows.
+// why not; if both are possible one after the other, they happen in an order that the record shows.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Line } from '#kernel/log/hash-chain.ts'

@@ -1,4 +1,4 @@
-// The bytes of `/mcp`: who may come in, sessions, tasks, and messages that are none.
+// The bytes of `/mcp`: access, sessions, tasks, and malformed messages.
 import assert from 'node:assert/strict'
 import { request as httpRequest } from 'node:http'
 import { test } from 'node:test'

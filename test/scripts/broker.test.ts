@@ -1,4 +1,4 @@
-// The private broker of tests leaves nothing behind, also where the process that started it is killed.
+// The private broker of tests leaves nothing behind, even if the process that started it is killed.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

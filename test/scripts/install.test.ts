@@ -1,4 +1,4 @@
-// Installation by the npm scripts, with a stand-in for npm: the server needs no development tools, and a user who runs it keeps it.
+// Installation by the npm scripts, with a stand-in for npm: the server needs no development tools, and a running server keeps its packages.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

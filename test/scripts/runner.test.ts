@@ -141,11 +141,8 @@ describe('a run of the tests', () => {
   test('hands what was compiled on to children with an environment of their own', () => {
     const run = openRun()
     const say = 'console.log(process.env.NODE_COMPILE_CACHE)'
-    const message = [
-      '-e',
-      `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', '${say}'], { env: {} }))`,
-    ]
-    const said = execFileSync(process.execPath, message, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
+    const args = ['-e', `process.stdout.write(require('node:child_process').execFileSync(process.execPath, ['-e', '${say}'], { env: {} }))`]
+    const said = execFileSync(process.execPath, args, { env: { ...outside(), ...run.env }, encoding: 'utf8' })
     assert.equal(said, `${run.env.NODE_COMPILE_CACHE}\n`)
     assert.deepEqual(run.close(), [])
   })

@@ -41,7 +41,7 @@ async function run(command: string, args: readonly string[], cwd = place): Promi
   return { code, ...said }
 }
 
-// A test, and not a step before them: packing takes longer than a run of tests may be silent, where the machine is busy.
+// A test, and not a step before them: packing takes longer than a run of tests may be silent, if the machine is busy.
 test('it is packed, and installed into an empty folder', async () => {
   await setImmediate() // the run is told that this test has begun before the sources are read, which takes the process for itself
   for (const path of [home, place]) mkdirSync(path)

@@ -412,7 +412,7 @@ describe('secrets', () => {
     }
   })
 
-  test('that are sealed to a key of the agent are opened by it, and left where they are without it', async (t) => {
+  test('that are sealed to a key of the agent are opened by it, and are left sealed without it', async (t) => {
     const { agent, client } = await asker(t)
     const { publicKey, privateKey } = generateKeyPairSync('x25519')
     await client.identity.agent.seal_key({ agent_id: agent.id, jwk: publicKey.export({ format: 'jwk' }) as never })

@@ -630,7 +630,7 @@ const inBrowsers = [
   'setTimeout',
 ]
 
-test('the client works where only what browsers have is there', async () => {
+test('the client works with only the globals of browsers', async () => {
   const request = {
     action: 'APPROVE',
     agent_id: 'agent_devin',

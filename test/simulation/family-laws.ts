@@ -46,7 +46,7 @@ export function createFamilyLaws(record: FactRecord, fail: Fail): FamilyLaws {
     }
   }
 
-  /** An interrupt of a task stops all who work on parts of it; its answer lets them go on. */
+  /** An interrupt of a task stops all who work on parts of it; its answer lets them continue. */
   function judgeInterrupt(before: any, { id, kind, task_id, root_task_id, state, resolution, brings = [] }: any): void {
     for (const one of brings as string[]) brought.add(one)
     if (state === 'resolved' && resolution.action !== 'reject') for (const one of brings as string[]) answered.add(one)

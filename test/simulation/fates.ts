@@ -1,4 +1,4 @@
-// Fates of a post: the receiver takes it, refuses, is silent, answers when nobody listens any more, or is gone.
+// Fates of a post: the receiver accepts it, refuses, does not answer, answers too late, or is gone.
 export const ATTEMPTS_MAX = 3
 export const GONE = 410
 

@@ -22,7 +22,7 @@ const PLACE = 'project_default'
 const stoodInFor = (who: string, request: any): boolean =>
   who === HELPER && request.people.includes(REVIEWER) && request.project_id === PLACE
 
-/** `ask`: the answer, or null where it was refused. */
+/** `ask`: the answer, or null if it was refused. */
 export async function checkInboxes(record: FactRecord, ask: (plan: Plan) => Promise<any>, until: string, fail: Fail): Promise<void> {
   const naming = { person: REVIEWER, substitute: HELPER, project_id: PLACE, until }
   if ((await ask({ as: ADMIN, op: 'identity/substitute.add', input: naming, keyed: true })) === null) fail('no substitute could be named')

@@ -8,7 +8,7 @@ import found from './found.json' with { type: 'json' }
 import { serverMistakes } from './servers/mistakes.ts'
 
 type Patch = { readonly file: string; readonly find: string; readonly replace: string }
-/** `kind`: the histories that must find it, where it is not those of the whole core. */
+/** `kind`: the histories that must find it, if it is not those of the whole core. */
 export type Mistake = { readonly name: string; readonly kind?: 'servers'; readonly patches: readonly Patch[] }
 
 const root = join(import.meta.dirname, '../../src')
@@ -420,8 +420,8 @@ export const mistakes: readonly Mistake[] = [
     ],
   },
   one('something-else-is-answered', 'protocols/execution/access.ts', 'if (digest === present) return', 'if (digest !== undefined) return'),
-  one('nobody-looks-when-somebody-leaves', 'contracts/identity.ts', "looksAgain('project.left', themself),", ''),
-  one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity.ts', "looksAgain('user.updated', themself),", ''),
+  one('nobody-looks-when-somebody-leaves', 'contracts/identity.ts', "recheckItems('project.left', subjectPerson),", ''),
+  one('nobody-looks-when-somebody-is-switched-off', 'contracts/identity.ts', "recheckItems('user.updated', subjectPerson),", ''),
   one(
     'a-question-to-nobody',
     'protocols/execution/asking/routing.ts',
@@ -449,8 +449,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'counted-twice',
     'protocols/execution/operations/inbox.ts',
-    'high: own.high + pool.high + undecided.high - twice.high',
-    'high: own.high + pool.high + undecided.high',
+    'high: direct.high + pool.high + undecided.high - twice.high',
+    'high: direct.high + pool.high + undecided.high',
   ),
   one(
     'what-is-due-has-no-row',
@@ -621,7 +621,7 @@ export const mistakes: readonly Mistake[] = [
 /** Where each mistake was found last, which is where the next search for it begins: `run.ts --mistake <name> --keep` writes it down. */
 export const foundAt: Readonly<Record<string, number>> = found
 
-/** The sources with the mistake in them, by their address; an error where a snippet does not stand exactly once. */
+/** The sources with the mistake in them, by their address; an error if a snippet does not stand exactly once. */
 export function patched({ patches }: Mistake): Map<string, string> {
   const sources = new Map<string, string>()
   for (const { file, find, replace } of patches) {

@@ -105,7 +105,7 @@ export function createReceivers({
     if (state === 'given_up' && attempts < ATTEMPTS_MAX && recent.at(-1)?.status !== GONE) fail(`the notice ${id} is given up too early`)
   }
 
-  /** Of what nobody can tell which notice it is, a push or a mail, it counts as delivered only where one was taken. */
+  /** Of what nobody can tell which notice it is, a push or a mail, it counts as delivered only if one was taken. */
   function unnamed(what: string, target: string | undefined): Promise<Posted> {
     const fate = isFaulty() ? random.weighted(fatesOfFew) : 'takes it'
     happened(`${what} ${fate}`)

@@ -40,7 +40,7 @@ const IN_FLIGHT_MAX = 6
 /** How much of what happens is the agents' processes; more of it where work is under way from the beginning. */
 const PROCESSES = 0.28
 const PROCESSES_AT_WORK = 0.5
-/** And how much is asked and answered beside all tasks; more of it where people are told at night. */
+/** And how much is asked and answered beside all tasks; more of it if people are told at night. */
 const ASKING = 0.16
 const ASKING_AT_NIGHT = 0.4
 /** And, where somebody is told by HTTP, what is done about that. */

@@ -130,7 +130,7 @@ async function run(...args: string[]): Promise<{ code: number; output: string }>
 /** A simulation in which something never happens proves nothing about it. */
 function assertHappened(happened: ReadonlySet<string>): void {
   const isMissing = (what: string): boolean => !happened.has(what)
-  // A law about a denied capability says nothing where none is denied.
+  // A law about a denied capability says nothing if none is denied.
   assert.deepEqual([...faults, 'fact delegation/capability.denied'].filter(isMissing), [], 'it happened at least once')
   if (!choice.isAll) return
   const commands = protocols

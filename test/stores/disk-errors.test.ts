@@ -20,7 +20,7 @@ test('a quota that is exceeded is a lack of room, although Node has no name for 
 test('every other failure has words of its own; what is no failure of the disk stays as it is', () => {
   for (const [code, message] of [
     ['EMFILE', /too many files open/],
-    ['EACCES', /may not write/],
+    ['EACCES', /no permission to write/],
     ['EIO', /the disk failed/],
     ['EROFS', /no room/],
   ] as const) {

@@ -73,7 +73,7 @@ for (const { name, open, hasBarrier } of makers) {
         facts.map(({ position }) => position),
         Array.from({ length: 60 }, (_, i) => i + 1),
       )
-      // One more each, so that neither goes on from what it remembers.
+      // One more each, so that neither continues from what it remembers.
       await both.one.commit(creating('k/one'))
       await both.two.commit(creating('k/two'))
       await assertChain(both.two)
@@ -257,7 +257,7 @@ describe('a stale read does not enter the cache', () => {
     assert.deepEqual(await versionsOf(two, ['k/a']), [2])
   })
 
-  test('a commit of its own, where the other one has committed again before it is settled', async () => {
+  test('a commit of its own, if the other one has committed again before it is settled', async () => {
     const disk = memoryDisk()
     let isHeld = true
     const gate = Promise.withResolvers<void>()

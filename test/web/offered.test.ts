@@ -34,7 +34,7 @@ test('a task reads as what became of it', () => {
   assert.equal(stateLabel({ ...blocked, taken_over: 'ckpt_1' }), 'Waits for people')
 })
 
-test('the first line of a goal is its title, cut between words where it is long', () => {
+test('the first line of a goal is its title, cut between words if it is long', () => {
   assert.deepEqual(titleOf('Fix it\n\n- one\n- two\n'), { title: 'Fix it', rest: '- one\n- two' })
   assert.deepEqual(titleOf('Fix it'), { title: 'Fix it', rest: '' })
   const long = 'word '.repeat(60).trim()

@@ -73,7 +73,7 @@ test('deadlines pass by the clock of the holder, also between its end and the ne
   await pass(2_000, one, two)
   assert.equal(timeAt(one), null)
   assert.ok(isBehindBy(timeAt(two), 1_000), String(timeAt(two)))
-  // Killed: its clock goes on.
+  // Killed: its clock continues.
   const before = timeAt(two)!
   await pass(2_000, two)
   assert.equal(holds(two)[0], false)

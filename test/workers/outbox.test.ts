@@ -8,7 +8,7 @@ import { settled } from '../support/in-process/manual-clock.ts'
 import { alice } from '../support/in-process/toy.ts'
 import { DAY_MS, deliveries, silent, workerWorld, type WorkerWorld } from '../support/in-process/worker-world.ts'
 
-/** A channel that notes what it sends, and fails where it is told to. */
+/** A channel that notes what it sends, and fails if it is told to. */
 function postChannel(over: Partial<Channel> = {}): Channel & { sent: string[]; failing: Set<string>; most: number } {
   const sent: string[] = []
   const failing = new Set<string>()

@@ -53,7 +53,7 @@ test('the timer loop never sleeps longer than a minute, and a timer of 30 days f
   await worker.stop()
 })
 
-test('a time that is known is kept, also where another commit comes right before it', async () => {
+test('a time that is known is kept, also if another commit comes right before it', async () => {
   const w = workerWorld()
   const worker = runTimers(w.kernel, w.clock, silent)
   await remind(w, 'one', 5_000)
@@ -64,7 +64,7 @@ test('a time that is known is kept, also where another commit comes right before
   await worker.stop()
 })
 
-test('a loop rests after each turn, also where its next time is over already', async () => {
+test('a loop rests after each turn, also if its next time is over already', async () => {
   const slept: number[] = []
   const clock: Clock = {
     now: () => 0,

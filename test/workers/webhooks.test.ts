@@ -72,7 +72,7 @@ describe('a webhook', () => {
     assert.deepEqual([type, data.attempt, data.messages[0].body.resolution.action], ['resume', 2, 'approve'])
     await assert.rejects(world.call('devin', 'delegation/run.progress', { run_id, attempt: 1 }), { code: 'CONFLICT' })
     await world.call('devin', 'delegation/run.progress', { run_id, attempt: 2, message: 'Going on.' })
-    // Steering begins no attempt: who works goes on with the one that it has.
+    // Steering begins no attempt: who works continues with the one that it has.
     await world.call('alice', 'collaboration/task.amend', { task_id, text: 'Leave the API alone.', intent: 'constrain' })
     await until(() => got.length === 3)
     await settled(world)

@@ -398,7 +398,7 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
 
 
 class _signals:
-    """SIGTERM and SIGINT stop the loop; a second one does what it does without us."""
+    """SIGTERM and SIGINT stop the loop; a second signal has its usual effect."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop

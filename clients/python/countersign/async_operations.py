@@ -93,11 +93,11 @@ class AsyncAgentOperations(AsyncNoun):
         return await self._call("delegation/agent.block", {"run_id": run_id, "reason": reason, "checkpoint_id": checkpoint_id, "succeeds": succeeds}, idempotency_key, request_timeout)
 
     async def resume(self, *, run_id: str, checkpoint_id: str = UNSET, resolution: Dict[str, Any] = UNSET, superseded: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentResumeOutput:
-        """Let a blocked run go on, with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself."""
+        """Resume a blocked run with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself."""
         return await self._call("delegation/agent.resume", _spread({"run_id": run_id, "checkpoint_id": checkpoint_id, "resolution": resolution, "superseded": superseded}, "resolution", {}), idempotency_key, request_timeout)
 
     async def steer(self, *, run_id: str, text: str, intent: str = UNSET, amendment_id: str = UNSET, ended: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentSteerOutput:
-        """Tell a run something while it goes on. Its state stays as it is."""
+        """Send a message to a run without interrupting it. Its state does not change."""
         return await self._call("delegation/agent.steer", {"run_id": run_id, "text": text, "intent": intent, "amendment_id": amendment_id, "ended": ended}, idempotency_key, request_timeout)
 
     async def cancel(self, *, run_id: str, why: str = UNSET, to_person: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentCancelOutput:
@@ -237,7 +237,7 @@ class AsyncPasskeyOperations(AsyncNoun):
         return await self._call("identity/passkey.remove", {"passkey_id": passkey_id}, idempotency_key, request_timeout)
 
     async def reset(self, *, person: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyResetOutput:
-        """For a person who has lost every device: after a day their passkeys do not count any more, and the next one counts immediately."""
+        """For a person who has lost every device: after a day their passkeys no longer count, and the next one counts immediately."""
         return await self._call("identity/passkey.reset", {"person": person}, idempotency_key, request_timeout)
 
     async def challenge(self, *, operation: str, input: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyChallengeOutput:
@@ -305,7 +305,7 @@ class AsyncTaskOperations(AsyncNoun):
         return await self._call("collaboration/task.overdue", {"task_id": task_id}, idempotency_key, request_timeout)
 
     async def interrupt(self, *, task_id: str, expected_task_revision: int = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskInterruptOutput:
-        """Stop the agent where it is, and all who work on parts of the task; they wait until the person answers the interrupt."""
+        """Stop the agent and all agents on parts of the task; they wait until the person answers the interrupt."""
         return await self._call("collaboration/task.interrupt", {"task_id": task_id, "expected_task_revision": expected_task_revision, "reason": reason}, idempotency_key, request_timeout)
 
     async def takeover(self, *, task_id: str, expected_task_revision: int = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskTakeoverOutput:
@@ -329,7 +329,7 @@ class AsyncReviewerOperations(AsyncNoun):
     """The operations of `reviewer`."""
 
     async def add(self, *, task_id: str, user: str, expected_task_revision: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewerAddOutput:
-        """Name another person who may resolve checkpoints and review."""
+        """Name another person who can resolve checkpoints and review."""
         return await self._call("collaboration/reviewer.add", {"task_id": task_id, "user": user, "expected_task_revision": expected_task_revision}, idempotency_key, request_timeout)
 
     async def remove(self, *, task_id: str, user: str, expected_task_revision: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewerRemoveOutput:
@@ -345,7 +345,7 @@ class AsyncCheckpointOperations(AsyncNoun):
         return await self._call("collaboration/checkpoint.raise", {"task_id": task_id, "kind": kind, "prompt": prompt, "expected_task_revision": expected_task_revision, "options": options, "context": context, "proposed_actions": proposed_actions, "state": state, "state_schema": state_schema, "expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry, "default": default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
-        """Answer a pending checkpoint: the task goes on, or ends if it is rejected."""
+        """Answer a pending checkpoint: the task continues, or ends if it is rejected."""
         return await self._call("collaboration/checkpoint.resolve", {"checkpoint_id": checkpoint_id, "action": action, "expected_task_revision": expected_task_revision, "choice": choice, "input": input, "reassign_to": reassign_to, "comment": comment, "approved_actions": approved_actions, "denied_actions": denied_actions, "state_patch": state_patch, "edited_artifact_ref": edited_artifact_ref, "digest": digest, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def decline(self, *, checkpoint_id: str, reason: str, expected_task_revision: int = UNSET, digest: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointDeclineOutput:
@@ -361,7 +361,7 @@ class AsyncCheckpointOperations(AsyncNoun):
         return await self._call("collaboration/checkpoint.overdue", {"checkpoint_id": checkpoint_id}, idempotency_key, request_timeout)
 
     async def escalate(self, *, task_id: str, prompt: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointEscalateOutput:
-        """Ask the people of a task how to go on when its executor cannot. The system calls it."""
+        """Ask the people of a task how to continue when its executor cannot. The system calls it."""
         return await self._call("collaboration/checkpoint.escalate", {"task_id": task_id, "prompt": prompt}, idempotency_key, request_timeout)
 
     async def get(self, *, checkpoint_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointGetOutput:
@@ -377,7 +377,7 @@ class AsyncCheckpointOperations(AsyncNoun):
         return await self._call("collaboration/checkpoint.ask", {"task_id": task_id, "checkpoint_id": checkpoint_id, "request_id": request_id, "raised_by": raised_by, "kind": kind, "prompt": prompt, "options": options, "takes_default": takes_default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def settle(self, *, checkpoint_id: str, action: Literal['approve', 'choose', 'provide'], choice: str = UNSET, input: str = UNSET, comment: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointSettleOutput:
-        """Let a task go on with the answer to the request that it waits for. It follows from the answer, in the same batch."""
+        """Continue a task with the answer to the request that it waits for. It follows from the answer, in the same batch."""
         return await self._call("collaboration/checkpoint.settle", {"checkpoint_id": checkpoint_id, "action": action, "choice": choice, "input": input, "comment": comment}, idempotency_key, request_timeout)
 
 
@@ -508,6 +508,10 @@ class AsyncAuditOperations(AsyncNoun):
         """Export the record of a project as NDJSON, a bounded stretch a call; `audit verify --file` checks it without a server."""
         return await self._call("collaboration/audit.export", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
 
+    async def why(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditWhyOutput:
+        """Explain which person answers for something: from it, over causes, approvals, grants, rules and delegation, to the person."""
+        return await self._call("collaboration/audit.why", {"id": id}, idempotency_key, request_timeout)
+
 
 class AsyncCardOperations(AsyncNoun):
     """The operations of `card`."""
@@ -537,7 +541,7 @@ class AsyncRunOperations(AsyncNoun):
         return await self._call("delegation/run.progress", {"run_id": run_id, "attempt": attempt, "message": message, "percent": percent}, idempotency_key, request_timeout)
 
     async def ask(self, *, run_id: str, message: str, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunAskOutput:
-        """Ask the one who delegated the run, by message, without a checkpoint. The run goes on, and the next steering message answers."""
+        """Ask the delegator of the run by message, without a checkpoint. The run continues, and the next steering message is the answer."""
         return await self._call("delegation/run.ask", {"run_id": run_id, "message": message, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def complete(self, *, run_id: str, attempt: int = UNSET, result: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunCompleteOutput:
@@ -545,7 +549,7 @@ class AsyncRunOperations(AsyncNoun):
         return await self._call("delegation/run.complete", {"run_id": run_id, "attempt": attempt, "result": result}, idempotency_key, request_timeout)
 
     async def fail(self, *, run_id: str, error: str, attempt: int = UNSET, reason: Literal['failed', 'refused', 'unreachable'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunFailOutput:
-        """End a run that cannot go on. The people of its task are asked what to do."""
+        """End a run that cannot continue. The people of its task decide what to do."""
         return await self._call("delegation/run.fail", {"run_id": run_id, "error": error, "attempt": attempt, "reason": reason}, idempotency_key, request_timeout)
 
     async def report(self, *, run_id: str, type: Literal['needs_approval', 'needs_choice', 'needs_input', 'artifact'], attempt: int = UNSET, payload: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunReportOutput:
@@ -597,7 +601,7 @@ class AsyncMailboxOperations(AsyncNoun):
         return await self._call("delegation/mailbox.release", {"runs": runs}, idempotency_key, request_timeout)
 
     async def push(self, *, run_id: str, number: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxPushOutput:
-        """Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled."""
+        """Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null if it is settled."""
         return await self._call("delegation/mailbox.push", {"run_id": run_id, "number": number}, idempotency_key, request_timeout)
 
 
@@ -609,7 +613,7 @@ class AsyncMemoOperations(AsyncNoun):
         return await self._call("delegation/memo.put", {"run_id": run_id, "key": key, "value": value, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def get(self, *, run_id: str, key: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MemoGetOutput:
-        """Fetch the value that is kept for a run under a key; found is false where there is none."""
+        """Fetch the value that is kept for a run under a key; found is false if there is none."""
         return await self._call("delegation/memo.get", {"run_id": run_id, "key": key}, idempotency_key, request_timeout)
 
 
@@ -673,7 +677,7 @@ class AsyncRequestOperations(AsyncNoun):
         return await self._call("execution/request.create", {"action": action, "payload": payload, "role": role, "priority": priority, "timeout_seconds": timeout_seconds, "fallback": fallback, "agent_id": agent_id, "project_id": project_id, "metadata": metadata, "tags": tags, "risk": risk, "quorum": quorum, "escalate": escalate, "remind_seconds": remind_seconds, "callback": callback, "call_id": call_id, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     async def get(self, *, request_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestGetOutput:
-        """Fetch one request, with its receipt where it has one."""
+        """Fetch one request, with its receipt if it has one."""
         return await self._call("execution/request.get", {"request_id": request_id}, idempotency_key, request_timeout)
 
     async def await_(self, *, request_id: str, wait: int = UNSET, seen: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestAwaitOutput:
@@ -709,11 +713,11 @@ class AsyncRequestOperations(AsyncNoun):
         return await self._call("execution/request.collect", {"request_id": request_id}, idempotency_key, request_timeout)
 
     async def inbox(self, *, status: Literal['pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired', 'declined'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY] = UNSET, surface: Literal['page'] = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestInboxOutput:
-        """List the requests that wait for a person, critical first, and those that were answered."""
+        """List the requests that wait for a person, critical first, and the answered ones."""
         return await self._call("execution/request.inbox", {"status": status, "priority": priority, "action": action, "surface": surface, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     async def stats(self, *, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestStatsOutput:
-        """Count your requests: those that an agent has made, or those that wait for a person or were answered."""
+        """Count your requests: for an agent its own, for a person those that wait or were answered."""
         return await self._call("execution/request.stats", {"agent_id": agent_id}, idempotency_key, request_timeout)
 
     async def trends(self, *, days: int = UNSET, by: Literal['agent', 'person', 'rule'] = UNSET, project_id: str = UNSET, all_projects: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestTrendsOutput:
@@ -805,7 +809,7 @@ class AsyncInboxOperations(AsyncNoun):
         return await self._call("execution/inbox.get", {"request_id": request_id}, idempotency_key, request_timeout)
 
     async def count(self, *, kind: Literal['request', 'choice', 'approval', 'input', 'verification', 'escalation', 'interrupt', 'review'] = UNSET, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, project_id: str = UNSET, task_id: str = UNSET, agent_id: str = UNSET, assignee: str = UNSET, status: Literal['open', 'closed', 'completed', 'failed', 'cancelled', 'declined'] = UNSET, snoozed: bool = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, unassigned: bool = UNSET, group: str = UNSET, text: str = UNSET, filter: str = UNSET, person: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> InboxCountOutput:
-        """Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter: the items that inbox.list would show."""
+        """Count the items that wait for you: your own, the pools of your projects, and the items of each person you stand in for. With a filter: the items that inbox.list would show."""
         return await self._call("execution/inbox.count", {"kind": kind, "action": action, "priority": priority, "project_id": project_id, "task_id": task_id, "agent_id": agent_id, "assignee": assignee, "status": status, "snoozed": snoozed, "risk": risk, "unassigned": unassigned, "group": group, "text": text, "filter": filter, "person": person, "cursor": cursor}, idempotency_key, request_timeout)
 
     async def resolve(self, *, answers: List[Dict[str, Any]], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> InboxResolveOutput:
@@ -853,7 +857,7 @@ class AsyncRuleOperations(AsyncNoun):
         return await self._call("execution/rule.list", {}, idempotency_key, request_timeout)
 
     async def remove(self, *, rule_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RuleRemoveOutput:
-        """Remove one of your delegation rules. Requests that it has routed stay where they are."""
+        """Remove one of your delegation rules. Requests that it has routed keep their person."""
         return await self._call("execution/rule.remove", {"rule_id": rule_id}, idempotency_key, request_timeout)
 
     async def order(self, *, order: List[str], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RuleOrderOutput:
@@ -1017,7 +1021,7 @@ class AsyncCallOperations(AsyncNoun):
         return await self._call("gate/call.await", {"call_id": call_id, "wait_seconds": wait_seconds}, idempotency_key, request_timeout)
 
     async def await_any(self, *, call_ids: List[str], wait_seconds: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CallAwaitAnyOutput:
-        """Wait until one of several calls is decided, and fetch those that are: a gate with many waiting calls needs one long poll."""
+        """Wait until one of several calls is decided, and fetch the decided ones: a gate with many waiting calls needs one long poll."""
         return await self._call("gate/call.await_any", {"call_ids": call_ids, "wait_seconds": wait_seconds}, idempotency_key, request_timeout)
 
     async def begin(self, *, call_id: str, digest: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
@@ -1033,7 +1037,7 @@ class AsyncCallOperations(AsyncNoun):
         return await self._call("gate/call.cancel", {"call_id": call_id, "reason": reason}, idempotency_key, request_timeout)
 
     async def leave(self, *, call_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
-        """Say that no client waits for a call any more: its question stays, and an answer is collected by the same call."""
+        """Say that no client waits for a call: its question stays open, and the same call collects the answer later."""
         return await self._call("gate/call.leave", {"call_id": call_id}, idempotency_key, request_timeout)
 
     async def settle(self, *, call_id: str, result: Literal['approved', 'rejected', 'expired', 'cancelled'], person: str = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
@@ -1097,7 +1101,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.declare", _spread({"agent_id": agent_id, "capability": capability, "approvers": approvers, "risk_rules": risk_rules, "context_rules": context_rules, "safety_envelope": safety_envelope, "abort_timeout": abort_timeout, "approval_timeout": approval_timeout, "ask_from": ask_from}, "capability", {"name": name, "version": version, "description": description, "input_schema": input_schema, "output_schema": output_schema, "safety": safety, "constraints": constraints, "extensions": extensions}), idempotency_key, request_timeout)
 
     async def withdraw(self, *, capability: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessWithdrawOutput:
-        """Offer a capability no longer. Sessions that have begun go on."""
+        """Stop offering a capability. Open sessions continue."""
         return await self._call("harness/harness.withdraw", {"capability": capability}, idempotency_key, request_timeout)
 
     async def capabilities(self, *, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessCapabilitiesOutput:
@@ -1109,7 +1113,7 @@ class AsyncHarnessOperations(AsyncNoun):
         return await self._call("harness/harness.allow", {"caller_id": caller_id, "capabilities": capabilities, "risk_max": risk_max, "data_max": data_max}, idempotency_key, request_timeout)
 
     async def disallow(self, *, caller_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessDisallowOutput:
-        """Take no more tasks of another harness. Sessions that have begun go on."""
+        """Take no more tasks of another harness. Open sessions continue."""
         return await self._call("harness/harness.disallow", {"caller_id": caller_id}, idempotency_key, request_timeout)
 
     async def callers(self, *, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessCallersOutput:

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 
 def canonical(value: Any) -> str:
-    """The one text of a JSON value: keys in the order of their UTF-16 code units, numbers as ECMAScript writes them."""
+    """The canonical text of a JSON value: keys in the order of their UTF-16 code units, numbers as ECMAScript writes them."""
     if value is None:
         return "null"
     if value is True:
@@ -19,7 +19,7 @@ def canonical(value: Any) -> str:
     if isinstance(value, (int, float)):
         return _number(value)
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(canonical(one) for one in value) + "]"
+        return "[" + ",".join(canonical(item) for item in value) + "]"
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return "{" + ",".join(_text(key) + ":" + canonical(value[key]) for key in keys) + "}"

@@ -168,7 +168,7 @@ class AgentOperations(Noun):
 
         Operation `delegation/agent.delegate`. For: system, the agent of the parent run, an agent of the project, without a task.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION, PRECONDITION_FAILED.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/agent.delegate", {"to_agent": to_agent, "task_id": task_id, "capability": capability, "input": input, "parent_run": parent_run, "attempt": attempt, "project_id": project_id, "delegable": delegable, "context": context, "root_task_id": root_task_id, "continues": continues, "session_id": session_id, "sealed": sealed}, idempotency_key, request_timeout)
 
@@ -177,7 +177,7 @@ class AgentOperations(Noun):
 
         Operation `delegation/agent.handoff`. For: system, the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION, PRECONDITION_FAILED.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/agent.handoff", {"run_id": run_id, "to_agent": to_agent, "context": context, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -191,7 +191,7 @@ class AgentOperations(Noun):
         return self._call("delegation/agent.block", {"run_id": run_id, "reason": reason, "checkpoint_id": checkpoint_id, "succeeds": succeeds}, idempotency_key, request_timeout)
 
     def resume(self, *, run_id: str, checkpoint_id: str = UNSET, resolution: Dict[str, Any] = UNSET, superseded: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentResumeOutput:
-        """Let a blocked run go on, with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.
+        """Resume a blocked run with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.
 
         Operation `delegation/agent.resume`. For: system.
         Refused with: INVALID_TRANSITION.
@@ -200,7 +200,7 @@ class AgentOperations(Noun):
         return self._call("delegation/agent.resume", _spread({"run_id": run_id, "checkpoint_id": checkpoint_id, "resolution": resolution, "superseded": superseded}, "resolution", {}), idempotency_key, request_timeout)
 
     def steer(self, *, run_id: str, text: str, intent: str = UNSET, amendment_id: str = UNSET, ended: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentSteerOutput:
-        """Tell a run something while it goes on. Its state stays as it is.
+        """Send a message to a run without interrupting it. Its state does not change.
 
         Operation `delegation/agent.steer`. For: system, the delegating agent.
         Refused with: INVALID_TRANSITION.
@@ -222,7 +222,7 @@ class AgentOperations(Noun):
 
         Operation `delegation/agent.retire`. For: system.
         Refused with: .
-        after: the place to go on from; without one, an errand begins
+        after: the place to continue from; without one, an errand begins
         """
         return self._call("delegation/agent.retire", {"agent_id": agent_id, "after": after}, idempotency_key, request_timeout)
 
@@ -432,7 +432,7 @@ class SubjectOperations(Noun):
         Operation `identity/subject.sign_out`. For: system.
         Refused with: .
         issuer: the URL of the issuer, exactly as its tokens name it
-        before: sessions that were opened later go on
+        before: sessions that were opened later stay open
         sub: the claim sub of the tokens, which names the person at the issuer
         sid: the session at the issuer, as its claim sid names it
         """
@@ -489,7 +489,7 @@ class PasskeyOperations(Noun):
         return self._call("identity/passkey.remove", {"passkey_id": passkey_id}, idempotency_key, request_timeout)
 
     def reset(self, *, person: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PasskeyResetOutput:
-        """For a person who has lost every device: after a day their passkeys do not count any more, and the next one counts immediately.
+        """For a person who has lost every device: after a day their passkeys no longer count, and the next one counts immediately.
 
         Operation `identity/passkey.reset`. For: owner.
         Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
@@ -563,7 +563,7 @@ class TaskOperations(Noun):
 
         Operation `collaboration/task.reassign`. For: principal.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        assignee: the agent that goes on with it
+        assignee: the agent that continues with it
         expected_task_revision: change the task only if it still has this revision: refused with CONFLICT otherwise
         """
         return self._call("collaboration/task.reassign", {"task_id": task_id, "assignee": assignee, "expected_task_revision": expected_task_revision}, idempotency_key, request_timeout)
@@ -631,7 +631,7 @@ class TaskOperations(Noun):
         return self._call("collaboration/task.overdue", {"task_id": task_id}, idempotency_key, request_timeout)
 
     def interrupt(self, *, task_id: str, expected_task_revision: int = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> TaskInterruptOutput:
-        """Stop the agent where it is, and all who work on parts of the task; they wait until the person answers the interrupt.
+        """Stop the agent and all agents on parts of the task; they wait until the person answers the interrupt.
 
         Operation `collaboration/task.interrupt`. For: principal.
         Refused with: CONFLICT, PRECONDITION_FAILED.
@@ -680,7 +680,7 @@ class ReviewerOperations(Noun):
     """The operations of `reviewer`."""
 
     def add(self, *, task_id: str, user: str, expected_task_revision: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ReviewerAddOutput:
-        """Name another person who may resolve checkpoints and review.
+        """Name another person who can resolve checkpoints and review.
 
         Operation `collaboration/reviewer.add`. For: principal.
         Refused with: CONFLICT, PRECONDITION_FAILED.
@@ -707,7 +707,7 @@ class CheckpointOperations(Noun):
         Operation `collaboration/checkpoint.raise`. For: executor.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, PRECONDITION_FAILED.
         expected_task_revision: change the task only if it still has this revision: refused with CONFLICT otherwise
-        state: the state that the agent would go on from; the person may patch it
+        state: the state that the agent would continue from; the person can patch it
         state_schema: a JSON Schema (2020-12) that a patched state must match
         expires_in: an ISO 8601 duration such as PT30M
         attempt: the attempt at the run; a stale one is refused
@@ -715,7 +715,7 @@ class CheckpointOperations(Noun):
         return self._call("collaboration/checkpoint.raise", {"task_id": task_id, "kind": kind, "prompt": prompt, "expected_task_revision": expected_task_revision, "options": options, "context": context, "proposed_actions": proposed_actions, "state": state, "state_schema": state_schema, "expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry, "default": default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     def resolve(self, *, checkpoint_id: str, action: Literal['approve', 'reject', 'choose', 'provide', 'reassign'], expected_task_revision: int = UNSET, choice: str = UNSET, input: str = UNSET, reassign_to: str = UNSET, comment: str = UNSET, approved_actions: List[str] = UNSET, denied_actions: List[str] = UNSET, state_patch: Any = UNSET, edited_artifact_ref: Dict[str, Any] = UNSET, digest: str = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointResolveOutput:
-        """Answer a pending checkpoint: the task goes on, or ends if it is rejected.
+        """Answer a pending checkpoint: the task continues, or ends if it is rejected.
 
         Operation `collaboration/checkpoint.resolve`. For: principal, reviewer.
         Refused with: CHECKPOINT_EXPIRED, CONFLICT, DEADLINE_EXCEEDED, PRECONDITION_FAILED.
@@ -754,7 +754,7 @@ class CheckpointOperations(Noun):
         return self._call("collaboration/checkpoint.overdue", {"checkpoint_id": checkpoint_id}, idempotency_key, request_timeout)
 
     def escalate(self, *, task_id: str, prompt: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointEscalateOutput:
-        """Ask the people of a task how to go on when its executor cannot. The system calls it.
+        """Ask the people of a task how to continue when its executor cannot. The system calls it.
 
         Operation `collaboration/checkpoint.escalate`. For: system.
         Refused with: PRECONDITION_FAILED.
@@ -788,7 +788,7 @@ class CheckpointOperations(Noun):
         return self._call("collaboration/checkpoint.ask", {"task_id": task_id, "checkpoint_id": checkpoint_id, "request_id": request_id, "raised_by": raised_by, "kind": kind, "prompt": prompt, "options": options, "takes_default": takes_default, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     def settle(self, *, checkpoint_id: str, action: Literal['approve', 'choose', 'provide'], choice: str = UNSET, input: str = UNSET, comment: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CheckpointSettleOutput:
-        """Let a task go on with the answer to the request that it waits for. It follows from the answer, in the same batch.
+        """Continue a task with the answer to the request that it waits for. It follows from the answer, in the same batch.
 
         Operation `collaboration/checkpoint.settle`. For: principal, reviewer, system.
         Refused with: PRECONDITION_FAILED.
@@ -928,7 +928,7 @@ class ArtifactOperations(Noun):
         Refused with: CONFLICT, PRECONDITION_FAILED, UNAUTHORIZED.
         expected_task_revision: change the task only if it still has this revision: refused with CONFLICT otherwise
         final: true: deliver what you took over; the task goes to review and the agent stops
-        uri: a data: URI with the bytes, the cas: URI that artifact.upload answered, or for kind ref where they are
+        uri: a data: URI with the bytes, the cas: URI that artifact.upload returned, or for kind ref the address of the bytes
         checksum: sha256: and 64 hexadecimal digits
         """
         return self._call("collaboration/artifact.edit", _spread({"task_id": task_id, "expected_task_revision": expected_task_revision, "artifact_id": artifact_id, "type": type, "parent_version": parent_version, "payload": payload, "final": final}, "payload", {"kind": kind, "uri": uri, "checksum": checksum, "size": size}), idempotency_key, request_timeout)
@@ -1050,6 +1050,14 @@ class AuditOperations(Noun):
         """
         return self._call("collaboration/audit.export", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
 
+    def why(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditWhyOutput:
+        """Explain which person answers for something: from it, over causes, approvals, grants, rules and delegation, to the person.
+
+        Operation `collaboration/audit.why`. For: anyone.
+        id: a task, run, request, receipt, review, grant, call, invocation, checkpoint, artifact version (id@version), event of a device, or fact
+        """
+        return self._call("collaboration/audit.why", {"id": id}, idempotency_key, request_timeout)
+
 
 class CardOperations(Noun):
     """The operations of `card`."""
@@ -1088,7 +1096,7 @@ class RunOperations(Noun):
 
         Operation `delegation/run.start`. For: system, the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.start", {"run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -1097,16 +1105,16 @@ class RunOperations(Noun):
 
         Operation `delegation/run.progress`. For: system, the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION, QUOTA_EXCEEDED.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.progress", {"run_id": run_id, "attempt": attempt, "message": message, "percent": percent}, idempotency_key, request_timeout)
 
     def ask(self, *, run_id: str, message: str, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunAskOutput:
-        """Ask the one who delegated the run, by message, without a checkpoint. The run goes on, and the next steering message answers.
+        """Ask the delegator of the run by message, without a checkpoint. The run continues, and the next steering message is the answer.
 
         Operation `delegation/run.ask`. For: the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.ask", {"run_id": run_id, "message": message, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -1115,16 +1123,16 @@ class RunOperations(Noun):
 
         Operation `delegation/run.complete`. For: system, the run's agent.
         Refused with: CONFLICT, INVALID_TRANSITION.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.complete", {"run_id": run_id, "attempt": attempt, "result": result}, idempotency_key, request_timeout)
 
     def fail(self, *, run_id: str, error: str, attempt: int = UNSET, reason: Literal['failed', 'refused', 'unreachable'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunFailOutput:
-        """End a run that cannot go on. The people of its task are asked what to do.
+        """End a run that cannot continue. The people of its task decide what to do.
 
         Operation `delegation/run.fail`. For: system, the run's agent.
         Refused with: CONFLICT, INVALID_TRANSITION.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.fail", {"run_id": run_id, "error": error, "attempt": attempt, "reason": reason}, idempotency_key, request_timeout)
 
@@ -1133,7 +1141,7 @@ class RunOperations(Noun):
 
         Operation `delegation/run.report`. For: the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION, PRECONDITION_FAILED.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.report", _spread({"run_id": run_id, "type": type, "attempt": attempt, "payload": payload}, "payload", {}), idempotency_key, request_timeout)
 
@@ -1142,7 +1150,7 @@ class RunOperations(Noun):
 
         Operation `delegation/run.fence`. For: system.
         Refused with: CONFLICT, RUN_NOT_FOUND.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/run.fence", {"task_id": task_id, "agent_id": agent_id, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -1209,7 +1217,7 @@ class MailboxOperations(Noun):
 
         Operation `delegation/mailbox.ack`. For: system, the run's agent.
         Refused with: CONFLICT.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/mailbox.ack", {"run_id": run_id, "number": number, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -1231,7 +1239,7 @@ class MailboxOperations(Noun):
         return self._call("delegation/mailbox.release", {"runs": runs}, idempotency_key, request_timeout)
 
     def push(self, *, run_id: str, number: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MailboxPushOutput:
-        """Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled.
+        """Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null if it is settled.
 
         Operation `delegation/mailbox.push`. For: system.
         Refused with: .
@@ -1247,12 +1255,12 @@ class MemoOperations(Noun):
 
         Operation `delegation/memo.put`. For: the run's agent.
         Refused with: CONFLICT, INVALID_TRANSITION.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         """
         return self._call("delegation/memo.put", {"run_id": run_id, "key": key, "value": value, "attempt": attempt}, idempotency_key, request_timeout)
 
     def get(self, *, run_id: str, key: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> MemoGetOutput:
-        """Fetch the value that is kept for a run under a key; found is false where there is none.
+        """Fetch the value that is kept for a run under a key; found is false if there is none.
 
         Operation `delegation/memo.get`. For: the run's agent.
         """
@@ -1284,7 +1292,7 @@ class CapabilityOperations(Noun):
 
         Operation `delegation/capability.invoke`. For: the run's agent.
         Refused with: CONFLICT, DEADLINE_EXCEEDED, INVALID_TRANSITION, PRECONDITION_FAILED.
-        attempt: the attempt that the messages came with; 0 where none were taken
+        attempt: the attempt that the messages came with; 0 if none were taken
         input: the input that its input_schema describes; {} by default
         timeout: an ISO 8601 duration of at most 5 minutes; PT30S by default
         """
@@ -1378,7 +1386,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.create", {"action": action, "payload": payload, "role": role, "priority": priority, "timeout_seconds": timeout_seconds, "fallback": fallback, "agent_id": agent_id, "project_id": project_id, "metadata": metadata, "tags": tags, "risk": risk, "quorum": quorum, "escalate": escalate, "remind_seconds": remind_seconds, "callback": callback, "call_id": call_id, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
     def get(self, *, request_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestGetOutput:
-        """Fetch one request, with its receipt where it has one.
+        """Fetch one request, with its receipt if it has one.
 
         Operation `execution/request.get`. For: anyone.
         """
@@ -1460,7 +1468,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.collect", {"request_id": request_id}, idempotency_key, request_timeout)
 
     def inbox(self, *, status: Literal['pending', 'assigned', 'completed', 'failed', 'cancelled', 'expired', 'declined'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY] = UNSET, surface: Literal['page'] = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestInboxOutput:
-        """List the requests that wait for a person, critical first, and those that were answered.
+        """List the requests that wait for a person, critical first, and the answered ones.
 
         Operation `execution/request.inbox`. For: human.
         surface: a page of another origin, which knows only the actions of the draft
@@ -1470,7 +1478,7 @@ class RequestOperations(Noun):
         return self._call("execution/request.inbox", {"status": status, "priority": priority, "action": action, "surface": surface, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     def stats(self, *, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestStatsOutput:
-        """Count your requests: those that an agent has made, or those that wait for a person or were answered.
+        """Count your requests: for an agent its own, for a person those that wait or were answered.
 
         Operation `execution/request.stats`. For: anyone.
         """
@@ -1592,7 +1600,7 @@ class RequestOperations(Noun):
         Operation `execution/request.mirror`. For: system.
         Refused with: CONFLICT, INVALID_REQUEST.
         call_id: the call whose rejection it is about
-        approvers: the people who may answer, where there is no task
+        approvers: the people who can answer, if there is no task
         """
         return self._call("execution/request.mirror", {"kind": kind, "action": action, "priority": priority, "payload": payload, "requester": requester, "project_id": project_id, "owner": owner, "timeout_seconds": timeout_seconds, "expires_at": expires_at, "fallback": fallback, "request_id": request_id, "asked_by": asked_by, "task_id": task_id, "root_task_id": root_task_id, "session_id": session_id, "call_id": call_id, "approvers": approvers, "quorum": quorum, "agent_id": agent_id, "assigned_to": assigned_to, "on_expiry": on_expiry, "risk": risk, "option_risks": option_risks, "checkpoint_id": checkpoint_id, "artifact": artifact}, idempotency_key, request_timeout)
 
@@ -1648,7 +1656,7 @@ class InboxOperations(Noun):
         risk: only what has this risk
         unassigned: true: only unassigned items; false: only assigned ones
         group: the name of a group: only what came to you because it was called in
-        text: words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks
+        text: words that the item must all contain: in its question, options, context or details, or in the names and ids of who asks
         filter: a saved filter; other fields override it
         person: another person's inbox (installation owners only)
         view: row: without card, facts and effects; whole by default
@@ -1666,7 +1674,7 @@ class InboxOperations(Noun):
         return self._call("execution/inbox.get", {"request_id": request_id}, idempotency_key, request_timeout)
 
     def count(self, *, kind: Literal['request', 'choice', 'approval', 'input', 'verification', 'escalation', 'interrupt', 'review'] = UNSET, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, project_id: str = UNSET, task_id: str = UNSET, agent_id: str = UNSET, assignee: str = UNSET, status: Literal['open', 'closed', 'completed', 'failed', 'cancelled', 'declined'] = UNSET, snoozed: bool = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, unassigned: bool = UNSET, group: str = UNSET, text: str = UNSET, filter: str = UNSET, person: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> InboxCountOutput:
-        """Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter: the items that inbox.list would show.
+        """Count the items that wait for you: your own, the pools of your projects, and the items of each person you stand in for. With a filter: the items that inbox.list would show.
 
         Operation `execution/inbox.count`. For: a person, with a key for all their projects, owner.
         kind: approval, choice, input and verification also find requests that ask for one; request: only what came as one
@@ -1676,7 +1684,7 @@ class InboxOperations(Noun):
         risk: only what has this risk
         unassigned: true: only unassigned items; false: only assigned ones
         group: the name of a group: only what came to you because it was called in
-        text: words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks
+        text: words that the item must all contain: in its question, options, context or details, or in the names and ids of who asks
         filter: a saved filter; other fields override it
         person: another person's inbox (installation owners only)
         cursor: next_cursor of the page before, with the same filters
@@ -1707,7 +1715,7 @@ class FilterOperations(Noun):
         risk: only what has this risk
         unassigned: true: only unassigned items; false: only assigned ones
         group: the name of a group: only what came to you because it was called in
-        text: words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks
+        text: words that the item must all contain: in its question, options, context or details, or in the names and ids of who asks
         """
         return self._call("execution/filter.save", _spread({"name": name, "query": query}, "query", {"kind": kind, "action": action, "priority": priority, "project_id": project_id, "task_id": task_id, "agent_id": agent_id, "assignee": assignee, "status": status, "snoozed": snoozed, "risk": risk, "unassigned": unassigned, "group": group, "text": text}), idempotency_key, request_timeout)
 
@@ -1769,7 +1777,7 @@ class RuleOperations(Noun):
         return self._call("execution/rule.list", {}, idempotency_key, request_timeout)
 
     def remove(self, *, rule_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RuleRemoveOutput:
-        """Remove one of your delegation rules. Requests that it has routed stay where they are.
+        """Remove one of your delegation rules. Requests that it has routed keep their person.
 
         Operation `execution/rule.remove`. For: the person themself.
         Refused with: .
@@ -1831,7 +1839,7 @@ class PolicyOperations(Noun):
         until: the end of that time; now by default
         version: 1
         default: for tools that no rule fits: ask unless it is set
-        rules: tried from top to bottom, those that deny first
+        rules: tried from top to bottom, denying rules first
         """
         return self._call("gate/policy.test", _spread({"gate": gate, "project_id": project_id, "installation": installation, "since": since, "until": until}, "gate", {"version": version, "default": default, "rules": rules}), idempotency_key, request_timeout)
 
@@ -2110,7 +2118,7 @@ class CallOperations(Noun):
         return self._call("gate/call.await", {"call_id": call_id, "wait_seconds": wait_seconds}, idempotency_key, request_timeout)
 
     def await_any(self, *, call_ids: List[str], wait_seconds: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> CallAwaitAnyOutput:
-        """Wait until one of several calls is decided, and fetch those that are: a gate with many waiting calls needs one long poll.
+        """Wait until one of several calls is decided, and fetch the decided ones: a gate with many waiting calls needs one long poll.
 
         Operation `gate/call.await_any`. For: the caller.
         Refused with: .
@@ -2152,7 +2160,7 @@ class CallOperations(Noun):
         return self._call("gate/call.cancel", {"call_id": call_id, "reason": reason}, idempotency_key, request_timeout)
 
     def leave(self, *, call_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
-        """Say that no client waits for a call any more: its question stays, and an answer is collected by the same call.
+        """Say that no client waits for a call: its question stays open, and the same call collects the answer later.
 
         Operation `gate/call.leave`. For: the caller.
         Refused with: .
@@ -2295,7 +2303,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.declare", _spread({"agent_id": agent_id, "capability": capability, "approvers": approvers, "risk_rules": risk_rules, "context_rules": context_rules, "safety_envelope": safety_envelope, "abort_timeout": abort_timeout, "approval_timeout": approval_timeout, "ask_from": ask_from}, "capability", {"name": name, "version": version, "description": description, "input_schema": input_schema, "output_schema": output_schema, "safety": safety, "constraints": constraints, "extensions": extensions}), idempotency_key, request_timeout)
 
     def withdraw(self, *, capability: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessWithdrawOutput:
-        """Offer a capability no longer. Sessions that have begun go on.
+        """Stop offering a capability. Open sessions continue.
 
         Operation `harness/harness.withdraw`. For: system, administrator, owner.
         Refused with: .
@@ -2322,7 +2330,7 @@ class HarnessOperations(Noun):
         return self._call("harness/harness.allow", {"caller_id": caller_id, "capabilities": capabilities, "risk_max": risk_max, "data_max": data_max}, idempotency_key, request_timeout)
 
     def disallow(self, *, caller_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> HarnessDisallowOutput:
-        """Take no more tasks of another harness. Sessions that have begun go on.
+        """Take no more tasks of another harness. Open sessions continue.
 
         Operation `harness/harness.disallow`. For: system, administrator, owner.
         Refused with: .
@@ -2348,7 +2356,7 @@ class HarnessOperations(Noun):
         capability: letters, digits, . _ : or -, at most 128
         intent: the result to be reached; the other harness decides how
         capability_version: a range of versions such as ^1.2.0
-        resume_from: a session that ended, whose snapshot the new one goes on from
+        resume_from: an ended session, from whose snapshot the new one continues
         """
         return self._call("harness/harness.submit", {"callee_id": callee_id, "capability": capability, "intent": intent, "capability_version": capability_version, "inputs": inputs, "constraints": constraints, "expected_output": expected_output, "context": context, "resume_from": resume_from, "project_id": project_id, "run_id": run_id, "task_id": task_id}, idempotency_key, request_timeout)
 
@@ -2392,7 +2400,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.report`. For: system, the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         data: the fields of its type: stage and message of progress, code and message of a warning
         """
         return self._call("harness/harness.report", _spread({"session_id": session_id, "event_type": event_type, "attempt": attempt, "data": data}, "data", {}), idempotency_key, request_timeout)
@@ -2402,9 +2410,9 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.snapshot`. For: the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED, QUOTA_EXCEEDED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
-        state: the state that the work goes on from
-        resumable: true by default: the work can go on from it
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
+        state: the state that the work continues from
+        resumable: true by default: the work can continue from it
         """
         return self._call("harness/harness.snapshot", {"session_id": session_id, "attempt": attempt, "description": description, "state": state, "resumable": resumable}, idempotency_key, request_timeout)
 
@@ -2412,7 +2420,7 @@ class HarnessOperations(Noun):
         """List the snapshots of a session, newest first, with their states.
 
         Operation `harness/harness.snapshots`. For: system, the agent that executes the session.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         cursor: next_cursor of the page before, with the same filters
         limit: items a page, 50 by default
         """
@@ -2423,7 +2431,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.guard`. For: the agent that executes the session.
         Refused with: CONFLICT, INVALID_REQUEST, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         value: the value that is about to be set
         """
         return self._call("harness/harness.guard", {"session_id": session_id, "attempt": attempt, "parameter": parameter, "value": value, "action": action, "emergency": emergency}, idempotency_key, request_timeout)
@@ -2433,7 +2441,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.pause`. For: the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         """
         return self._call("harness/harness.pause", {"session_id": session_id, "attempt": attempt, "reason": reason}, idempotency_key, request_timeout)
 
@@ -2442,7 +2450,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.resume`. For: the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         """
         return self._call("harness/harness.resume", {"session_id": session_id, "attempt": attempt, "reason": reason}, idempotency_key, request_timeout)
 
@@ -2451,7 +2459,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.complete`. For: system, the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         """
         return self._call("harness/harness.complete", {"session_id": session_id, "attempt": attempt, "outputs": outputs, "artifacts": artifacts}, idempotency_key, request_timeout)
 
@@ -2460,7 +2468,7 @@ class HarnessOperations(Noun):
 
         Operation `harness/harness.fail`. For: system, the agent that executes the session.
         Refused with: CONFLICT, PRECONDITION_FAILED.
-        attempt: the attempt of the run that the messages came with; 0 where none were taken
+        attempt: the attempt of the run that the messages came with; 0 if none were taken
         """
         return self._call("harness/harness.fail", {"session_id": session_id, "error_code": error_code, "error_message": error_message, "attempt": attempt, "error_details": error_details, "partial_outputs": partial_outputs, "artifacts": artifacts}, idempotency_key, request_timeout)
 

@@ -15,7 +15,7 @@ _BASE64URL = re.compile(r"[A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a receipt is genuine. `reason` and `message` explain a no; `claims` are what was signed."""
+    """Whether a receipt is genuine. If it is not, `reason` and `message` say why. `claims` is the signed content."""
 
     ok: bool
     reason: Optional[str] = None
@@ -81,7 +81,7 @@ def _verdict(given: Any, jwks: Any, request: Any, audience: Optional[str], issue
         return _doubt("not_a_receipt", "the signature is not that of a receipt")
     key = _key(jwks, header["kid"])
     if key is None:
-        return _doubt("unknown_key", "it is signed with a key that is not among those given")
+        return _doubt("unknown_key", "the given keys do not include its signing key")
     good = _check(key["x"], "%s.%s" % (parts[0], parts[1]), signature)
     if good is None:
         return _doubt("unsupported", "signatures cannot be checked here: install `countersign[verify]`")
@@ -91,14 +91,14 @@ def _verdict(given: Any, jwks: Any, request: Any, audience: Optional[str], issue
     if not _is_claims(claims):
         return _doubt("not_a_receipt", "the signed text is not a receipt")
     if _is_after(key.get("countersign:until"), claims):
-        return _doubt("retired_key", "it is signed with a key that was retired before")
+        return _doubt("retired_key", "its signing key was retired before the answer")
     verdict = _judge(receipt, claims, header["kid"], audience, issuer)
     if verdict.ok:
         verdict = _doubt_about_person(claims, passkeys) or verdict
     if not verdict.ok or request is None:
         return verdict
     if request_digest(request) != claims["request_digest"]:
-        return _doubt("wrong_request", "it answers another request than the one given")
+        return _doubt("wrong_request", "it answers a request other than the given one")
     return verdict
 
 
@@ -108,7 +108,7 @@ def _doubt_about_person(claims: Dict[str, Any], passkeys: Any) -> Optional[Verdi
 
 
 def request_digest(request: Dict[str, Any]) -> str:
-    """The digest of a question, as its agent has it."""
+    """The digest of a request, as its agent received it."""
     asked = request["request"] if isinstance(request.get("request"), dict) else request
     expires_at = asked.get("expires_at")
     covered = {
@@ -127,7 +127,7 @@ def _bytes(text: str) -> bytes:
         raise ValueError("the signature is not base64url")
     found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if urlsafe_b64encode(found).decode("ascii").rstrip("=") != text:
-        raise ValueError("base64url has one way to write each byte")
+        raise ValueError("the base64url is not canonical")
     return found
 
 
@@ -170,7 +170,7 @@ def _is_claims(value: Any) -> bool:
     )
 
 
-_ONCE = ["duration_seconds"]
+_LEFT_OUT = ["duration_seconds"]
 _NEEDED = ["request_id", "status", "completed_at", "evidence_hash", "receipt_id", "key_id", "result", "reason", "completed_by"]
 _NAMED: Dict[str, Callable[[Dict[str, Any], str, str], Any]] = {
     "receipt_id": lambda claims, kid, jws: claims["jti"],
@@ -197,7 +197,7 @@ def _judge(receipt: Dict[str, Any], claims: Dict[str, Any], kid: str, audience: 
         if is_signed and not _agrees(name, receipt, claims, kid):
             changed.append(name)
         if not is_signed:
-            (unsigned if name in _ONCE else unknown).append(name)
+            (unsigned if name in _LEFT_OUT else unknown).append(name)
     if changed:
         return _doubt("changed", "not what was signed: %s" % ", ".join(changed)[:200], changed)
     if unknown:

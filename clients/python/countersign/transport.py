@@ -107,7 +107,7 @@ class Transport:
             response, data = self.request("GET", operation + _query(body), {}, None, self.retry.timeout)
             etag = response.getheader("etag")
             if etag is not None and etag != '"sha256:%s"' % hashlib.sha256(data).hexdigest():
-                raise CountersignError("INVALID_ANSWER", "the bytes are not those that the server names", status=response.status)
+                raise CountersignError("INVALID_ANSWER", "the downloaded bytes do not match the checksum of the server: download them again", status=response.status)
             name = re.search(r"filename\*=UTF-8''([^;]+)", response.getheader("content-disposition") or "", re.I)
             return data, unquote(name.group(1)) if name else None
 

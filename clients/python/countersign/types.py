@@ -1772,6 +1772,12 @@ AuditExportOutput = TypedDict("AuditExportOutput", {
     "head": Dict[str, Any],
     "next_cursor": Union[str, None],
 }, total=False)
+AuditWhyOutput = TypedDict("AuditWhyOutput", {
+    "id": str,
+    "steps": List[Dict[str, Any]],
+    "person": Union[str, None],
+    "gaps": List[str],
+}, total=False)
 AgentPublishOutput = TypedDict("AgentPublishOutput", {
     "card": "Card",
     "secret": Union[str, None],

@@ -59,7 +59,7 @@ def owner():
 
 
 def agent():
-    """Each goal says what the handler does."""
+    """An agent whose handler does what the goal of the run names."""
 
     def handle(run):
         goal = run.input.get("goal", run.input.get("do"))
@@ -95,7 +95,7 @@ def agent_async():
 
 
 def many():
-    """Asks at 32 in flight."""
+    """Asks with 32 requests in flight."""
     count = int(os.environ.get("COUNT", "100"))
 
     async def all_of_them():

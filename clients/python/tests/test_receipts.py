@@ -24,17 +24,17 @@ class Receipts(unittest.TestCase):
         if not can_verify():
             self.assertEqual(self.verdict(self.given["receipts"][0]["receipt"]).reason, "unsupported")
             self.skipTest("the package `cryptography` is not installed: signatures were not checked")
-        for one in self.given["receipts"]:
-            agent = one["request"]["agent_id"]
-            verdict = self.verdict(json.dumps(one["receipt"]), request=one["request"], audience=agent)
+        for answered in self.given["receipts"]:
+            agent = answered["request"]["agent_id"]
+            verdict = self.verdict(json.dumps(answered["receipt"]), request=answered["request"], audience=agent)
             self.assertTrue(verdict.ok, verdict.message)
-            self.assertTrue(self.verdict(one["receipt"], issuer=verdict.claims["iss"]).ok)
+            self.assertTrue(self.verdict(answered["receipt"], issuer=verdict.claims["iss"]).ok)
 
     @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
     def test_every_altered_field_is_named(self):
-        for one in self.given["receipts"]:
-            for field in one["receipt"]:
-                altered = copy.deepcopy(one["receipt"])
+        for answered in self.given["receipts"]:
+            for field in answered["receipt"]:
+                altered = copy.deepcopy(answered["receipt"])
                 altered[field] = {"forged": True}
                 verdict = self.verdict(altered)
                 self.assertFalse(verdict.ok, field)
@@ -66,8 +66,8 @@ class Receipts(unittest.TestCase):
 
     @unittest.skipUnless(can_verify(), "the package `cryptography` is not installed")
     def test_foreign_keys_requests_agents_servers_and_fields_are_refused(self):
-        one, other = self.given["receipts"][:2]
-        receipt = one["receipt"]
+        first, other = self.given["receipts"][:2]
+        receipt = first["receipt"]
         self.assertEqual(self.verdict({**receipt, "note": "paid"}).reason, "not_signed")
         self.assertEqual(self.verdict(receipt, request=other["request"]).reason, "wrong_request")
         self.assertEqual(self.verdict(receipt, audience="agent_other").reason, "wrong_audience")

@@ -49,7 +49,7 @@ export function guest(profile: object, policies: object): Guest {
 
   return {
     async start() {
-      const message = [
+      const args = [
         '--data',
         DATA,
         '--board',
@@ -61,11 +61,11 @@ export function guest(profile: object, policies: object): Guest {
         '--log',
         'warn',
       ]
-      daemon = spawn(process.execPath, ['/app/daemon/main.js', ...message], { uid: USER, gid: GROUP, stdio: ['ignore', 'pipe', 'inherit'] })
-      let said = ''
+      daemon = spawn(process.execPath, ['/app/daemon/main.js', ...args], { uid: USER, gid: GROUP, stdio: ['ignore', 'pipe', 'inherit'] })
+      let output = ''
       for await (const part of daemon.stdout!.setEncoding('utf8')) {
-        said += part
-        if (said.includes('countersign device ready')) return
+        output += part
+        if (output.includes('countersign device ready')) return
       }
       throw new Error('the daemon did not start')
     },
@@ -96,8 +96,10 @@ export function guest(profile: object, policies: object): Guest {
     async check(name, run) {
       const began = performance.now()
       try {
-        const said = await run()
-        console.log(`##OK ${name} (${Math.round(performance.now() - began)} ms)${said === undefined ? '' : ` ${JSON.stringify(said)}`}`)
+        const details = await run()
+        console.log(
+          `##OK ${name} (${Math.round(performance.now() - began)} ms)${details === undefined ? '' : ` ${JSON.stringify(details)}`}`,
+        )
       } catch (error) {
         failures++
         console.log(`##FAIL ${name}: ${(error as Error).stack ?? String(error)}`)
@@ -117,4 +119,4 @@ export function guest(profile: object, policies: object): Guest {
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))
-export const said = (path: string): string => readFileSync(path, 'utf8').trim()
+export const textOf = (path: string): string => readFileSync(path, 'utf8').trim()

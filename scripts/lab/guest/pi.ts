@@ -2,7 +2,7 @@
 // daemon's as well, and says which levels the pins have and how warm the sensor is.
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { chownSync, readdirSync } from 'node:fs'
-import { GROUP, guest, said, USER } from './harness.ts'
+import { GROUP, guest, textOf, USER } from './harness.ts'
 
 for (const name of readdirSync('/dev').filter((one) => /^(?:gpiochip|i2c-|ttyAMA0$)/.test(one))) chownSync(`/dev/${name}`, USER, GROUP)
 const buses = readdirSync('/dev').filter((name) => name.startsWith('i2c-'))
@@ -10,7 +10,7 @@ const out = (offset: number, safe: 0 | 1): object => ({ direction: 'out', chip: 
 const lab = guest(
   {
     board: 'linux',
-    model: said('/proc/device-tree/model').replaceAll('\0', ''),
+    model: textOf('/proc/device-tree/model').replaceAll('\0', ''),
     gpio: { '17': out(17, 0), '18': out(18, 1), '27': { direction: 'in', chip: '/dev/gpiochip0', offset: 27 } },
     i2c: Object.fromEntries(buses.map((name) => [name.slice(4), { path: `/dev/${name}`, '0x48': { name: 'temp' } }])),
     uart: { host: { path: '/dev/ttyAMA0' } },
@@ -53,7 +53,7 @@ await check('i2c.scan finds the sensor', async () => {
   ok(sensor !== '')
   return sensor
 })
-await check('sensor.read says what the host has set', async () => {
+await check('sensor.read returns the value that the host has set', async () => {
   for (const [milli, celsius] of [
     [25_500, 25.5],
     [-10_000, -10],
@@ -63,10 +63,10 @@ await check('sensor.read says what the host has set', async () => {
   }
   equal((await session.step('i2c.read', { bus: Number(sensor.slice(4)), addr: '0x20', len: 1 })).code, 'absent')
 })
-await check('sys.thermal says what the kernel says', async () => {
+await check('sys.thermal agrees with the kernel', async () => {
   const { zones } = (await session.result('sys.thermal')) as { zones: { celsius: number }[] }
   ok(zones.length > 0)
-  equal(zones[0]!.celsius, Number(said('/sys/class/thermal/thermal_zone0/temp')) / 1_000)
+  equal(zones[0]!.celsius, Number(textOf('/sys/class/thermal/thermal_zone0/temp')) / 1_000)
 })
 await check('a close makes the pins safe', async () => {
   await session.close()

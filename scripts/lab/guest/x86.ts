@@ -1,13 +1,13 @@
-// Checks inside the x86 guest: the daemon on gpio-sim, i2c-stub, a modelled i801 controller and two serial ports, each compared with what the
-// kernel itself says by another way.
+// Checks inside the x86 guest: the daemon on gpio-sim, i2c-stub, a modelled i801 controller and two serial ports, each compared with the files of
+// the kernel.
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { chownSync, readdirSync, writeFileSync } from 'node:fs'
-import { GROUP, guest, said, sleep, USER } from './harness.ts'
+import { GROUP, guest, textOf, sleep, USER } from './harness.ts'
 
 const env = (name: string): string => process.env[name] ?? ''
 const chip = `/dev/${env('SIM_CHIP')}`
 const [stub, i801] = [env('STUB_BUS'), env('I801_BUS')]
-for (const name of readdirSync('/dev').filter((one) => /^(?:gpiochip|i2c-|ttyS[12]$)/.test(one))) chownSync(`/dev/${name}`, USER, GROUP)
+for (const name of readdirSync('/dev').filter((file) => /^(?:gpiochip|i2c-|ttyS[12]$)/.test(file))) chownSync(`/dev/${name}`, USER, GROUP)
 
 const out = (offset: number, more: object = {}): object => ({ direction: 'out', chip, offset, safe: 0, ...more })
 const lab = guest(
@@ -39,7 +39,7 @@ const lab = guest(
   { policies: { default: { tools: ['hw.*', 'gpio.*', 'i2c.*', 'uart.*', 'sys.*', 'sensor.*'] } } },
 )
 const sim = (line: number, what: string): string => `/sys/devices/platform/${env('SIM_DEV')}/${env('SIM_CHIP')}/sim_gpio${line}/${what}`
-const level = (line: number): string => said(sim(line, 'value'))
+const level = (line: number): string => textOf(sim(line, 'value'))
 const pull = (line: number, way: 'up' | 'down'): void => writeFileSync(sim(line, 'pull'), `pull-${way}`)
 
 await lab.start()
@@ -76,7 +76,7 @@ await check('gpio.pulse ends with the former value', async () => {
   await pulse
   equal(level(17), '0')
 })
-await check('gpio.mode turns a line, and a close turns it back', async () => {
+await check('gpio.mode makes a line an output, and a close makes it an input again', async () => {
   const other = await lab.session()
   await other.result('gpio.mode', { line: 20, direction: 'out' })
   await other.result('gpio.set', { line: 20, value: 1 })
@@ -114,7 +114,7 @@ await check('i2c.write and sensor.read agree with the driver of the kernel', asy
   equal((await session.result('sensor.read', { name: 'temp' }))['value'], 25.5)
   writeFileSync(`/sys/bus/i2c/devices/i2c-${stub}/new_device`, 'lm75 0x48')
   const [monitor] = readdirSync(`/sys/bus/i2c/devices/${stub}-0048/hwmon`)
-  equal(said(`/sys/bus/i2c/devices/${stub}-0048/hwmon/${monitor}/temp1_input`), '25500')
+  equal(textOf(`/sys/bus/i2c/devices/${stub}-0048/hwmon/${monitor}/temp1_input`), '25500')
   const { sensors } = (await session.result('sys.hwmon')) as { sensors: { chip: string; celsius?: number }[] }
   ok(sensors.some(({ chip: name, celsius }) => name === 'lm75' && celsius === 25.5))
   equal((await session.step('i2c.read', { bus, addr: 72, reg: 0, len: 2 })).code, 'busy', 'a driver holds it')
@@ -148,13 +148,13 @@ await check('uart.exchange reaches the far end', async () => {
   const { data } = await session.result('uart.exchange', { port: 'far', data: sent.toString('base64'), len: 256, timeout_ms: 20_000 })
   deepEqual(Buffer.from(String(data), 'base64'), Buffer.from(sent.map((byte) => byte ^ 0xff)))
 })
-await check('sys.cpuinfo and sys.meminfo say what the kernel says', async () => {
+await check('sys.cpuinfo and sys.meminfo agree with the kernel', async () => {
   const { cores } = await session.result('sys.cpuinfo')
-  equal(cores, said('/proc/cpuinfo').match(/^processor/gm)!.length)
+  equal(cores, textOf('/proc/cpuinfo').match(/^processor/gm)!.length)
   const { total_bytes } = await session.result('sys.meminfo')
-  equal(total_bytes, Number(/^MemTotal:\s+(\d+)/m.exec(said('/proc/meminfo'))![1]) * 1_024)
+  equal(total_bytes, Number(/^MemTotal:\s+(\d+)/m.exec(textOf('/proc/meminfo'))![1]) * 1_024)
 })
-await check('kill -9 in a task: safe after the start, nothing twice, the chain whole', async () => {
+await check('after kill -9 in a task, outputs are safe, no step is repeated, and the chain is complete', async () => {
   await session.result('gpio.set', { line: 17, value: 1 })
   await session.result('gpio.set', { line: 18, value: 0 })
   const steps = [

@@ -42,10 +42,10 @@ export function runRemoteAgents(
 ): Worker {
   const loops = new Map<string, MailboxLoop>()
   const stopping = new AbortController()
-  const own: RemoteOptions = { ...options, signal: stopping.signal }
-  const open = (agent_id: string): Promise<RemoteAgent> => openOf(kernel, agent_id, own)
+  const remoteOptions: RemoteOptions = { ...options, signal: stopping.signal }
+  const open = (agent_id: string): Promise<RemoteAgent> => openOf(kernel, agent_id, remoteOptions)
 
-  /** A loop for each card that says `a2a`, and none for the others. */
+  /** Runs a loop for each card with `a2a`, and stops the others. */
   async function refresh(): Promise<void> {
     const prefix = prefixOf(Card, 'reach', ['a2a'])
     const ids = (await kernel.store.scan(prefix, prefix + END, limits.a2aRemotesMax)).map(idIn)
@@ -79,7 +79,7 @@ export function runRemoteAgents(
     if (!loops.has(agent_id)) await refresh()
     loops.get(agent_id)?.wake()
   }
-  const ringing = runOutbox(kernel, bell(kernel, own, ring, open, log), clock, log, duty)
+  const ringing = runOutbox(kernel, bell(kernel, remoteOptions, ring, open, log), clock, log, duty)
   const both = workersAsOne(looking, ringing)
   return {
     ...both,
@@ -119,11 +119,11 @@ const bell = (
   },
 })
 
-/** The remote agent of a card, whose own card must be signed by the key that was seen first. */
+/** The remote agent of a card, whose card must be signed by the first seen key. */
 async function openOf(kernel: Kernel, agent_id: string, options: PostOptions): Promise<RemoteAgent> {
   const [card, endpoint] = await kernel.store.read([keyOf(Card, agent_id), keyOf(Endpoint, agent_id)])
   const known = card?.value as Card | undefined
-  if (known?.reach !== 'a2a' || !endpoint) throw new RemoteError('its card names no remote agent any more', { isFatal: true })
+  if (known?.reach !== 'a2a' || !endpoint) throw new RemoteError('the card of the agent no longer names a remote agent', { isFatal: true })
   if (known.disabled) throw new RemoteError('the agent is switched off', { isFatal: true })
   const remote = await openRemote(endpoint.value as Endpoint, options)
   const pinned = known.card_key ?? (await pin(kernel, agent_id, remote.cardKey))

@@ -1,4 +1,4 @@
-// The key that signed the agent card of a remote agent (A2A 1.0, 8.4): which one it is, and whether its signature is right.
+// The key that signed the agent card of a remote agent (A2A 1.0, 8.4): its thumbprint, and the check of its signature.
 import { createPublicKey, verify } from 'node:crypto'
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
@@ -8,7 +8,7 @@ import { RemoteError } from './remote-error.ts'
 export const UNSIGNED = 'none'
 type Fields = Readonly<Record<string, unknown>>
 
-/** The algorithms that are checked; `none` is no signature. */
+/** The supported algorithms; `none` is not a signature. */
 const digests: Readonly<Record<string, string | null>> = { EdDSA: null, ES256: 'sha256', RS256: 'sha256' }
 
 /**
@@ -34,7 +34,7 @@ export async function cardKeyOf(card: Fields, origin: string, keysAt: (url: stri
   const signature = Buffer.from(signed['signature'], 'base64url')
   const digest = digests[String(header['alg'])]
   if (digest === undefined) throw new RemoteError(`its agent card is signed by ${String(header['alg']).slice(0, 20)}`, { isFatal: true })
-  const isSigned = [unsigned, withoutDefaults(unsigned)].some((one) => isRight(jwk, digest, input(canonical(one)), signature))
+  const isSigned = [unsigned, withoutDefaults(unsigned)].some((form) => isRight(jwk, digest, input(canonical(form)), signature))
   if (!isSigned) throw new RemoteError('the signature of its agent card is wrong', { isFatal: true })
   const { kty, crv, x, y, n, e } = jwk
   return `sha256:${sha256(canonical(Object.fromEntries(Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => value !== undefined))))}`
@@ -61,9 +61,10 @@ function headerIn(text: string): Fields {
 
 /** A card is signed without the fields that have their default (8.4.1). */
 function withoutDefaults(value: Fields): Fields {
-  const isDefault = (one: unknown): boolean =>
-    one === null || one === '' || one === false || one === 0 || (Array.isArray(one) && one.length === 0)
-  const kept = Object.entries(value).filter(([, one]) => !isDefault(one))
-  return Object.fromEntries(kept.map(([name, one]) => [name, cleanValue(one)]))
+  const isDefault = (field: unknown): boolean =>
+    field === null || field === '' || field === false || field === 0 || (Array.isArray(field) && field.length === 0)
+  const kept = Object.entries(value).filter(([, field]) => !isDefault(field))
+  return Object.fromEntries(kept.map(([name, field]) => [name, cleanValue(field)]))
 }
-const cleanValue = (one: unknown): unknown => (Array.isArray(one) ? one.map(cleanValue) : isObject(one) ? withoutDefaults(one) : one)
+const cleanValue = (field: unknown): unknown =>
+  Array.isArray(field) ? field.map(cleanValue) : isObject(field) ? withoutDefaults(field) : field

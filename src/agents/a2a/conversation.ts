@@ -25,7 +25,7 @@ export type Talk = {
 }
 type Open = () => Promise<RemoteAgent>
 
-/** Where the task of a run is kept, for restarts and for its cancel. */
+/** The memo with the remote task of a run, for restarts and for its cancel. */
 export const TASK_MEMO = 'a2a/task'
 
 export function startRemoteConversation(item: MailboxItem, open: Open, port: Port, note: (message: string) => void): RunHandle {
@@ -92,7 +92,7 @@ async function converse(talk: Talk, open: Open): Promise<Outcome> {
   return talk.outcome
 }
 
-/** A refusal is an answer; anything else is a defect. */
+/** Ignores a refusal and throws any other error. */
 function refusalOnly(error: unknown): void {
   if (typeof (error as { code?: unknown }).code !== 'string') throw error
 }
@@ -107,7 +107,7 @@ async function keep(talk: Talk, key: string, value: unknown): Promise<void> {
   await talk.port.call('delegation/memo.put', { run_id: talk.item.run.id, attempt: talk.item.attempt, key, value })
 }
 
-/** The task there: the one of an earlier attempt, or a new one. A message whose answer was lost is found again by its context. */
+/** The remote task: of an earlier attempt, or a new one. The context finds the task of a message whose answer was lost. */
 async function taskOf(talk: Talk, remote: RemoteAgent): Promise<RemoteTask> {
   const { run, request } = talk.item
   const known = (await findNote(talk, TASK_MEMO)) as { readonly task_id: string } | null
@@ -121,7 +121,7 @@ async function taskOf(talk: Talk, remote: RemoteAgent): Promise<RemoteTask> {
   if (task.isMessage !== true) await keep(talk, TASK_MEMO, { task_id: task.id, context_id: contextId })
   return task
 }
-/** A rework goes on in the same context, so that the remote agent knows what it has done. */
+/** A rework continues in the same context, so that the remote agent knows what it has done. */
 async function contextBefore({ port }: Talk, run_id: string): Promise<string | null> {
   try {
     const { found, value } = await port.call('delegation/memo.get', { run_id, key: TASK_MEMO })
@@ -133,7 +133,7 @@ async function contextBefore({ port }: Talk, run_id: string): Promise<string | n
   }
 }
 
-/** What people said since the last look, once each. The answer to a question is sent where the question is met. */
+/** Sends new messages of people, each once. The answer to a question is sent with that question. */
 async function sayAll(talk: Talk, remote: RemoteAgent, { id: taskId, status }: RemoteTask): Promise<void> {
   if (isEnded(status.state)) return
   const { run, messages } = talk.item
@@ -155,7 +155,7 @@ async function sayAll(talk: Talk, remote: RemoteAgent, { id: taskId, status }: R
 
 const isEnded = (state: string): boolean => /^TASK_STATE_(COMPLETED|FAILED|CANCELED|REJECTED)$/.test(state)
 
-/** Null: nothing to do until the next look. */
+/** Handles the state of the remote task. Null: nothing to do until the next poll. */
 async function meet(talk: Talk, remote: RemoteAgent, task: RemoteTask): Promise<Outcome | null> {
   const { state, text } = task.status
   const because = text === '' ? '' : `: ${text}`
@@ -181,14 +181,14 @@ const failWith = (message: string): Outcome => ({ kind: 'failed', message: messa
 
 type Asked = { readonly checkpoint_id: string }
 
-/** A question of the remote agent goes to the people of the task, once; their answer goes back, once. */
+/** A question of the remote agent goes to the people of the task, once, and their answer goes back once. */
 async function question(talk: Talk, remote: RemoteAgent, task: RemoteTask, kind: 'input' | 'escalation'): Promise<Outcome | null> {
   const { port, item } = talk
   const { status, id } = task
   const key = sha256(canonical({ ...status })).slice(0, 22)
-  const said =
+  const question =
     status.text === '' ? (kind === 'input' ? 'The remote agent needs an input.' : 'The remote agent needs an authorization.') : status.text
-  const prompt = (kind === 'input' ? said : `At the remote agent: ${said}`).slice(0, limits.promptCharsMax)
+  const prompt = (kind === 'input' ? question : `At the remote agent: ${question}`).slice(0, limits.promptCharsMax)
   if (item.run.task_id === null) return askCaller(talk, key, prompt)
   const asked = (await findNote(talk, `a2a/asked/${key}`)) as Asked | null
   if (asked === null) {
@@ -212,7 +212,7 @@ async function question(talk: Talk, remote: RemoteAgent, task: RemoteTask, kind:
   return null
 }
 
-/** A run without a task asks the one who delegated it, whose next message answers. */
+/** A run without a task asks its delegator, whose next message is the answer. */
 async function askCaller(talk: Talk, key: string, message: string): Promise<null> {
   if ((await findNote(talk, `a2a/asked/${key}`)) !== null) return null
   const { run, attempt } = talk.item
@@ -225,11 +225,11 @@ type Resolution = { readonly action: string; readonly input?: unknown; readonly 
 function wordsOf({ action, input, choice, comment }: Resolution): string {
   const text = (value: unknown): string =>
     typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
-  const words = [text(input), text(choice), text(comment)].filter((one) => one !== '')
+  const words = [text(input), text(choice), text(comment)].filter((word) => word !== '')
   return words.length > 0 ? words.join('\n\n') : action === 'approve' ? 'Approved.' : ''
 }
 
-/** Progress is for people who watch: the run does not depend on it. */
+/** Reports progress to watching people. A failure does not affect the run. */
 async function tell(talk: Talk, message: string): Promise<void> {
   const cut = message.slice(0, limits.textCharsMax)
   if (cut === talk.progress) return

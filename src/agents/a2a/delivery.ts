@@ -1,4 +1,4 @@
-// The delivery of a remote agent: each of its artifacts becomes one of the task, and a run without a task ends with what they say.
+// The delivery of a remote agent: each of its artifacts becomes an artifact of the task; a run without a task ends with their text.
 import { limits } from '#kernel/limits.ts'
 import type { Outcome } from '../programs/conversation.ts'
 import { inlineUri, ofTask } from '../programs/lines.ts'
@@ -7,15 +7,15 @@ import { sayingOf, type RemotePart, type RemoteTask } from './remote.ts'
 
 type Piece = { readonly type: string; readonly bytes: Buffer; readonly media_type: string; readonly name: string }
 
-/** Text as text, data as JSON, bytes as bytes. A file that is only named stays an address in the text: nothing is fetched. */
+/** Text as text, data as JSON, bytes as bytes. A file with only an address stays an address in the text: nothing is fetched. */
 function piecesOf({ artifacts, status }: RemoteTask): Piece[] {
   const pieces = artifacts.flatMap(({ name, artifactId, parts }, i): Piece[] => {
     const type = name || 'text'
-    const words = parts.filter(({ raw, data }) => raw === undefined && data === undefined)
+    const textParts = parts.filter(({ raw, data }) => raw === undefined && data === undefined)
     const others = parts.filter(({ raw, data }) => raw !== undefined || data !== undefined)
     const label = fileName(artifactId, `artifact-${i + 1}`)
     return [
-      ...(words.length === 0 ? [] : [textPiece(type, sayingOf(words), `${label}.txt`)]),
+      ...(textParts.length === 0 ? [] : [textPiece(type, sayingOf(textParts), `${label}.txt`)]),
       ...others.map((part) => pieceOf(part, type, label)),
     ]
   })
@@ -77,7 +77,7 @@ async function commit(talk: Talk, task_id: string, piece: Piece, idempotencyKey:
   )
 }
 
-/** A call that ends the run, or leads to it. A run that a person stopped keeps what there is for the answer. */
+/** A call that ends the run or leads to its end. If a person stopped the run, the deliverables stay for the answer. */
 async function act(talk: Talk, call: () => Promise<unknown>): Promise<Outcome> {
   try {
     await call()

@@ -2,7 +2,7 @@
 export class RemoteError extends Error {
   override name = 'RemoteError'
   readonly isFatal: boolean
-  /** The reason in the words of A2A, such as TASK_NOT_FOUND. */
+  /** The A2A reason, such as TASK_NOT_FOUND. */
   readonly reason: string | null
   constructor(message: string, { isFatal = false, reason = null }: { readonly isFatal?: boolean; readonly reason?: string | null } = {}) {
     super(message)

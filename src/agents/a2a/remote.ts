@@ -12,7 +12,7 @@ export type RemotePart = { readonly text?: string; readonly raw?: string; readon
   readonly mediaType?: string
 }
 export type RemoteArtifact = { readonly artifactId: string; readonly name: string; readonly parts: readonly RemotePart[] }
-/** `isMessage`: the agent answered with a message alone, and there is no task to ask about. */
+/** `isMessage`: the agent answered with a message only, so there is no task to poll. */
 export type RemoteTask = {
   readonly id: string
   readonly status: RemoteStatus
@@ -22,12 +22,12 @@ export type RemoteTask = {
 export type Words = { readonly messageId: string; readonly text: string; readonly taskId?: string; readonly contextId?: string }
 
 export type RemoteAgent = {
-  /** The key of its card, to compare with the one that was seen first. */
+  /** The key of its card, to compare with the first key that was seen. */
   readonly cardKey: string
-  /** A task; an agent may also answer a message with a message, which is the whole answer then. */
+  /** Returns a task. An agent can also answer with a message, which is then the whole answer. */
   send(words: Words): Promise<RemoteTask>
   get(id: string): Promise<RemoteTask>
-  /** The task that a message with this context made, if the agent can tell. */
+  /** The task of a message with this context, if the agent can list tasks. */
   find(contextId: string): Promise<RemoteTask | null>
   cancel(id: string): Promise<void>
 }
@@ -37,9 +37,13 @@ const CARD = '/.well-known/agent-card.json'
 const VERSION = '1.0'
 
 export async function openRemote({ endpoint, credential }: RemotePlace, options: PostOptions): Promise<RemoteAgent> {
-  const own = { ...options, timeoutMs: limits.a2aCallMsMax }
+  const callOptions = { ...options, timeoutMs: limits.a2aCallMsMax }
   const read = async (url: string): Promise<unknown> => {
-    const answer = await exchange(url, { method: 'GET', headers: { accept: 'application/json' }, answerBytesMax: limits.bodyBytesMax }, own)
+    const answer = await exchange(
+      url,
+      { method: 'GET', headers: { accept: 'application/json' }, answerBytesMax: limits.bodyBytesMax },
+      callOptions,
+    )
     if (answer.error !== null)
       throw new RemoteError(`its agent card: ${answer.error}`, { isFatal: answer.isForbidden || isForGood(answer.status) })
     return jsonIn(answer, 'its agent card')
@@ -65,7 +69,7 @@ export async function openRemote({ endpoint, credential }: RemotePlace, options:
       ...(verb === 'POST' ? { body: JSON.stringify(body) } : {}),
       answerBytesMax: limits.a2aAnswerBytesMax,
     }
-    const answer = await exchange(isRpc ? url : `${url}${rest.path}`, sending, own)
+    const answer = await exchange(isRpc ? url : `${url}${rest.path}`, sending, callOptions)
     if (answer.status === null) throw new RemoteError(answer.error!, { isFatal: answer.isForbidden })
     const found = answer.error === null || answer.text.startsWith('{') ? jsonIn(answer, 'its answer') : null
     const failure = isObject(found) && isObject(found['error']) ? found['error'] : null
@@ -108,14 +112,14 @@ export async function openRemote({ endpoint, credential }: RemotePlace, options:
       try {
         await call('CancelTask', { id }, { verb: 'POST', path: `/tasks/${encodeURIComponent(id)}:cancel` })
       } catch (error) {
-        // It has ended, or is gone.
+        // The task has ended or no longer exists.
         if (!(error instanceof RemoteError && error.isFatal)) throw error
       }
     },
   }
 }
 
-/** The first way in that is spoken here. Our credential goes to the server that the owner named, and to no other. */
+/** The first offered interface that this client speaks. The credential goes only to the server that the owner named. */
 function wayIn(card: Fields, origin: string): { readonly url: string; readonly isRpc: boolean } {
   const { supportedInterfaces } = card
   const offered = Array.isArray(supportedInterfaces) ? supportedInterfaces.filter(isObject) : []
@@ -130,7 +134,7 @@ function wayIn(card: Fields, origin: string): { readonly url: string; readonly i
   return { url, isRpc: way['protocolBinding'] === 'JSONRPC' }
 }
 
-/** Too many requests, and whatever the server says of itself, can pass. */
+/** Rate limits, timeouts and server errors can be temporary. */
 const isForGood = (status: number | null): boolean => status !== null && status >= 400 && status < 500 && status !== 429 && status !== 408
 
 function jsonIn({ text, isCut }: { readonly text: string; readonly isCut: boolean }, what: string): unknown {
@@ -148,7 +152,7 @@ function failureIn(failure: Fields | null, status: number, error: string | null)
   const reason = typeof info?.['reason'] === 'string' ? info['reason'].slice(0, 80) : null
   const message = typeof failure?.['message'] === 'string' ? failure['message'].slice(0, limits.textCharsMax / 2) : error
   const code = failure?.['code']
-  // JSON-RPC answers 200 with a failure; an internal one can pass.
+  // JSON-RPC reports failures with status 200. An internal error can be temporary.
   const isFatal = status === 200 ? code !== -32_603 && reason !== 'RESOURCE_EXHAUSTED' && reason !== 'UNAVAILABLE' : isForGood(status)
   return new RemoteError(`the remote agent refused: ${message ?? 'without a reason'}`, { isFatal, reason })
 }
@@ -182,10 +186,10 @@ const artifactIn = ({ artifactId, name, parts }: Fields, i: number): RemoteArtif
   name: typeof name === 'string' ? name.slice(0, limits.labelCharsMax) : '',
   parts: partsIn(parts),
 })
-/** What a message says: its texts, data as JSON, and files by their address. */
+/** The text of a message: its texts, data as JSON, and files by their address. */
 export const sayingOf = (parts: readonly RemotePart[]): string =>
   parts
     .map(({ text, data, url }) => text ?? (data === undefined ? (url ?? '') : JSON.stringify(data)))
-    .filter((one) => one !== '')
+    .filter((part) => part !== '')
     .join('\n\n')
 const textOf = ({ parts }: Fields): string => sayingOf(partsIn(parts))

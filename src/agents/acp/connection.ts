@@ -12,9 +12,9 @@ export type Connection = {
   isGone(): boolean
   /** A request of the agent that waits for our answer. */
   expectAnswer(id: Id): void
-  /** Resolves when every expected answer was written. A cancel that overtakes one would leave a late allow behind. */
+  /** Resolves when every expected answer was written. A cancel that overtakes an answer would let a late allow through. */
   answersWritten(): Promise<void>
-  /** Ends its input, so that it can store its session, and kills it after `withinMs`. */
+  /** Closes the agent's input, so that it can store its session, and kills it after `withinMs`. */
   close(withinMs: number): Promise<ChildEnd>
 }
 
@@ -22,8 +22,8 @@ export function openConnection(command: Command, app: ClientApp, note: (message:
   let controller: ReadableStreamDefaultController<AnyMessage> | null = null
   let isOpen = true
   const readable = new ReadableStream<AnyMessage>({
-    start(own) {
-      controller = own
+    start(streamController) {
+      controller = streamController
     },
   })
   function closeInput(): void {

@@ -156,7 +156,7 @@ async function reach(talk: Talk): Promise<Outcome> {
     return talk.connection?.isGone() === true ? await endOf(talk, talk.connection) : failureOf(error)
   }
 }
-/** A refusal is an answer; anything else is a defect. */
+/** Ignores a refusal and throws any other error. */
 function refusalOnly(error: unknown): void {
   if (typeof (error as { code?: unknown }).code !== 'string') throw error
 }
@@ -280,10 +280,10 @@ async function begin(talk: Talk, connection: Connection): Promise<string> {
   const task = promptFor(request)
   const left = await takeLeft(port, opened, run.task_id)
   if (isSameRun) return againPrompt(left, amendments)
-  const said = amendments.length === 0 ? task : `${task}\n${nextPrompt([], amendments)}`
-  if (found === null || isBack) return said
+  const prompt = amendments.length === 0 ? task : `${task}\n${nextPrompt([], amendments)}`
+  if (found === null || isBack) return prompt
   await tell(talk, 'The earlier session of this agent cannot be continued: its memory of this task is gone.')
-  return forgottenPrompt(said, await recordOf(port, run.task_id))
+  return forgottenPrompt(prompt, await recordOf(port, run.task_id))
 }
 
 function noSnapshot(talk: Talk, error: unknown): null {
@@ -303,7 +303,7 @@ const MINUTE_MS = 60_000
 const QUIET_MS = 500
 const QUIET_MS_MAX = 10_000
 
-/** False: the agent cannot, or the session is gone. */
+/** Resumes a session. False: the agent cannot, or the session no longer exists. */
 async function comeBack(talk: Talk, { agent }: Connection, { session_id, at }: NotedSession): Promise<boolean> {
   const { sdk, plan, abilities, closing } = talk
   if (!abilities!.canResume && !abilities!.canLoad) return false
@@ -362,7 +362,7 @@ async function take(talk: Talk, { agent }: Connection, prompt: string): Promise<
 
 function hear(talk: Talk, update: SessionUpdate): void {
   talk.quietSince = performance.now()
-  // A replay brings the words of people too, so what came before them belongs to an earlier turn.
+  // A replay includes messages of people, so text before such a message belongs to an earlier turn.
   if (update.sessionUpdate === 'user_message_chunk') talk.text = ''
   if (!talk.isPrompted) return
   if (update.sessionUpdate === 'agent_message_chunk' && update.content.type === 'text' && talk.text.length < limits.childOutputBytesMax)
@@ -378,7 +378,7 @@ function hear(talk: Talk, update: SessionUpdate): void {
   }
 }
 
-/** Progress is for people who watch: the run does not depend on it. */
+/** Reports progress to watching people. A failure does not affect the run. */
 async function tell(talk: Talk, message: string): Promise<void> {
   const cut = message.slice(0, limits.textCharsMax)
   if (cut === talk.progress) return
@@ -388,7 +388,7 @@ async function tell(talk: Talk, message: string): Promise<void> {
   await port.call('delegation/run.progress', { run_id: item.run.id, attempt: item.attempt, message: cut }).catch(() => undefined)
 }
 
-/** The answer may take days: after a while the process makes room, and the session is continued with the answer. */
+/** The answer can take days: after a while the process is stopped, and the session continues with the answer. */
 function holdFor(talk: Talk, isOfTask: boolean): void {
   const { limit, plan, closing, resumed } = talk
   limit.pause()

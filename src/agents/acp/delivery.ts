@@ -13,8 +13,8 @@ export async function deliver(talk: Talk): Promise<Outcome> {
   if (text === '' && patch === null) return { kind: 'failed', message: 'the agent ended its turn and said nothing', isFatal: false }
   const { id, task_id } = item.run
   if (task_id === null) {
-    const said = { text: text.slice(0, limits.textCharsMax), ...(patch === null ? {} : { files: patch.files.slice(0, 100) }) }
-    return act(talk, () => port.call('delegation/run.complete', { run_id: id, attempt: talk.item.attempt, result: said }))
+    const result = { text: text.slice(0, limits.textCharsMax), ...(patch === null ? {} : { files: patch.files.slice(0, 100) }) }
+    return act(talk, () => port.call('delegation/run.complete', { run_id: id, attempt: talk.item.attempt, result }))
   }
   const fence = () => ({ task_id, run_id: id, attempt: talk.item.attempt })
   const commit = async (key: string, type: string, content: string, kind: 'inline' | 'diff', isLast: boolean): Promise<Outcome> => {

@@ -1,7 +1,7 @@
 // The prompts that an ACP agent gets after the first: its protocol can carry neither the reason of a refusal nor an amendment.
 import type { Message } from '#protocols/delegation/schema.ts'
 
-/** What became of a question, for the next prompt. */
+/** The outcome of a question, for the next prompt. */
 export type Answered = { readonly what: string; readonly kind: 'rejected' | 'unanswered' | 'approved' | 'unknown'; readonly reason: string }
 
 const sentences: Readonly<Record<Answered['kind'], (answered: Answered) => string>> = {
@@ -21,7 +21,7 @@ export const steersOf = (messages: readonly Message[]): string[] =>
 
 export function nextPrompt(answered: readonly Answered[], amendments: readonly string[]): string {
   return [
-    ...answered.map((one) => sentences[one.kind](one)),
+    ...answered.map((answer) => sentences[answer.kind](answer)),
     ...(amendments.length === 0 ? [] : ['The people of the task add:', ...amendments.map((text) => `- ${text}`)]),
     'Finish the task, and say what you did.',
   ].join('\n')

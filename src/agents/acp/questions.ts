@@ -1,5 +1,5 @@
 // Permissions that an ACP agent asks for: each is a call at the gate, which policy, grants or people decide. They are queued,
-// because a task has one open question. The agent always gets an answer for one call: it would never ask again about a remembered one.
+// because a task has one open question. The agent always gets an answer for a single call: it would not ask again after a remembered one.
 import type { PermissionOption, RequestPermissionResponse } from '@agentclientprotocol/sdk'
 import { limits } from '#kernel/limits.ts'
 import type { Output } from '#sdk/client.ts'
@@ -14,15 +14,15 @@ export type Asking = {
   readonly agent_id: string
   readonly task_id: string | null
   readonly folder: string
-  /** The session, and the name that the agent gives itself. */
+  /** The session, and the agent's own name for itself. */
   readonly client: { readonly name: string; readonly session_id: string }
-  /** The run waits for a person, or has their answer. */
+  /** Called when the run begins to wait for a person, and when it continues. */
   waits(view: View): void
   goesOn(): void
 }
 export type Questions = {
   ask(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse>
-  /** Whether an action without a permission of its own may happen: of files and terminals. */
+  /** Decides about an action on files or terminals, for which the agent asks no permission. */
   decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View>
   /** Ends all waits: open questions are answered with `cancelled`. */
   abandon(): void
@@ -64,7 +64,7 @@ export function createQuestions(asking: Asking): Questions {
       signal.throwIfAborted()
       while (isOpen(view)) {
         const began = performance.now()
-        // A signal that aborts while the call is on its way might not end it.
+        // The signal might not end a call that is in flight.
         const wait = port.call('gate/call.await', { call_id: view.call_id, wait_seconds: POLL_SECONDS }, { signal })
         view = await Promise.race([wait, aborted.promise])
         if (isOpen(view) && performance.now() - began < SOON_MS) await pause(SOON_MS, signal)
@@ -72,7 +72,7 @@ export function createQuestions(asking: Asking): Questions {
       }
       return view
     } catch (error) {
-      // The question of an ended process stays open: the answer is found by the same question.
+      // The question stays open after the process has ended: the same question finds the answer later.
       if (signal.aborted) await leave(view.call_id)
       throw error
     } finally {
@@ -85,7 +85,7 @@ export function createQuestions(asking: Asking): Questions {
 
   async function settle(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse> {
     const choose = (kind: PermissionOption['kind']): RequestPermissionResponse => {
-      const option = options.find((one) => one.kind === kind)
+      const option = options.find((offered) => offered.kind === kind)
       return option === undefined ? CANCELLED : { outcome: { outcome: 'selected', optionId: option.optionId } }
     }
     const what = `"${call.title ?? call.toolCallId}"`

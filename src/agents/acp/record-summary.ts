@@ -1,4 +1,4 @@
-// A summary of a task from the record, for an agent whose own session is gone.
+// The latest deliverables of a task as text, for an agent whose own session is gone.
 import type { Port } from '../programs/conversation.ts'
 
 const SHOWN_CHARS = 8_000

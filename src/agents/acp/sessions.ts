@@ -7,7 +7,7 @@ export type NotedSession = {
   readonly program: string
   /** When it began: some agents lose a session that is loaded within the same minute. */
   readonly at: string
-  /** The content of the folder before the first prompt of the run; null: it is not known. */
+  /** The content of the folder before the first prompt of the run; null: unknown. */
   readonly snapshot: string | null
 }
 type OfRun = { readonly id: string; readonly continues: string | null }

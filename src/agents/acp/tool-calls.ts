@@ -49,7 +49,7 @@ const NOTHING = 'The agent gave no arguments. Treat the call as one that changes
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || value === '' || (typeof value === 'object' && Object.keys(value).length === 0)
 
-/** `acp/<agent>/<kind>`. A call without arguments has a kind of its own, so that a rule for reads never covers it. */
+/** `acp/<agent>/<kind>`. A call without arguments has a separate kind, so that a rule for reads never covers it. */
 export function toolOf(agent_id: string, call: ToolCall): string {
   return `${agent_id}/${isUndescribed(call) ? 'unknown' : (call.kind ?? 'other')}`
 }

@@ -1,4 +1,4 @@
-// Agents that are programs of this machine. Only the operator names their commands; a card only says that its agent is one.
+// Agents that are programs of this machine. Only the operator names their commands; a card only marks its agent as such.
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
@@ -19,7 +19,7 @@ export type ProcessAgent = { readonly agent_id: string; readonly plan: Plan; rea
 
 /** The pause after a long poll that cannot wait: the kernel stops, or allows no waiting call. */
 const AGAIN_MS = 5_000
-/** The operator might configure it later. */
+/** Attempts to wake a program that is not configured: the operator might configure it later. */
 const RINGS_MAX = 3
 
 /** Calls operations as the agent, whose program the operator has configured. */
@@ -79,14 +79,14 @@ const bell = (kernel: Kernel, loops: ReadonlyMap<string, MailboxLoop>): Channel 
 
 /** Logs a failure that repeats every few seconds less often. */
 function onceEach(say: (message: string) => void): (message: string) => void {
-  let said = ''
+  let last = ''
   return (message) => {
-    if (message !== said) say(message)
-    said = message
+    if (message !== last) say(message)
+    last = message
   }
 }
 
-/** What the loops of all agents that this server speaks for have in common. */
+/** Options of every run loop on this server. */
 export const loopBasics = (agent_id: string, port: Port, worker: string, log: WorkerLog) => ({
   agent_id,
   port,
@@ -109,9 +109,9 @@ export function runProgramAgents(
   if (shared.length > 0)
     log.warn({ agents: shared }, "these agents' programs run as the server's own user and can read its keys: use sudo -u or a container")
   const loops = new Map(
-    agents.slice(0, limits.childAgentsMax).map(({ agent_id, plan, ...own }) => {
+    agents.slice(0, limits.childAgentsMax).map(({ agent_id, plan, ...rest }) => {
       const port = portAs(kernel, blobs, agent_id)
-      return [agent_id, startRunLoop({ ...own, ...loopBasics(agent_id, port, worker, log), converse: withProgram(plan, port) })]
+      return [agent_id, startRunLoop({ ...rest, ...loopBasics(agent_id, port, worker, log), converse: withProgram(plan, port) })]
     }),
   )
   const ringing = runOutbox(kernel, bell(kernel, loops), clock, log, duty)

@@ -66,7 +66,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
 
   const outputBytesMax = (hearing.kind === 'lines' ? hearing.outputBytesMax : undefined) ?? limits.childOutputBytesMax
   let printed = 0
-  /** Whether it has printed more than it may, on both outputs together. */
+  /** Whether the program has printed more than the limit, on both outputs together. */
   const isTooMuch = (bytes: number): boolean => {
     printed += bytes
     if (printed <= outputBytesMax) return false
@@ -77,7 +77,7 @@ export function startChild({ argv: [file, ...args], cwd, env, graceMs }: Command
     if (isTooMuch(part.length)) return void child.stderr.destroy()
     stderr = (stderr + part.toString()).slice(-limits.childErrorBytesMax)
   })
-  child.stdin.on('error', () => undefined) // it does not listen any more; its end says the rest
+  child.stdin.on('error', () => undefined) // the child no longer reads; its end is reported
   child.on('error', ({ message }) => {
     isGone = true
     fault ??= `the command cannot be started: ${message}`

@@ -37,11 +37,11 @@ export type Plan = Command & {
   readonly waitMs: number
   /** The mode of an ACP agent; by default the first offered one that asks for everything. */
   readonly mode?: string
-  /** Each run begins a session of its own. */
+  /** Each run begins a new session. */
   readonly isFresh?: boolean
 }
 
-/** over: the run has ended. waits: a person has to answer. lost: another process has the run. */
+/** over: the run has ended. waits: a person must answer. lost: another process has the run. */
 export type Outcome =
   | { readonly kind: 'over' | 'waits' | 'lost' | 'stopped' }
   | { readonly kind: 'failed'; readonly message: string; readonly isFatal: boolean }
@@ -60,15 +60,15 @@ type Conversation = {
   readonly note: Note
   readonly limit: ReturnType<typeof createTimeLimit>
   item: MailboxItem
-  /** asking: the child's question is being sent, and the answer may arrive first. waiting: a person has to answer. ended: `outcome` is set. */
+  /** asking: the child's question is being sent, and the answer can arrive first. waiting: a person must answer. ended: `outcome` is set. */
   phase: 'running' | 'asking' | 'waiting' | 'ended'
   outcome: Outcome | null
   /** Null before it is started, and once a child that speaks in lines has exited. */
   child: Child | null
-  /** How many lines of each type were performed, and how many questions were put. */
+  /** The number of performed lines of each type, and of questions. */
   readonly counts: Map<string, number>
   questions: number
-  /** Answers that no question has taken yet, how many came in all, and the wait for the next. */
+  /** Answers without a question yet, the number of all answers, and the wait for the next one. */
   readonly resumes: Message[]
   resumed: number
   waiter: PromiseWithResolvers<Message> | null
@@ -81,14 +81,14 @@ const failureIn = (error: unknown): Failure => {
   return { code, message }
 }
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
-/** The whole server stops and waits for it. */
+/** The grace period of a child at a stop of the server, which waits for it. */
 const STOP_MS = 300
 const checkpointIn = ({ body }: Message): string => (body as { checkpoint_id: string }).checkpoint_id
 /** The child ended while its question was open. */
 class Gone extends Error {
   readonly code = 'GONE'
 }
-/** An act on a task is the same whichever attempt does it. */
+/** Calls about a task carry no attempt: a later attempt repeats the same call, under the same key. */
 const repeatableInput = (operation: string, { attempt, ...input }: LineCall['input']): object =>
   operation.startsWith('collaboration/') ? input : { ...input, attempt }
 const isEnded = (state: string): boolean => state === 'completed' || state === 'failed'
@@ -141,7 +141,7 @@ async function work(self: Conversation): Promise<Outcome> {
       isFatal: true,
     }
   let printed = ''
-  // Last: no setting of an operator takes it away.
+  // The marker comes last, so that no setting of the operator overrides it.
   const command = { ...plan, argv: argv as [string, ...string[]], env: { ...plan.env, [AGENT_VARIABLE]: item.run.agent_id } }
   const child = startChild(
     command,
@@ -271,7 +271,7 @@ async function stateNow({ port, item }: Conversation): Promise<string> {
   return (await port.call('delegation/run.get', { run_id: item.run.id })).run.state
 }
 
-/** Whether a call was refused because another process has the run: of the conflicts about a task, that is only one. */
+/** Whether a call was refused because another process has the run. A conflict about a task can have other causes. */
 async function isLost({ port, item }: Conversation, operation: string): Promise<boolean> {
   if (operation.startsWith('delegation/')) return true
   const runs = [{ run_id: item.run.id, attempt: item.attempt }]
@@ -298,7 +298,7 @@ async function answerCall(self: Conversation, line: LineCall): Promise<void> {
 
 // --- Questions and answers -------------------------------------------------------------------------------------------------
 
-/** The n-th question of the run, whichever child puts it, is asked once and answered with the person's answer. */
+/** People get the n-th question of the run once. A restarted child that repeats it gets the same answer. */
 async function ask(self: Conversation, line: LineCall): Promise<void> {
   const { port, resumes } = self
   const memo = { run_id: self.item.run.id, key: `ask/${++self.questions}` }
@@ -320,7 +320,7 @@ async function answerTo(self: Conversation, line: LineCall): Promise<Message | n
   const { resumes, counts, note } = self
   const isAsked = (await stateNow(self)) === 'blocked' || (await isAnswerToAgent(self, resumes[0]))
   if (!isAsked) {
-    // The messages of the run so far have led to this question.
+    // Earlier answers belong to earlier questions.
     resumes.length = 0
     counts.set(line.type, self.questions - 1)
     note(`asks: ${textIn((line.input['payload'] as { prompt?: unknown }).prompt)}`)
@@ -341,7 +341,7 @@ async function nextResume(self: Conversation): Promise<Message> {
   if (self.child === null) throw goneFrom(self)
   return inPhase(self, 'waiting', async () => {
     self.limit.pause()
-    // The answer may take days: after a while the child makes room and is started again with the answer.
+    // The answer can take days: after a while the child is stopped, and started again with the answer.
     const patience = setTimeout(() => conclude(self, 'waits'), self.plan.waitMs)
     self.waiter = Promise.withResolvers<Message>()
     try {
@@ -354,7 +354,7 @@ async function nextResume(self: Conversation): Promise<Message> {
   })
 }
 
-/** An end in between is final. */
+/** Restores the phase afterwards, unless the conversation has ended. */
 async function inPhase<T>(self: Conversation, phase: 'asking' | 'waiting', run: () => Promise<T>): Promise<T> {
   const before = self.phase
   if (before !== 'ended') self.phase = phase

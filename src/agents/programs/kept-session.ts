@@ -1,5 +1,5 @@
-// The session that a command-line agent keeps by itself, continued between the runs of one task by its own flags. `{session}` in the command is
-// where these flags go; a command without it begins a new session each time.
+// The session of a command-line agent, continued between the runs of one task by the agent's own flags. `{session}` in the command is
+// the place of these flags; a command without it begins a new session each time.
 import { randomUUID } from 'node:crypto'
 import { findSession, noteSession } from '../acp/sessions.ts'
 import type { Plan, Port } from './conversation.ts'
@@ -31,7 +31,7 @@ export async function openKeptSession({ argv, profile, cwd, isFresh = false }: P
     const noted = { session_id, folder: cwd, program, at: new Date().toISOString(), snapshot: null }
     return noteSession(port, item.run.id, item.attempt, noted)
   }
-  // An id of ours is durable before the program starts.
+  // The id is durable before the program starts.
   if (session_id !== null && !(fits && found.isSameRun)) await note(session_id)
   return {
     argv: [...argv.slice(0, place), ...flags.map((word) => word.replace(SESSION, session_id ?? '')), ...argv.slice(place + 1)],

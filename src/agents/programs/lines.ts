@@ -1,4 +1,4 @@
-// JSON lines between a program and the server, both ways. This file holds the whole mapping to operations, and it is pure: a child of the
+// JSON lines between a program and the server, both ways. This file has the whole mapping to operations, and it is pure: a child of the
 // server and a command behind `countersign agent run` use the same lines.
 import { decode } from '#kernel/codec/strict-json.ts'
 import type { Message, Request, Run } from '#protocols/delegation/schema.ts'
@@ -32,7 +32,7 @@ type Rule = {
 const ofRun = ({ run, attempt }: MailboxItem): Fields => ({ run_id: run.id, attempt })
 export const ofTask = ({ run, attempt }: MailboxItem): Fields => ({ task_id: run.task_id, run_id: run.id, attempt })
 
-/** Text is committed as it is. For a URI, or bytes stored elsewhere, the line has the payload of artifact.commit. */
+/** Text is committed inline. For a URI, or bytes stored elsewhere, the line has the payload of artifact.commit. */
 export const inlineUri = (text: string): string => `data:text/plain;charset=utf-8;base64,${Buffer.from(text).toString('base64')}`
 export const inlinePayload = (text: string): Fields => ({ kind: 'inline', uri: inlineUri(text) })
 const commitInput = ({ text, artifact_type, payload, ...rest }: Fields): Fields => ({

@@ -1,4 +1,4 @@
-// Profiles of programs: how to start one, what it reads and what it prints. Some are built in, for our JSON lines and for command-line
+// Profiles of programs: the start, the input and the output of each. Some are built in, for our JSON lines and for command-line
 // coding agents. Operators configure others in the same shape.
 import type { Request } from '#protocols/delegation/schema.ts'
 import { textsAt } from './kept-session.ts'
@@ -14,8 +14,8 @@ export type Profile = {
    */
   readonly output: { readonly kind: 'lines' } | { readonly kind: 'text' } | { readonly kind: 'result'; readonly field: string }
   /**
-   * How the program keeps a session between runs, where the command has `{session}`. `begin`: flags of a first run, with an id of ours, or null
-   * where the program chooses it and prints it in `idField`.
+   * How the program keeps a session between runs, if the command has `{session}`. `begin`: flags of a first run, with an id from this server, or null
+   * if the program chooses it and prints it in `idField`.
    */
   readonly session?: {
     readonly begin: readonly string[] | null
@@ -70,7 +70,7 @@ const bullets = (title: string, items: unknown): string[] =>
     ? ['', `${title}:`, ...items.map((item) => `- ${typeof item === 'string' ? item : JSON.stringify(item)}`)]
     : []
 
-/** The request as a prompt. It begins with our own word, so that no program takes it for an option. */
+/** The request as a prompt. It begins with a fixed word, so that no program mistakes it for an option. */
 export function promptFor({ input, context }: Pick<Request, 'input' | 'context'>): string {
   const { goal, acceptance_criteria, inputs, constraints, ...rest } = input as Record<string, unknown>
   const { review, ...others } = (context ?? {}) as Record<string, unknown> & { review?: { requested_changes?: unknown } }

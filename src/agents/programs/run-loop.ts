@@ -20,16 +20,16 @@ export const withProgram =
 export type RunLoopOptions = {
   readonly agent_id: string
   readonly port: Port
-  /** Begins the conversation about a run with whatever does the work. */
+  /** Begins the conversation about a run with its program or remote agent. */
   readonly converse: Converse
-  /** Runs at a time, and how often a child that fails is started for one of them. */
+  /** Concurrent runs, and how often a failed child is restarted for one of them. */
   readonly concurrency: number
   readonly tries: number
   /** The name of this process among those of the same agent. */
   readonly worker: string
   /** The pause after a failed call, or if the server accepts no long poll. */
   readonly againMs: number
-  /** Reports progress for people who watch. */
+  /** Reports progress to watching people. */
   note(run_id: string, message: string): void
   trouble(message: string): void
 }

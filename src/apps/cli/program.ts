@@ -62,7 +62,7 @@ export function createProgram(options: ProgramOptions): Program {
 
   const commands = new Map<string, Command>()
   const isHidden = (noun: string): boolean => specs.every(({ path, hidden }) => path[0] !== noun || hidden)
-  /** `login` is a command of its own and the noun of `login issue`. */
+  /** `login` is a command and also the noun of `login issue`. */
   const commandFor = (words: readonly string[], hidden: boolean): Command => {
     const name = words.join(' ')
     let found = commands.get(name)
@@ -97,7 +97,7 @@ export function createProgram(options: ProgramOptions): Program {
   return {
     async run(words) {
       outcome = exits.ok
-      const { own: argv, rest: behind } = split(words)
+      const { ownWords: argv, rest: behind } = split(words)
       rest = behind
       try {
         const asked = withHelpAsked(argv, specs)
@@ -123,9 +123,9 @@ function withGlobals(command: Command): void {
 function describe(command: Command, spec: Spec): void {
   const { summary, positionals, examples } = spec
   command.description(summary).allowExcessArguments(false)
-  const argumentName = (one: Flag): string => `${fieldOf(one)}${one.shape.rest ? '...' : ''}`
+  const argumentName = (positional: Flag): string => `${fieldOf(positional)}${positional.shape.rest ? '...' : ''}`
   for (const positional of positionals) command.addArgument(new Argument(`[${argumentName(positional)}]`, helpOf(positional)))
-  const shown = positionals.map((one) => (one.required ? `<${argumentName(one)}>` : `[${argumentName(one)}]`))
+  const shown = positionals.map((positional) => (positional.required ? `<${argumentName(positional)}>` : `[${argumentName(positional)}]`))
   command.usage([...shown, '[options]'].join(' '))
   for (const flag of allFlags(spec)) for (const option of optionsFor(flag, positionals.includes(flag))) command.addOption(option)
   withGlobals(command)
@@ -134,13 +134,13 @@ function describe(command: Command, spec: Spec): void {
 
 const helpOf = ({ help, required }: Flag): string => (required ? `${help}${help === '' ? '' : '; '}required` : help)
 
-function optionsFor(one: Flag, isPositional: boolean): Option[] {
-  const { name, also, shape, placeholder } = one
+function optionsFor(flag: Flag, isPositional: boolean): Option[] {
+  const { name, also, shape, placeholder } = flag
   const options: Option[] = []
   const add = (long: string, isHidden: boolean): void => {
     const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
-    const option = new Option(`--${long}${value}`, isHidden ? '' : helpOf(one)).hideHelp(isHidden)
-    if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, one))
+    const option = new Option(`--${long}${value}`, isHidden ? '' : helpOf(flag)).hideHelp(isHidden)
+    if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, flag))
     if (shape.choices) option.argChoices = [...shape.choices]
     options.push(option)
     if (shape.kind === 'switch' || shape.nullable) options.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())
@@ -176,18 +176,18 @@ function givenTo(command: Command, { positionals, flags }: Spec): FlagValues {
       flagValues.set(flag.name, value === false && flag.shape.kind !== 'switch' ? null : value)
     }
   }
-  for (const [i, one] of positionals.entries()) {
+  for (const [i, positional] of positionals.entries()) {
     const word = command.args[i]
     if (word === undefined) continue
-    if (flagValues.has(one.name)) throw usage(`${fieldOf(one)} is given twice`)
+    if (flagValues.has(positional.name)) throw usage(`${fieldOf(positional)} is given twice`)
     try {
-      if (one.shape.rest) flagValues.set(one.name, command.args.slice(i))
+      if (positional.shape.rest) flagValues.set(positional.name, command.args.slice(i))
       else {
-        const value = valueFrom(word, one.shape)
-        flagValues.set(one.name, one.shape.many ? [value] : value)
+        const value = valueFrom(word, positional.shape)
+        flagValues.set(positional.name, positional.shape.many ? [value] : value)
       }
     } catch (error) {
-      throw usage(`<${fieldOf(one)}> ${(error as Error).message}`)
+      throw usage(`<${fieldOf(positional)}> ${(error as Error).message}`)
     }
   }
   return flagValues
@@ -197,7 +197,7 @@ function givenTo(command: Command, { positionals, flags }: Spec): FlagValues {
 function refuseMissing({ operation, positionals, flags }: Spec, given: FlagValues): void {
   if (operation !== null) return
   const missing = [...positionals, ...flags].filter(({ required, name }) => required && !given.has(name))
-  if (missing.length > 0) throw usage(`missing: ${missing.map((one) => shownAs(one, positionals)).join(', ')}`)
+  if (missing.length > 0) throw usage(`missing: ${missing.map((positional) => shownAs(positional, positionals)).join(', ')}`)
 }
 
 function globalsOf(program: Command, command: Command): Globals {
@@ -214,11 +214,11 @@ function globalsOf(program: Command, command: Command): Globals {
 }
 
 /** `agent run -- <command>`, `gate -- <command>`, `acp -- <command>`, `hook resume <session> -- <words>`: the words after the dashes belong to the other program and are not parsed. */
-function split(argv: readonly string[]): { own: readonly string[]; rest: readonly string[] } {
+function split(argv: readonly string[]): { ownWords: readonly string[]; rest: readonly string[] } {
   const at = argv.indexOf('--')
   const isRun = (word: string, i: number): boolean => ['agent run', 'hook resume'].includes(`${word} ${argv[i + 1]}`)
   const isCommand = at >= 0 && (['acp', 'gate'].includes(argv[0]!) || argv.slice(0, at).some(isRun))
-  return isCommand ? { own: argv.slice(0, at), rest: argv.slice(at + 1) } : { own: argv, rest: [] }
+  return isCommand ? { ownWords: argv.slice(0, at), rest: argv.slice(at + 1) } : { ownWords: argv, rest: [] }
 }
 
 function contextOf(io: Io, globals: Globals, rest: readonly string[]): Context & { close(): Promise<void> } {

@@ -8,7 +8,7 @@ export type Output = {
   readonly columns?: number | undefined
 }
 
-/** An output that is no terminal has no width; cards are wrapped all the same. */
+/** An output that is no terminal has no width; cards are still wrapped. */
 export const columnsOf = ({ columns }: Output): number => columns ?? 80
 
 export type Io = {
@@ -101,7 +101,7 @@ export function startProgress(err: Output, message: string): Progress {
 
 const BAR = 24
 
-/** `██████░░░░ 40 % of 52.4 MB`, or a count where the end is not known. */
+/** `██████░░░░ 40 % of 52.4 MB`, or a count if the end is not known. */
 export function barOf(done: number, total: number | null): string {
   if (total === null || total <= 0) return bytesIn(done)
   const share = Math.min(1, done / total)

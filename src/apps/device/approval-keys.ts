@@ -13,7 +13,7 @@ export const noApprovalKeys: ApprovalKeys = {
 export function approvalKeys(path: string): ApprovalKeys {
   let seen = ''
   let jwks: unknown
-  /** A file that cannot be read any more makes no key trusted. */
+  /** If the file can no longer be read, no key is trusted. */
   function read(): unknown {
     try {
       const { mtimeMs, size, ino } = statSync(path)

@@ -1,4 +1,4 @@
-// The daemon, put together: a kernel with a store of its own, a board, the runner, the audit file, the bridge and its ways in.
+// The composition of the daemon: its own kernel and store, a board, the runner, the audit file, the bridge and its listeners.
 import { readFileSync } from 'node:fs'
 import { createHacp, type HacpServer } from '#bridges/hacp/index.ts'
 import { createDevice, type Device } from '#devices/device.ts'

@@ -6,7 +6,7 @@ import type { Uplink } from '#devices/uplink/link.ts'
 
 export const LINK_FILE = 'link.json'
 
-/** Null while there is none. The same object as long as the file is the same. */
+/** The uplink of the link file, or null. Returns the same object until the file changes. */
 export function uplinkIn(data: string): () => Uplink | null {
   const path = join(data, LINK_FILE)
   let seen: string | null = null

@@ -1,5 +1,5 @@
 // Unix sockets of the daemon, one for each policy: joining the group of a socket is the act of authentication. Those with certificates are in
-// tls-listeners.ts, which is loaded only where they are wanted.
+// tls-listeners.ts, which is loaded only if they are wanted.
 import { chownSync, lstatSync, readFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { HacpServer } from '#bridges/hacp/index.ts'
@@ -14,7 +14,7 @@ export const STALL_MS = limits.requestMsMax
 
 export function tame(socket: Socket): void {
   socket.on('error', () => undefined)
-  // Node looks at the progress of a write as well: this fires only if nothing at all moved.
+  // Node also counts the progress of writes: this fires only without any progress.
   socket.setTimeout(STALL_MS, () => {
     if (socket.writableLength > 0) socket.destroy()
   })
@@ -41,7 +41,7 @@ function giveTo(path: string, group: string): void {
   try {
     const line = readFileSync('/etc/group', 'utf8')
       .split('\n')
-      .find((one) => one.startsWith(`${group}:`))
+      .find((line) => line.startsWith(`${group}:`))
     const { uid, gid } = lstatSync(path)
     const wanted = Number(line!.split(':')[2])
     if (gid !== wanted) chownSync(path, uid, wanted)

@@ -1,4 +1,4 @@
-// Hosts of plug-ins: each module runs in processes of its own, one call at a time in each. A busy loop, a crash or a late rejection ends at most the
+// Hosts of plug-ins: each module runs in separate processes, with one call at a time in each. A busy loop, a crash or a late rejection ends at most the
 // step that caused it; the next call finds another process.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -41,7 +41,7 @@ export async function hostOf(path: string, log: Pick<Logger, 'error'>): Promise<
 
   async function start(): Promise<Running> {
     const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MB}`, PROGRAM, path], {
-      // A module prints to the log, never to stdout, which holds the one line of the daemon.
+      // A module prints to the log, never to stdout, which has only the daemon's one line.
       stdio: ['ignore', 2, 2, 'ipc', 'pipe'],
     })
     ;(child.stdio[4] as Socket).on('error', () => undefined).unref()

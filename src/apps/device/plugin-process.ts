@@ -18,7 +18,7 @@ export type Reply =
   | { readonly id: number; readonly json: string }
   /** `isValue`: it returned something that is not JSON; otherwise it threw. */
   | { readonly id: number; readonly error: string; readonly isValue: boolean }
-  /** An error that nothing caught, of the call that caused it where that is known. */
+  /** An uncaught error, with the call that caused it if known. */
   | { readonly stray: string; readonly id: number | null }
 
 /** The descriptor of the pipe whose other end the daemon holds. */
@@ -60,7 +60,7 @@ async function serve(path: string): Promise<void> {
   process.on('uncaughtException', stray).on('unhandledRejection', stray)
   // A service manager signals every process of the service; the daemon says when this one ends.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
-  // The module may keep this thread busy, so another one looks whether the daemon still lives: nothing acts without its record.
+  // The module can block this thread, so another thread checks that the daemon lives: no step must act without its record.
   new Worker(WATCH, { eval: true }).unref()
   let tools: unknown
   try {

@@ -1,5 +1,5 @@
-// Plug-ins: modules of the operator's own in a folder, read once at the start. Each exports `tools`; their names are in reverse-DNS form. They run in
-// processes of their own.
+// Plug-ins: the operator's own modules in a folder, read once at the start. Each exports `tools`; their names are in reverse-DNS form. They run in
+// separate processes.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fields, FileProblem, flag, integer, list, objectWith, text } from '#devices/file-reader.ts'
@@ -86,12 +86,12 @@ export async function readPlugins(folder: string, log: Pick<Logger, 'error'>): P
     throw new ConfigError(`the plug-ins cannot be read: ${(error as Error).message} (see --plugins)`)
   }
   const started = await Promise.allSettled(files.map((file) => hostOf(join(folder, file), log)))
-  const hosts = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const hosts = started.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
   const stop = (): void => hosts.forEach((host) => host.stop())
   try {
-    const plugins = started.flatMap((one, i) => {
-      if (one.status === 'rejected') throw one.reason
-      return pluginsIn(one.value, join(folder, files[i]!))
+    const plugins = started.flatMap((outcome, i) => {
+      if (outcome.status === 'rejected') throw outcome.reason
+      return pluginsIn(outcome.value, join(folder, files[i]!))
     })
     const names = plugins.map(({ tool }) => tool.name)
     const twice = names.find((name, i) => names.indexOf(name) !== i)

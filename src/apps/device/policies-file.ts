@@ -1,4 +1,4 @@
-// The policies file: who may use what, and how much of it. An invalid entry stops the start, because a policy that restricts less than the
+// The policies file: the permissions and rates of each client. An invalid entry stops the start, because a policy that restricts less than the
 // operator meant is worse than none.
 import { isAbsolute, join, normalize } from 'node:path'
 import { limits } from '#kernel/limits.ts'
@@ -9,7 +9,7 @@ import { boardTools, patternMatches, procTools } from '#protocols/hardware/daemo
 
 export type NamedPolicy = {
   readonly policy: Policy
-  /** As the operator wrote it, made absolute; null: none of its own. */
+  /** The configured path, made absolute; null: no separate socket. */
   readonly socket: string | null
   readonly group: string | null
   readonly subjects: readonly string[]
@@ -54,9 +54,9 @@ const PolicyFields = objectWith({
 
 function policyOf(value: unknown, place: string, name: string, data: string): NamedPolicy {
   if (!/^[A-Za-z0-9_-]{1,40}$/.test(name)) throw new FileProblem(`${place}: a policy's name has 1 to 40 of the characters A-Z a-z 0-9 _ -`)
-  const { socket = null, group = null, subjects = [], ...said } = PolicyFields(value, place)
-  const max_risk_level = said.max_risk_level ?? policyDefaults.max_risk_level
-  const policy: Policy = { ...policyDefaults, ...said, name, max_risk_level, relax_to: said.relax_to ?? max_risk_level }
+  const { socket = null, group = null, subjects = [], ...fields } = PolicyFields(value, place)
+  const max_risk_level = fields.max_risk_level ?? policyDefaults.max_risk_level
+  const policy: Policy = { ...policyDefaults, ...fields, name, max_risk_level, relax_to: fields.relax_to ?? max_risk_level }
   if (policy.idle_seconds <= 0) throw new FileProblem(`${place}.idle_seconds must be greater than 0`)
   return { policy, socket: socket === null ? null : isAbsolute(socket) ? socket : join(data, socket), group, subjects }
 }
@@ -68,11 +68,11 @@ const program: Reader<Program> = (value, place) => {
   return { argv, takesArgs: args }
 }
 
-/** `further`: the names of tools that are no part of the board's own set; null: they are not known here. */
+/** `further`: the names of plug-in tools; null: unknown here. */
 export function readPolicies(value: unknown, data: string, further: readonly string[] | null): Policies {
   const { policies: inner, proc, ...unknown } = fields(value, 'the file')
   for (const name of Object.keys(unknown)) throw new FileProblem(`${name} is unknown; known: policies, proc`)
-  const named = Object.values(record((one, place, name) => policyOf(one, place, name, data))(inner, 'policies'))
+  const named = Object.values(record((policy, place, name) => policyOf(policy, place, name, data))(inner, 'policies'))
   if (named.length === 0) throw new FileProblem('policies must name at least one policy')
   const { programs = {} } = proc === undefined ? {} : objectWith({ programs: record(program) })(proc, 'proc')
   if (further !== null) refuseUnknownTools(named, further)

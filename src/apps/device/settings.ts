@@ -28,7 +28,12 @@ export const deviceSettings = {
   wss: option('<host:port>', 'off', addressOf, 'WebSocket with mutual TLS, path /hacp'),
   'tls-cert': option('<file>', '', pathOf, 'the certificate of the daemon'),
   'tls-key': option('<file>', '', pathOf, 'its key'),
-  'tls-client-ca': option('<file>', '', pathOf, 'the authority of the certificates that clients have, and a list of those that it revoked'),
+  'tls-client-ca': option(
+    '<file>',
+    '',
+    pathOf,
+    'the authority of the client certificates, and a list of the certificates that it has revoked',
+  ),
   'approval-keys': option('<file>', '', pathOf, 'keys (JWKS) of the server whose approvals count'),
   plugins: option('<folder>', '', pathOf, 'modules with further tools'),
   log: { ...option('<level>', 'info', logLevelOf, 'silent, error, warn, info or debug'), env: 'COUNTERSIGN_LOG' },

@@ -1,4 +1,4 @@
-// TCP and WebSocket with mutual TLS: the subject of the client's certificate says which policy it has.
+// TCP and WebSocket with mutual TLS: the subject of the client's certificate selects its policy.
 import type { Logger } from '../server/log.ts'
 import type { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ function tlsOptions(tls: NonNullable<DeviceConfig['tls']>, log: Log): TlsOptions
     throw new ConfigError(`the certificates of --tls-client-ca cannot be read: ${(error as Error).message}`)
   }
   if (!trusted.includes('-----BEGIN CERTIFICATE-----')) throw new ConfigError(`${tls.clientCa} holds no certificate in PEM`)
-  // Revoked certificates stand in the same file, as the authority that revoked them publishes them.
+  // The same file has the revocation lists that the authority publishes.
   const crl = trusted.match(/-----BEGIN X509 CRL-----[^]+?-----END X509 CRL-----/g)
   return {
     cert,
@@ -80,7 +80,7 @@ function lineOf(frame: string): string {
   try {
     JSON.parse(frame)
   } catch {
-    // Ends inside a text would become spaces: what is not JSON as it came stays so.
+    // Line ends inside a string would become spaces: invalid JSON must stay invalid.
     return '{\n'
   }
   return `${frame.replaceAll('\n', ' ')}\n`
@@ -98,7 +98,7 @@ export async function listenWss(
   server.on('tlsClientError', (error) => log.warn({ error: error.message }, 'a client without a good certificate was turned away'))
   const sockets = new WebSocketServer({
     noServer: true,
-    // A document that is somewhat too long is refused in words; beyond that the frame itself is.
+    // A slightly too long document gets an error; beyond that the frame is refused.
     maxPayload: 2 * limits.deviceLineBytesMax,
     handleProtocols: (offered) => (offered.has('hacp') ? 'hacp' : false),
   })

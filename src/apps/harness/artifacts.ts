@@ -1,4 +1,4 @@
-// An HTTP address of a callee for its artifacts alone; a server has it among its own paths.
+// An HTTP listener of a callee for its artifacts; a server serves them among its own paths.
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,7 @@ export type ArtifactOptions = {
   readonly host?: string
   /** 0 takes a free one. */
   readonly port?: number
-  /** The address that others reach it under, where it is another. */
+  /** The public address, if it differs. */
   readonly origin?: string
 }
 export type ArtifactServer = { readonly origin: string; open(harness: OpenHarness): void; stop(): Promise<void> }

@@ -103,7 +103,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
   const { kernel, call, report } = open
   const actor = (): Promise<Actor> => authenticateSubject(kernel.store, AGENT, kernel.now())
   const asAgent = async (operation: string, input: object): Promise<AnyOutput> => call(operation, input, await actor())
-  const byName = new Map(options.capabilities.map((one) => [one.declaration.name, one]))
+  const byName = new Map(options.capabilities.map((capability) => [capability.declaration.name, capability]))
   const stopping = new AbortController()
   const { signal } = stopping
 
@@ -186,7 +186,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
         else if (next.messages.some(({ kind }) => kind === 'cancel')) over.abort(new Error('the session was aborted'))
         return next.attempt === attempt
       },
-      // One process has the folder: no other one takes a run.
+      // A single process has the folder: no other process takes a run.
       lost: () => Promise.resolve(),
       stop: () => over.abort(STOPPED),
     }
@@ -197,7 +197,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
     worker: randomUUID(),
     concurrency: options.concurrency ?? 100,
     call: (operation, input, { signal } = {}) => kernel.call(operation, input, actor, { signal }),
-    // The abort lasts until the work is put down (C37).
+    // The abort lasts until the work has stopped (C37).
     acksAfterDone: true,
     begin,
     onTakeError(error) {
@@ -205,7 +205,7 @@ async function serveCallee(open: OpenHarness, options: CalleeOptions, serving: {
       return 'continue'
     },
   })
-  /** One process has the folder: what another one held was put down when it ended. */
+  /** Releases runs of an earlier process. A single process has the folder, so their work has ended. */
   async function releaseHeld(): Promise<void> {
     let cursor: string | undefined
     do {

@@ -28,13 +28,13 @@ export class SessionEnded extends Error {
 }
 
 export type Submitted = {
-  /** Of the submission; the session has an id of its own once it was answered. */
+  /** The id of the submission. The session has its own id once the submission was answered. */
   readonly id: string
-  /** Resolves when the other side has begun; rejects with SessionEnded where it never does. */
+  /** Resolves when the other side has begun; rejects with SessionEnded if the session ends before. */
   readonly accepted: Promise<Accepted>
   /** Resolves with the outputs; rejects with SessionEnded. */
   readonly result: Promise<Result>
-  /** All of them, from the first on, each once and in order, until the last. */
+  /** All events from the first to the last, each once and in order. */
   events(): AsyncIterable<SessionEvent>
   session(): Promise<SessionView>
   abort(reason?: string): Promise<void>
@@ -113,7 +113,7 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
   }
 
   const promises: { accepted?: Promise<Accepted>; result?: Promise<Result> } = {}
-  /** Asked for once, and only where it is awaited. */
+  /** Requested once, and only if it is awaited. */
   const markHandled = <T>(promise: Promise<T>): Promise<T> => {
     promise.catch(() => undefined)
     return promise
@@ -130,7 +130,7 @@ function submittedSession(open: OpenHarness, id: string, changes: Map<string, Se
     const { outputs, outputs_valid, artifacts, execution_summary } = view
     return { outputs, outputs_valid, artifacts, execution_summary }
   }
-  /** Confidential data does not stand in the stream: it is read where it is opened. */
+  /** The stream has no confidential data: read it from the session, which opens it. */
   async function whole(event: SessionEvent): Promise<SessionEvent> {
     if (event.sealed !== true) return event
     for (let cursor: string | null | undefined; cursor !== null;) {

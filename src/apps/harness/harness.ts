@@ -41,13 +41,13 @@ export type HarnessOptions = {
   /** ISO 8601 durations: how long events wait for an earlier one, and a submission for its answer. */
   readonly gap?: string
   readonly reply?: string
-  /** Files for amqps: whom to trust, and the client's certificate with its key. */
+  /** Files for amqps: the trusted authority, and the client's certificate with its key. */
   readonly ca?: string
   readonly cert?: string
   readonly key?: string
   /** The level of lines on standard error; `warn` by default. */
   readonly log?: LogLevel
-  /** The address under which others fetch artifacts, where they are served. */
+  /** The address under which others fetch artifacts, if they are served. */
   readonly origin?: () => string
 }
 

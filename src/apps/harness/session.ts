@@ -16,7 +16,7 @@ export type ArtifactGiven = {
 }
 export type Guarded = { readonly parameter: string; readonly value: number } | { readonly action: string } | { readonly emergency: string }
 
-/** Each takes the fields of its event as one object, or in this order. */
+/** Each method takes the fields of its event as one object, or in this order. */
 export type CalleeSession<I extends object = Record<string, unknown>> = {
   readonly id: string
   readonly session_id: string
@@ -52,11 +52,11 @@ export type CalleeSession<I extends object = Record<string, unknown>> = {
     state?: unknown,
     resumable?: boolean,
   ): Promise<{ checkpoint_id: string }>
-  /** Throws where the safety envelope forbids it (SAFETY_VIOLATION). An emergency is answered with its procedure. */
+  /** Throws SAFETY_VIOLATION if the safety envelope forbids it. An emergency returns its procedure. */
   guard(asked: Guarded | string, value?: number): Promise<{ allowed?: boolean; procedure?: string }>
   pause(reason?: string): Promise<void>
   resume(reason?: string): Promise<void>
-  /** Goes out with the end of the session. */
+  /** Adds an artifact, which is sent with the end of the session. */
   artifact(given: ArtifactGiven | string, type?: string, content?: string | Uint8Array): void
 }
 
@@ -126,7 +126,7 @@ function artifactOf(given: ArtifactGiven | string, type?: string, content?: stri
   return blob === undefined ? rest : { ...rest, blob: typeof blob === 'string' ? blob : Buffer.from(blob).toString('base64') }
 }
 
-/** The words of a failed session: the code that the error names, if it is one of the six. */
+/** The failure of a session from any error. The code is the error's own if HCP defines it. */
 export function failureOf(error: unknown): Record<string, unknown> {
   const { code, message, details, partial_outputs } = isObject(error) ? error : { message: error }
   const named = (failureCodes as readonly unknown[]).includes(code) ? (code as string) : null

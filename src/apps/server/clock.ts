@@ -32,7 +32,7 @@ export function busyLoop(used: () => Used = () => performance.eventLoopUtilizati
   }
 }
 
-// Asking for a few bytes at a time costs a hundred times what the bytes do.
+// A call for a few random bytes costs a hundred times as much as the bytes, so the bytes come from a pool.
 let pool = Buffer.alloc(0)
 const POOL_BYTES = 4_096
 export const realEntropy: Entropy = (count) => {

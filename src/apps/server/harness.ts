@@ -1,4 +1,4 @@
-// This server among other harnesses: the link to the broker, the outbox behind it, and what /health says of both.
+// This server as one of several harnesses: the link to the broker, the outbox for it, and their state in /health.
 import { readFileSync } from 'node:fs'
 import { startHarness } from '#bridges/hcp/harness.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -35,7 +35,7 @@ export type HarnessHealth = {
 export type RunningHarness = Worker & { health(): HarnessHealth }
 
 const OFF: HarnessHealth = { state: 'off', how: 'set COUNTERSIGN_AMQP_URL (--amqp) to the address of a RabbitMQ' }
-/** Bounds of the count of unsent messages, a figure for operators. */
+/** The number of unsent messages is a figure for operators: at most this old, and never counted beyond the maximum. */
 const COUNT_MS = 1_000
 const COUNT_MAX = 10_000
 

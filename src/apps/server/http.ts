@@ -58,7 +58,7 @@ type Parts = {
   origin(): string
   readonly quiet: Quiet | null
   readonly mark: MoveMark | null
-  /** Whether it is about to stop. */
+  /** Whether a stop is about to begin. */
   isNear(): boolean
 }
 

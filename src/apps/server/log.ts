@@ -69,7 +69,7 @@ function toStderr(line: string): void {
     try {
       rest = rest.subarray(writeSync(2, rest))
     } catch (error) {
-      // The reader has gone: there is nothing to say it to.
+      // The reader of standard error is gone, so the error has no reader either.
       if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return
       Atomics.wait(pause, 0, 0, 10)
     }

@@ -20,13 +20,13 @@ async function run(config: Config, client: string): Promise<void> {
   const onFatal = dieOfErrors(log)
   if (config.dev) process.stderr.write(developmentBanner)
   const stopping = new AbortController()
-  // At a terminal the lines are plain. Elsewhere stderr is the log, where a start that fails says only why.
+  // A terminal gets plain lines. Otherwise stderr is the log, and a failed start adds only its reason.
   const progress = (text: string): void =>
     process.stderr.isTTY ? void process.stderr.write(`starting: ${text}\n`) : log.debug({}, `starting: ${text}`)
   const starting = startServer(config, { log, onFatal, signal: stopping.signal, progress })
   stopOnSignal(stopping, starting)
 
-  // Without a certificate, SIGHUP keeps its usual meaning: the terminal is gone, so the process ends.
+  // Without a certificate, SIGHUP keeps its usual effect: the terminal was closed, so the process ends.
   if (config.tls !== null)
     process.on(
       'SIGHUP',

@@ -1,4 +1,4 @@
-// The next steps after a start: lines that can be copied into another terminal as they are.
+// The next steps after a start: lines to copy into another terminal.
 import { resolve } from 'node:path'
 import { shellQuote } from '../cli/output/safe-text.ts'
 import { URL_USUAL } from './settings/config.ts'
@@ -9,7 +9,7 @@ type Step = readonly [command: string, message: string]
 
 /** `client` is how the command line is called here. */
 export function nextSteps({ url, data, hasOwner, hasKey }: Started, client: string, cwd: string): string {
-  // Found by itself where it is the usual one.
+  // The default folder is found without a flag.
   const places = [
     ...(url === URL_USUAL ? [] : [`COUNTERSIGN_URL=${url}`]),
     ...(data === resolve(cwd, 'data') ? [] : [`COUNTERSIGN_DATA=${shellQuote(data)}`]),

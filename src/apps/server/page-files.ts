@@ -1,4 +1,4 @@
-// The files of the page as they were built: beside the sources of a clone, or in the package.
+// The built files of the page: beside the sources of a clone, or in the package.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { PageFile, PageFiles } from '#bindings/http/browser/page.ts'

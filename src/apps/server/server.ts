@@ -130,7 +130,7 @@ async function openRecord(config: Config, options: ServerOptions, undo: (() => u
   undo.push(folder.release)
   // Before anything is opened for writing.
   if (!config.database) quietBy(await markIn(folder.path).read(), config.readOnly)
-  // A database may let a start wait: for another server that migrates, or for its own answer.
+  // A database can delay a start: another server migrates it, or it does not answer yet.
   const early = config.database ? await explainRefusedPort(() => listenEarly(tls, config.port, config.host), config) : null
   undo.push(() => early?.stop())
   const findings = await openFindings(folder.findings, log)
@@ -377,7 +377,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
 
 type Self = { issuer: string; leases: Leases | null }
 
-/** A host name may not be one by our rules; the random part tells two processes of one host apart. */
+/** A host name can have characters that are not allowed here; the random part distinguishes two processes of one host. */
 const nodeName = (): string =>
   `${
     hostname()
@@ -425,11 +425,11 @@ function noticeOptions(config: Config, issuer: () => string): NoticeOptions {
   return { ...webhookOptions(config), origin, mail: config.smtp === null ? null : { smtp: config.smtp, from } }
 }
 
-/** After the HTTP server's own bound there is one second left; a child that does not end in it is left to its broken pipes. */
+/** After the limit of the HTTP server, one second is left; a child that is still alive then ends by its broken pipes. */
 const WORKERS_MS = 500
 const LEASES_MS = 300
 const STORE_MS = 400
-/** An invocation may take this long to end by itself, and as long again to be recorded. */
+/** An invocation has this time to end, and the same time again to be recorded. */
 const EFFECTS_MS = 1_000
 
 async function within(work: Promise<unknown>, ms: number): Promise<void> {

@@ -19,7 +19,7 @@ export async function listenOn(path: string, listen: (path: string) => Promise<v
   const mine = await lstat(path)
   return async () => {
     const now = await lstat(path).catch(() => null)
-    // Another server may have taken the name since.
+    // Another server can have taken the name since.
     if (now?.ino === mine.ino) await rm(path, { force: true })
   }
 }

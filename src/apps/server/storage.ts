@@ -33,15 +33,15 @@ export type Storage = {
   readonly mark: MarkFile
   /** The promise that an answer makes. */
   durability(): string
-  /** Why nothing can be written at the moment; null: it can. */
+  /** The reason why the store cannot write at the moment; null: it can write. */
   amiss(): string | null
-  /** Whether it can be asked; a server that is cut off from it is not ready. */
+  /** Whether the store can be reached; a server without its store is not ready. */
   isReachable(): boolean
   /** Deletes old notifications between servers; null: there are no other servers. */
   readonly trim: (() => Promise<unknown>) | null
   /** Workers that run beside the store for as long as it is open. */
   readonly workers: readonly Worker[]
-  /** Figures of it alone, for /metrics. */
+  /** The store's own figures, for /metrics. */
   figures(): readonly string[]
   /** The first start, while no other server does the same. */
   settingUp<T>(work: () => Promise<T>): Promise<T>
@@ -65,7 +65,7 @@ export type StorageParts = {
 export async function openFolderStorage({ folder, config, clock, log, findings, onFatal }: StorageParts): Promise<Storage> {
   if (config.readOnly && !existsSync(folder.database))
     throw new StartError(`there is no Countersign data in ${folder.path}: --read-only starts an installation that is there`)
-  // Before there is a database: one that was ever written has keys beside it.
+  // Opened before the database is created: only a new installation may lack its keys.
   const keys = await openKeyFiles(folder.keys, !existsSync(folder.database), { now: clock.now, entropy: realEntropy })
   const retags = replacedIn(folder.keys).includes(SERVER_KEY)
   if (retags && config.readOnly)
@@ -121,5 +121,5 @@ function openStore(folder: DataFolder, config: StorageParts['config'], options: 
   }
   return openStore(folder, config, options, log)
 }
-/** IOERR, FULL, CANTOPEN: what SQLite says when it cannot make a file beside the database. */
+/** IOERR, FULL, CANTOPEN: the codes of SQLite if it cannot create a file beside the database. */
 const FULL = new Set([10, 13, 14])

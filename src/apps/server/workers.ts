@@ -1,4 +1,4 @@
-// The workers of a server: each of them under its lease, where several servers share a store.
+// The workers of a server: each under its lease if several servers share a store.
 import { withdrawEnded } from '#capabilities/registry.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -15,7 +15,7 @@ import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { runWebhookAgents, type WebhookOptions } from '#workers/webhooks/agents.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 
-/** Work that one server at a time does, whichever has the lease. */
+/** Work for only one server at a time: the holder of the lease. */
 export const LEASES = [
   'timers',
   'outbox/webhook',
@@ -71,7 +71,7 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
 
 const WITHDRAW_MS = 2_000
 
-/** Takes back what servers offered that have ended. */
+/** Withdraws the capabilities of servers that have ended. */
 function runWithdrawing(kernel: Kernel, clock: Clock, log: WorkerLog, { duty, isEnded }: Leases): Worker {
   const ownDuty = duty('capabilities')
   return runLoop({
@@ -82,7 +82,7 @@ function runWithdrawing(kernel: Kernel, clock: Clock, log: WorkerLog, { duty, is
     failed: 'the capabilities of servers that ended could not be withdrawn; trying again',
     async turn() {
       const withdrawn = await withdrawEnded(kernel, isEnded, ownDuty.as())
-      if (withdrawn > 0) log.info({ withdrawn }, 'no server offers these capabilities any more')
+      if (withdrawn > 0) log.info({ withdrawn }, 'no server offers these capabilities now')
       return WITHDRAW_MS
     },
   })

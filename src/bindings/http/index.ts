@@ -56,7 +56,7 @@ export type HttpOptions = {
   readonly origin?: string | undefined
   /** The certificate to speak TLS with; without it the server speaks plain HTTP. */
   readonly tls?: Tls | undefined
-  /** Paths that pages of other origins may use; without it there are none. */
+  /** Paths that pages of other origins can use; without it there are none. */
   readonly cors?: CorsOptions | undefined
   /** The fields of /health in addition to the status. */
   health(): object
@@ -73,7 +73,7 @@ export type HttpOptions = {
   /** Further routes, and the fallback for a GET without a route: files and pages of an application. */
   readonly routes?: readonly Route[]
   readonly otherwise?: Otherwise
-  /** HTTP as others described it, each below a path of its own. */
+  /** Wires that a draft defines, each below its own path. */
   readonly bridges?: readonly MakeBridge[]
   /** The page in the browser; null: it was not built, or it is switched off. */
   readonly page?: PageFiles | null
@@ -280,7 +280,7 @@ function meterOf(name: string, changes: boolean, state: State): Done<{ readonly 
 }
 
 const REQUEST_ID = /^[\w.:/=+-]{1,128}$/
-/** The id that the client or the proxy gave the request, so that its lines can be found; otherwise one of ours. */
+/** The request id from the client or the proxy, so that its log lines can be found; otherwise a new one. */
 function requestIdOf(headers: IncomingMessage['headers']): string {
   const id = headers['x-request-id']
   return typeof id === 'string' && REQUEST_ID.test(id) ? id : randomUUID()

@@ -1,5 +1,5 @@
-// Bridges: what others wrote about HTTP, on our server. Everything at and below a bridge's path is the bridge's alone: it gets the bare
-// request and answers in its own words. The parts that all answers share are given to it here.
+// Bridges: wires that a draft defines, on our HTTP server. All paths at and below a bridge's path belong to the bridge: it gets the raw
+// request and answers in its own format. The parts that all answers share are given to it here.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -21,7 +21,7 @@ export type BridgeHost = {
   readonly proxied: boolean
   /** Live streams, for any number of subscribers. */
   readonly hub: Hub
-  /** Streams: who may open sockets, how tickets are redeemed, and the bounds that a test may shrink. */
+  /** Streams: who can open sockets, how tickets are redeemed, and bounds that tests shrink. */
   readonly live: LiveOptions
   /** Development only: pages of any origin are allowed. */
   readonly anyOrigin: boolean
@@ -48,10 +48,10 @@ export type BridgeHost = {
 export type Bridge = {
   /** Such as /toy, without a slash at its end. */
   readonly path: string
-  /** Headers of its answers that a page of another origin may read. */
+  /** Headers of its answers that a page of another origin can read. */
   readonly exposes?: readonly string[]
   answer(request: IncomingMessage, response: ServerResponse): void
-  /** Whether this request may be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
+  /** Whether this request can be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
   isSocket(request: IncomingMessage): boolean
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
   stop(): void
@@ -61,7 +61,7 @@ export type MakeBridge = (host: BridgeHost) => Bridge
 export type Bridges = {
   /** The bridge that an address belongs to. */
   at(url: string): Bridge | undefined
-  /** Headers that pages of other origins may read. */
+  /** Headers that pages of other origins can read. */
   readonly exposed: readonly string[]
   isSocket(request: IncomingMessage): boolean
   attach(server: Server): void

@@ -8,7 +8,7 @@ import type { Authenticate } from '../shared/credentials.ts'
 import { handlerOf, type Done, type Failed } from '../shared/handle.ts'
 import { idempotencyKeyIn, PERSON_HEADER, type BrowserGuard } from './browser/browser-guard.ts'
 import { patiently } from './connections/body-deadline.ts'
-import { askedBy } from './connections/ending.ts'
+import { setActor } from './connections/ending.ts'
 import type { Reply } from './responses.ts'
 import type { Exchange, Route } from './router.ts'
 
@@ -20,7 +20,7 @@ export type Serving = {
   failing(path: string): (error: unknown) => Failed<Reply>
   /** Called for every response of the operation. */
   meter(operation: string, changes: boolean): Done<{ readonly request: IncomingMessage }>
-  /** After this long in silence a connection is let go, except while something is done for it. */
+  /** A connection that is silent for this long is closed, unless the server is working for it. */
   readonly stuckMs: number
 }
 
@@ -40,7 +40,7 @@ function routeOf(name: string, op: Operation, { kernel, guard, authenticate, fai
     since: kernel.store.barriers,
     authenticate: (credential, _, since) => authenticate(credential, since),
     input({ response, body }, actor) {
-      askedBy(response, actor.id)
+      setActor(response, actor.id)
       return body === undefined || body.length === 0 ? {} : decode(body)
     },
     options: ({ request, response }) => optionsOf(idempotencyKeyIn(request.headers), waits ? abortOnClose(response) : undefined),

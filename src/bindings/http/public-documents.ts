@@ -10,7 +10,7 @@ import type { Exchange, Route } from './router.ts'
 /** By path; each document is built on request. */
 export type Documents = ReadonlyMap<string, () => object>
 
-/** Pages of other sites may read the documents too: they hold no secrets. Cached for a minute, so that a change is visible soon. */
+/** Pages of other sites can read the documents too: they have no secrets. Cached for a minute, so that a change is visible soon. */
 const headers = {
   'cache-control': 'public, max-age=60',
   'access-control-allow-origin': '*',
@@ -24,7 +24,7 @@ export function documentRoutes(giveDocument: GiveDocument, documents: Documents 
   })
 }
 
-/** The bytes of a text; the same ones as before where the text is the same. */
+/** The bytes of a text; cached until the text changes. */
 function bytesOnce(): (text: string) => Buffer {
   let known = { text: '', bytes: Buffer.alloc(0) }
   return (text) => {
@@ -35,14 +35,14 @@ function bytesOnce(): (text: string) => Buffer {
 
 export type GiveDocument = (exchange: Exchange, bytes: Buffer, headers?: Reply['headers']) => Reply
 
-/** Answers with bytes that stand in memory anyway; who reads them without end, or not at all, is refused. */
+/** Answers with bytes that are in memory. An address that requests too many, or does not read them, is refused. */
 export function documentGiver(unsent: UnsentAnswers): GiveDocument {
   const meter = createRateLimit(limits.publicBytesPerMinute, () => performance.now())
   const tooMuch = transportFailure(429, 'QUOTA_EXCEEDED', 'this address has asked for too many documents', { 'retry-after': '10' })
-  return ({ request }, bytes, own = {}) => {
+  return ({ request }, bytes, headers = {}) => {
     const who = nobodyAt(request.socket)
     if (!meter.take(who) || !unsent.hasRoom(who)) return replyOf(tooMuch)
     meter.charge(who, bytes.length)
-    return { status: 200, headers: own, body: bytes }
+    return { status: 200, headers, body: bytes }
   }
 }

@@ -1,11 +1,11 @@
-// The body of a request: none, whole in memory, or thrown away.
+// The body of a request: absent, whole in memory, or discarded.
 import type { IncomingMessage } from 'node:http'
 import { limits } from '#kernel/limits.ts'
 import { withOthers } from './connections/turn-batching.ts'
 import { transportFailure, type Failure } from './responses.ts'
 import type { Route } from './router.ts'
 
-/** Gives a route the body that it asked for, or says why it cannot have it. */
+/** Reads the body in the form that a route declares, or returns the refusal. */
 export function withBody(
   { body, bytesMax = limits.bodyBytesMax }: Route,
   request: IncomingMessage,

@@ -1,4 +1,4 @@
-// Headers of answers and the one shape of an error. Only here does a class of refusal become a status of an answer.
+// Headers of answers and the one shape of an error. This is the only place that maps a class of refusal to an HTTP status.
 import type { Readable } from 'node:stream'
 import { Refusal, statuses, type Fault } from '#kernel/declare/errors.ts'
 
@@ -22,7 +22,7 @@ export type Failure = {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** An answer: its headers stand above those of every answer, and a length is theirs where they name one. `body` null: without one. */
+/** An answer. Its headers override the common ones, and can include a length. `body` null: no body. */
 export type Reply = {
   readonly status: number
   readonly headers?: Readonly<Record<string, string | readonly string[]>>
@@ -34,7 +34,7 @@ export const replyOf = (failure: Failure): Reply => ({ status: failure.status, h
 export const bodyOf = ({ code, message, details }: Pick<Failure, 'code' | 'message' | 'details'>): string =>
   JSON.stringify({ error: { code, message, details } })
 
-/** A refusal with a status of its own, thrown. */
+/** A thrown refusal that carries its HTTP status. */
 export class TransportRefusal extends Error {
   override name = 'TransportRefusal'
   readonly failure: Failure
@@ -74,7 +74,7 @@ export function errorResponse(error: unknown, path: string, { kernel, log }: Fai
   return internalFailure
 }
 
-/** A refusal that only this binding knows, with a status of its own. */
+/** A refusal that exists only in this binding, with its HTTP status. */
 export const transportFailure = (status: number, code: string, message: string, headers: Failure['headers'] = {}): Failure => ({
   status,
   code,

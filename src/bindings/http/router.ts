@@ -8,7 +8,7 @@ export type Exchange = {
   readonly response: ServerResponse
   /** The URL without its query. */
   readonly path: string
-  /** As the route asked for it; undefined: there is none. */
+  /** The body in the form that the route declares; undefined: there is none. */
   readonly body: Buffer | undefined
 }
 
@@ -17,26 +17,26 @@ type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
 export type Route = {
   readonly method: Method
   readonly path: string
-  /** json: at most `bytesMax` bytes, and said to be JSON. form: the fields of a form, whole. ignored: read and thrown away. own: the route reads it. The usual: none. */
+  /** json: at most `bytesMax` bytes of a JSON content type. form: the fields of a form. ignored: read and discarded. own: the route reads it. Default: no body. */
   readonly body?: 'json' | 'form' | 'ignored' | 'own'
   /** Without it, `limits.bodyBytesMax`. */
   readonly bytesMax?: number
   /** A GET is also there for HEAD, unless this is false or another route is. */
   readonly head?: false
-  /** null: the route answers by itself. An error that it throws is answered as one. */
+  /** Null: the route answers by itself. A thrown error becomes an error response. */
   answer(exchange: Exchange): Reply | null | Promise<Reply | null>
 }
 
 export type Found = Route | Failure
 
 export type Router = {
-  /** The path of an address; null where it cannot be read. */
+  /** The path of an address; null if it cannot be read. */
   pathOf(url: string): string | null
   /** The route for a path and a method, or why there is none. */
   find(path: string, method: string): Found
 }
 
-/** `otherwise`: takes a GET for which there is no path, such as the pages of an application; null: neither does it. */
+/** `otherwise`: the route for a GET without a matching path, such as the pages of an application; null: none. */
 export type Otherwise = (path: string) => Route | null
 
 export function createRouter(routes: readonly Route[], otherwise: Otherwise = () => null): Router {
@@ -58,7 +58,7 @@ export function createRouter(routes: readonly Route[], otherwise: Otherwise = ()
       // An address that no parser reads would fail later, in a route that looks for its query.
       if (!URL.canParse(url, 'http://localhost')) return null
       const end = url.search(/[?#]/)
-      // A proxy may send the whole address.
+      // A proxy can send the whole address.
       const path = (end === -1 ? url : url.slice(0, end)).replace(/^https?:\/\/[^/]*/i, '')
       if (!path.includes('%')) return path
       try {

@@ -1,4 +1,4 @@
-// Sending: an answer onto its connection, with the headers of every answer, and the account of what its reader has not taken.
+// Sending an answer on its connection, with the common headers, and counting the bytes that its client has not read.
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { UnsentAnswers } from '../shared/unsent-answers.ts'
@@ -25,9 +25,9 @@ export function createSender(
     endSoon(response, response.req.method === 'HEAD' || body === null ? undefined : body, unsent)
   }
 
-  function sendStream(response: ServerResponse, { status, headers: own }: Reply, body: Readable): void {
+  function sendStream(response: ServerResponse, { status, headers: replyHeaders }: Reply, body: Readable): void {
     response.statusCode = status
-    for (const [name, value] of Object.entries({ ...headers, ...own })) response.setHeader(name, value)
+    for (const [name, value] of Object.entries({ ...headers, ...replyHeaders })) response.setHeader(name, value)
     response.once('close', () => body.destroy())
     body.on('error', (error) => {
       if (response.headersSent) return void response.destroy()

@@ -1,4 +1,4 @@
-// The server of Node, with the bounds of ours: how long a head, a handshake, a silence may take, and how many connections there are.
+// Node's HTTP server with our bounds: the time for a head, a handshake and silence, and the number of connections.
 import type { IncomingMessage, RequestListener, Server } from 'node:http'
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
@@ -14,7 +14,7 @@ export type ServerParts = {
   readonly sockets: Set<Socket>
   /** Requests with an `Expect` header that the server cannot meet. */
   readonly unmet: WeakSet<IncomingMessage>
-  /** Whether this request may be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
+  /** Whether this request can be upgraded to a WebSocket. Otherwise the upgrade is ignored and the request is answered normally. */
   isSocket(request: IncomingMessage): boolean
   readonly listener: RequestListener
 }
@@ -38,12 +38,12 @@ export function createNodeServer({ tls, bounds, sockets, unmet, isSocket, listen
   })
   server.on('clientError', refuseSocket)
   server.on('request', inTurn(listener))
-  // A client that asks before sending a large body is answered when it is known whether it is wanted.
+  // A client that waits for 100-continue is answered once the upload was accepted or refused.
   server.on('checkContinue', (request: IncomingMessage, response) => {
     if (request.method !== 'PUT') response.writeContinue()
     server.emit('request', request, response)
   })
-  // Node would answer without a body. Only it knows which versions of HTTP may expect anything.
+  // Node would answer without a body. Only Node knows which HTTP versions support Expect.
   server.on('checkExpectation', (request: IncomingMessage, response) => {
     unmet.add(request)
     server.emit('request', request, response)
@@ -59,7 +59,7 @@ export async function listenOn(server: Server, at: number | NetServer, host: str
   if (host === 'localhost') {
     const second = createServer((socket) => server.emit('connection', socket))
     server.once('close', () => second.close())
-    // Not every machine has the other one.
+    // Not every machine has IPv6.
     await startListening(second, taken, '::1').catch(() => undefined)
   }
   return taken

@@ -19,7 +19,7 @@ export type SseOptions = {
   readonly hub: Hub
   /** On every answer. */
   readonly headers: Readonly<Record<string, string>>
-  /** Further paths: from a path to the stream operation that it stands for. */
+  /** Further paths: from a path to its stream operation. */
   readonly aliases: Readonly<Record<string, string>>
   readonly lingerMs: number
   readonly unsent: UnsentAnswers
@@ -52,7 +52,7 @@ function answerOf(path: string, name: string, properties: Properties, options: S
     input: ({ request }) => questionIn(request.url!, properties),
     options: () => optionsOf(undefined),
     async call({ credential, input: { input, after } }, { request, response }) {
-      // A browser that connects again says where it was; the address still says where it began.
+      // A reconnecting browser names its last event in a header; its address still has the first place.
       const seen = request.headers['last-event-id']
       const from = typeof seen === 'string' && seen !== '' ? seen : after
       const wish = { name, input, after: from, ...identifiedBy(recheck, credential) }
@@ -70,7 +70,7 @@ function answerOf(path: string, name: string, properties: Properties, options: S
 type Question = { readonly input: unknown; readonly after: string | null }
 type Properties = Readonly<Record<string, { readonly type?: string }>>
 
-/** The query as an input: a text, or a number or a truth value where the operation declares one. */
+/** The query as an input: texts, or numbers and booleans if the operation declares them. */
 function questionIn(url: string, properties: Properties): Question {
   const fields: [string, unknown][] = []
   let after: string | null = null
@@ -95,7 +95,7 @@ function valueOf(text: string, type: string | undefined): unknown {
 const RETRY_MS = 1_000
 
 function openSink(raw: ServerResponse, cursor: string, actor: string, { headers, lingerMs, unsent }: SseOptions): Sink {
-  // A client that is gone is noticed by 'close'.
+  // A disconnected client is detected by 'close'.
   raw.on('error', () => undefined)
   raw.shouldKeepAlive = false
   raw.writeHead(200, { ...headers, 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
@@ -110,7 +110,7 @@ function openSink(raw: ServerResponse, cursor: string, actor: string, { headers,
       })
       if (raw.writableLength > 0) unsent.hold(socket, actor, frames.length)
     },
-    // Without data it is no event, but the place moves.
+    // Without data it is not an event, but it moves the cursor.
     beat: (place) => void raw.write(`: beat\nid: ${place}\n\n`),
     end({ reason, code, message }, place) {
       const event = reason === 'slow' || reason === 'stopping' ? reason : 'error'
@@ -120,7 +120,7 @@ function openSink(raw: ServerResponse, cursor: string, actor: string, { headers,
   }
 }
 
-/** One text for all who get these entries. */
+/** One text for all subscribers of these entries. */
 function framesOf({ entries, memo }: Portion): Buffer {
   let frames = memo.get('sse')
   if (!frames) {

@@ -10,7 +10,7 @@ import { bodyOf, securityHeaders } from './responses.ts'
 
 export type Starting = {
   readonly port: number
-  /** The socket that the next server listens with; this one accepts no more. */
+  /** Returns the listening server, whose open port the next server takes over. */
   handOver(): NetServer
   stop(): void
 }

@@ -24,7 +24,7 @@ type Figures = {
   readonly unwritableAt: number
   amiss?(): string | null
   health(): object
-  /** Why requests are better sent to another server; null: they may come. */
+  /** Why a load balancer must not send requests here; null: it can. */
   unready?(): string | null
   readonly authenticate: Authenticate
 }
@@ -59,7 +59,7 @@ export function statusRoutes(state: Figures, streams: () => number, giveDocument
         return { status: status === 'ok' ? 200 : 503, body }
       },
     },
-    // Whether requests may be sent here, for what spreads them over several servers.
+    // Whether a load balancer can send requests here.
     {
       method: 'GET',
       path: '/ready',

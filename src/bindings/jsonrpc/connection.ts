@@ -1,5 +1,5 @@
 // One connection of lines: JSON messages in, one answer a line out. Nothing is read that there is no room for: beyond a number of calls under
-// way or of bytes that the other side has not taken, its own buffer fills up and it waits. It knows no method and no refusal: whose wire it
+// way or of bytes that the other side has not read, its own buffer fills up and it waits. It knows no method and no refusal: whose wire it
 // is says what a message means (`Answering`) and how lines are refused (`Wire`).
 import type { Readable, Writable } from 'node:stream'
 import { refusedJson } from '#kernel/codec/refused-json.ts'
@@ -7,7 +7,7 @@ import { decode } from '#kernel/codec/strict-json.ts'
 import { createLineReader, type LineReader } from '#kernel/codec/line-reader.ts'
 import type { UnsentAnswers } from '../shared/unsent-answers.ts'
 
-/** Bounds that a test may shrink. */
+/** Bounds that tests shrink. */
 export type ConnectionBounds = {
   readonly lineBytes: number
   readonly calls: number
@@ -16,7 +16,7 @@ export type ConnectionBounds = {
   readonly unsentMax: number
 }
 
-/** One kind of wire. `Failure`: a refusal as it says it. */
+/** One kind of wire. `Failure`: the format of its refusals. */
 export type Wire<Failure> = {
   readonly bounds: ConnectionBounds
   readonly unsent: UnsentAnswers
@@ -51,7 +51,7 @@ export type Peer = {
 export type Connection<Failure> = {
   readonly wire: Wire<Failure>
   readonly peer: Peer
-  readonly own: Answering<Failure>
+  readonly answering: Answering<Failure>
   readonly openedAt: number
   /** Aborts waiting calls when the client disconnects; created for the first of them. */
   gone: AbortController | null
@@ -65,18 +65,18 @@ export type Connection<Failure> = {
   outChars: number
   readonly waiting: (() => void)[]
   inputOver: boolean
-  /** open: reads. draining: answers what it has taken. over: only lets the other side read. closed: gone. */
+  /** open: reads. draining: answers received messages. over: only flushes to the other side. closed: disconnected. */
   state: 'open' | 'draining' | 'over' | 'closed'
 }
 
 /** Grace period after the last response, so that a client that is still writing can read it before the socket closes. */
 const LINGER_MS = 1_000
 
-export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>): Connection<F> {
+export function openConnection<F>(wire: Wire<F>, peer: Peer, answering: Answering<F>): Connection<F> {
   const connection: Connection<F> = {
     wire,
     peer,
-    own,
+    answering,
     openedAt: performance.now(),
     gone: null,
     lines: createLineReader(wire.bounds.lineBytes),
@@ -101,7 +101,7 @@ export function openConnection<F>(wire: Wire<F>, peer: Peer, own: Answering<F>):
   })
   const closeNow = (): void => close(connection)
   output.on('error', closeNow).on('close', closeNow)
-  // Where input and output are two streams, the first is gone as soon as it has ended, and its calls still want their answers.
+  // If input and output are two streams, the input closes when it ends, but its calls still need their answers.
   if (input !== (output as unknown)) input.on('error', closeNow).on('close', () => connection.inputOver || closeNow())
   return connection
 }
@@ -152,7 +152,7 @@ export function room<F>(connection: Connection<F>): Promise<void> {
 // --- Lines in --------------------------------------------------------------------------------------------------------------
 
 const [TAB, CR, SPACE] = [9, 13, 32]
-/** Whitespace of JSON alone. Nearly every line ends the search with its first byte. */
+/** Whether a line has only JSON whitespace. For nearly every line the first byte decides. */
 const isBlank = (line: Uint8Array): boolean => line.every((byte) => byte === SPACE || byte === CR || byte === TAB)
 
 function receive<F>(connection: Connection<F>, line: Uint8Array): void {
@@ -165,7 +165,7 @@ function receive<F>(connection: Connection<F>, line: Uint8Array): void {
   }
   if (Array.isArray(message)) return receiveBatch(connection, message)
   connection.underWay++
-  connection.own.answer(message, (answer) => settle(connection, 1, answer))
+  connection.answering.answer(message, (answer) => settle(connection, 1, answer))
 }
 
 /** The refusal carries the id of the message, if it is readable, so that the sender can match it. */
@@ -195,7 +195,7 @@ function receiveBatch<F>(connection: Connection<F>, batch: readonly unknown[]): 
     return answer
   }
   const answering = batch.map(
-    (message) => new Promise<string | null>((done) => connection.own.answer(message, (answer) => done(holdAnswer(answer)))),
+    (message) => new Promise<string | null>((done) => connection.answering.answer(message, (answer) => done(holdAnswer(answer)))),
   )
   void Promise.all(answering).then((all) => {
     const lines = all.filter((answer) => answer !== null)
@@ -247,8 +247,8 @@ function flush<F>(connection: Connection<F>): void {
 }
 
 /** Counts unflushed output against the actor. */
-function hold<F>({ wire, peer, own }: Connection<F>, chars: number): void {
-  if (chars > 0) wire.unsent.hold(peer.output, own.actor(), chars)
+function hold<F>({ wire, peer, answering }: Connection<F>, chars: number): void {
+  if (chars > 0) wire.unsent.hold(peer.output, answering.actor(), chars)
 }
 
 // --- The end ---------------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ export function drain<F>(connection: Connection<F>, why: F | null): void {
   connection.state = 'draining'
   connection.begunAt = null
   connection.gone?.abort()
-  connection.own.draining(why)
+  connection.answering.draining(why)
   connection.peer.input.resume()
   if (connection.underWay === 0) finish(connection)
 }
@@ -287,5 +287,5 @@ export function close<F>(connection: Connection<F>): void {
   for (const go of connection.waiting.splice(0)) go()
   connection.out.length = 0
   connection.peer.destroy()
-  connection.own.closed()
+  connection.answering.closed()
 }

@@ -11,7 +11,7 @@ import { close, drain, fail, type ConnectionBounds, type Wire } from './connecti
 import { openSession, type RpcSession, type Shared } from './session.ts'
 import { createUnsentAnswers, type UnsentAnswers } from '../shared/unsent-answers.ts'
 
-/** Bounds that a test may shrink. */
+/** Bounds that tests shrink. */
 export type JsonRpcBounds = ConnectionBounds & {
   readonly lineMs: number
   readonly stallMs: number
@@ -34,7 +34,7 @@ const usualBounds: JsonRpcBounds = {
 }
 
 export type JsonRpcOptions = Pick<Shared, 'kernel' | 'authenticate' | 'log'> & {
-  /** Where calls are counted, beside those of other bindings. */
+  /** Counts the calls, as in other bindings. */
   readonly metrics?: Pick<CallMetrics, 'of'>
   /** Responses that clients have not read yet; shared with other bindings. */
   readonly unsent?: UnsentAnswers
@@ -86,7 +86,7 @@ export function createJsonRpc({
     })
     sessions.add(session)
     sockets.add(session)
-    // Node looks at the progress of a write as well: this fires only if nothing at all moved.
+    // Node also counts the progress of writes: this fires only without any progress.
     socket.setTimeout(bounds.stallMs, () => {
       if (socket.writableLength > 0) close(session.connection)
     })

@@ -114,16 +114,16 @@ const FollowInput = t.Object({
 async function follow(session: RpcSession, params: object): Promise<object> {
   const { shared, follows, connection } = session
   const { kernel, followsMax } = shared
-  const { input: own, credential } = partsOf(params)
-  const { stream, after = null } = parse(FollowInput, own)
-  // Passed unchanged: the stream's own schema validates it.
-  const { input = {} } = own as { input?: object }
+  const { input: given, credential } = partsOf(params)
+  const { stream, after = null } = parse(FollowInput, given)
+  // Passed unchanged: the stream's given schema validates it.
+  const { input = {} } = given as { input?: object }
   const caller = async (): Promise<Actor> => actorOf(session, credential ?? (await credentialOf(session)))
   const admission = await kernel.admit(stream, input, caller)
   const question = { ...admission.input }
   const start = await startOf(kernel, stream, question, admission.of, after)
   if (follows.size >= followsMax) throw new Refusal('QUOTA_EXCEEDED', `a connection follows at most ${followsMax} streams`)
-  if (connection.state !== 'open') throw new Refusal('UNAVAILABLE', 'the connection is closing')
+  if (connection.state !== 'open') throw new Refusal('UNAVAILABLE', 'the connection is closing: open a new one')
   const id = ++session.lastFollow
   const stop = new AbortController()
   follows.set(id, stop)

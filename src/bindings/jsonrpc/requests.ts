@@ -1,4 +1,4 @@
-// One message: whether it is a request at all, and the line that answers it.
+// One message: its check as a request, and the line that answers it.
 import { isObject } from '#kernel/codec/strict-json.ts'
 import * as answers from './responses.ts'
 import type { Failure, Id } from './responses.ts'
@@ -18,7 +18,7 @@ export function answerTo(session: RpcSession, message: unknown, say: (line: stri
   void known({ session, id, params, parts: null }).then(say)
 }
 
-/** The result as text may be longer than a text can be: the call was carried out, and its caller is told that it failed. */
+/** A result can exceed the longest possible string. The call was carried out, but its caller gets an error. */
 export const lineOf = ({ id }: Called, result: string): string | null => (id === undefined ? null : answers.resultLine(id, result))
 
 /** Any exception as a response to a request. */

@@ -1,5 +1,5 @@
 // The hub of live streams, for any number of subscribers. It knows no protocol and no transport: the kernel's stream operations define the
-// streams and who may follow them, and a sink sends the items. One event costs one read and one encoding for all subscribers.
+// streams and who can follow them, and a sink sends the items. One event costs one read and one encoding for all subscribers.
 import { unitsOf } from '#kernel/call/quota/quota.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
@@ -16,7 +16,7 @@ import { createEventEncoding } from './event-encoding.ts'
 export type { Ending, Sink } from './subscriber.ts'
 export type { Portion } from './topic.ts'
 
-/** Bounds that a test or a benchmark may change. */
+/** Bounds that tests and benchmarks change. */
 export type StreamBounds = TopicBounds &
   SubscriberBounds & { readonly perActor: number; readonly total: number; readonly recheckMs: number; readonly beatMs: number }
 const usualBounds: StreamBounds = {
@@ -74,9 +74,9 @@ const SLOW: Ending = {
 }
 const FAILED: Ending = { reason: 'failed', code: 'INTERNAL', message: 'an internal error occurred; it was logged' }
 
-export function createHub({ kernel, bounds: own, written = () => undefined, bug }: HubOptions): Hub {
+export function createHub({ kernel, bounds: givenBounds, written = () => undefined, bug }: HubOptions): Hub {
   const { store } = kernel
-  const bounds: StreamBounds = { ...usualBounds, ...own }
+  const bounds: StreamBounds = { ...usualBounds, ...givenBounds }
   const write = createEventEncoding(limits.streamWrittenBytesMax, written)
   const rooms = createRooms(endingOf)
   const permissions = createPermissions(bounds.recheckMs, (error) => endingOf(error))
@@ -102,7 +102,7 @@ export function createHub({ kernel, bounds: own, written = () => undefined, bug 
     if (after === null) return 0
     const last = await lastPlace(store, topic.of)
     const place = after === 'latest' ? last : topic.placeAt(after)
-    if (place > last) throw new Refusal('INVALID_REQUEST', 'the cursor lies beyond the end of the record', { field: 'after' })
+    if (place > last) throw new Refusal('INVALID_REQUEST', 'the cursor is beyond the end of the record', { field: 'after' })
     return place
   }
 

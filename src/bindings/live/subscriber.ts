@@ -10,7 +10,7 @@ export type Ending = { readonly reason: 'refused' | 'slow' | 'stopping' | 'faile
 export type Sink = {
   /** Writes, and resolves when the operating system has taken the bytes. */
   send(portion: Portion, taken: () => void): void
-  /** A keep-alive after a quiet period; the cursor may have moved without items. */
+  /** A keep-alive after a quiet period; the cursor can have moved without items. */
   beat(cursor: string): void
   end(ending: Ending, cursor: string): void
 }

@@ -59,7 +59,7 @@ export const portionOf = (entries: readonly Entry[]): Portion => {
 }
 
 export function createTopic(name: string, { op, input, of, about, audience }: Admission, bounds: TopicBounds, write: Write): Topic {
-  // Twelve bytes are sixteen letters of base 64, so the place can be written behind them by itself.
+  // Twelve bytes are exactly sixteen base64 characters, so the place can be encoded separately and appended.
   const question = cursorOf(name, { ...input }, '')
   const cursorAt = (place: number): string => question + Buffer.from(String(place)).toString('base64url')
   let ring: Waiting[] = []
@@ -97,7 +97,10 @@ export function createTopic(name: string, { op, input, of, about, audience }: Ad
     cursorAt,
     placeAt(cursor) {
       const text = placeOf(name, { ...input, cursor })!
-      if (!/^\d{1,15}$/.test(text)) throw new Refusal('INVALID_REQUEST', 'this is not a cursor of a stream', { field: 'after' })
+      if (!/^\d{1,15}$/.test(text))
+        throw new Refusal('INVALID_REQUEST', 'after must be the cursor of an event: leave it out to begin with the next event', {
+          field: 'after',
+        })
       return Number(text)
     },
     entryOf,

@@ -6,7 +6,7 @@ const BOUNDS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]
 
 export type CallMeter = { count(code: string, ms: number): void }
 export type CallMetrics = {
-  /** `binding` is the way that the calls come in. */
+  /** `binding`: the binding on which the calls arrive. */
   of(operation: string, binding?: string): CallMeter
   text(kernel: Kernel, connections: number, streams: number): Promise<string>
   close(): void

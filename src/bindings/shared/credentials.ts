@@ -9,7 +9,7 @@ export type Credential = {
   readonly token: string
   /** The person that the calling page was opened for: another person's session is refused. */
   readonly person?: string
-  /** The resource that the request is for: a token of an issuer can be made out to it alone. */
+  /** The requested resource: a token of an issuer can be restricted to it. */
   readonly resource?: string
 }
 

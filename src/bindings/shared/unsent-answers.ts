@@ -4,7 +4,7 @@ import type { Duplex, Writable } from 'node:stream'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
 
-/** Bounds that a test may shrink. */
+/** Bounds that tests shrink. */
 export type UnsentBounds = {
   readonly perActor: number
   readonly total: number
@@ -95,7 +95,7 @@ export function createUnsentAnswers(
         held.left = left
         held.since = now
       } else {
-        // More has come since.
+        // More bytes were queued since.
         held.left = Math.max(held.left, left)
         if (now - held.since >= bounds.staleMs) stale.push([line, held])
       }

@@ -27,7 +27,7 @@ const commands = {
 }
 type Subscribe = Static<(typeof commands)['subscribe']>
 
-/** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
+/** RFC 6455 leaves 4000 to 4999 to us; the last digits are the matching HTTP status. */
 const closings = { unauthenticated: 4401, forbidden: 4403, slow: 4008, tooMany: 1008, stopping: 1001, failed: 1011, notText: 1003 } as const
 /** A reason has at most 123 bytes. */
 const REASON_CHARS = 120
@@ -58,12 +58,12 @@ type ConnectionOptions = {
   bug(error: unknown): void
   /** The client has authenticated, or disconnected without authenticating. */
   known(): void
-  left(talk: Connection): void
+  left(connection: Connection): void
 }
 
 export function createConnection(ws: WebSocket, socket: Duplex, first: Identified | null, options: ConnectionOptions): Connection {
   const { hub, codes, bounds, unsent, bug } = options
-  const subscriptions = new Map<string, Subscription | null>() // null: it is being opened
+  const subscriptions = new Map<string, Subscription | null>() // null: it is opening
   const meter = createRateLimit(bounds.commandsPerMinute, () => performance.now())
   const queue: Uint8Array[] = []
   let identified = first
@@ -105,7 +105,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
   async function obey(command: unknown): Promise<void> {
     const [name, more] = Object.keys(command as object)
     if (name === undefined || more !== undefined || !Object.hasOwn(commands, name))
-      throw new Refusal('INVALID_REQUEST', `a frame is an object with one of: ${Object.keys(commands).join(', ')}`)
+      throw new Refusal('INVALID_REQUEST', `a frame must be a JSON object with one of: ${Object.keys(commands).join(', ')}`)
     const value = (command as Record<string, unknown>)[name]
     if (name === 'ticket') return comeWith(parse(commands.ticket, value))
     if (identified === null) throw new Refusal('UNAUTHENTICATED', 'send {"ticket": "..."} first')
@@ -192,7 +192,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
       try {
         if (!meter.take('')) return close(closings.tooMany, `at most ${bounds.commandsPerMinute} frames a minute`)
         const command = decode(frame)
-        if (typeof command !== 'object' || command === null) throw new Refusal('INVALID_REQUEST', 'a frame is an object')
+        if (typeof command !== 'object' || command === null) throw new Refusal('INVALID_REQUEST', 'a frame must be a JSON object')
         await obey(command)
       } catch (error) {
         const failure = errorOf(error) as { code: string; message: string }
@@ -206,7 +206,7 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
     ws.resume()
   }
 
-  const talk: Connection = {
+  const connection: Connection = {
     beat() {
       if (!alive) return ws.terminate()
       alive = false
@@ -234,9 +234,9 @@ export function createConnection(ws: WebSocket, socket: Duplex, first: Identifie
     clearTimeout(linger)
     if (first === null && identified === null) options.known()
     leave()
-    options.left(talk)
+    options.left(connection)
   })
-  return talk
+  return connection
 }
 
 /** One text for all clients whose subscription has the same id. */
@@ -247,7 +247,7 @@ function textOf(id: string, { cursor, entries, memo }: Portion): Buffer {
     let tail = memo.get('ws')
     if (!tail) {
       const parts = entries.flatMap(({ written }, i) => (i === 0 ? [written.json] : [COMMA, written.json]))
-      // A client may stop within a portion, and goes on behind the item that was the last for them.
+      // A client can stop within a portion and later continue after the last item that it got.
       const each = entries.length > 1 ? `],"cursors":${JSON.stringify(entries.map((entry) => entry.cursor))}}` : ']}'
       memo.set('ws', (tail = Buffer.concat([Buffer.from(`,"cursor":"${cursor}","items":[`), ...parts, Buffer.from(each)])))
     }

@@ -19,6 +19,7 @@ export const SOCKET_PATH = '/v1/ws'
 export type SocketBounds = {
   readonly sockets: number
   readonly perSocket: number
+  /** Silent sockets have not authenticated yet. */
   readonly silentMs: number
   readonly silentPerAddress: number
   readonly beatMs: number
@@ -65,7 +66,7 @@ export function createWebSockets(options: SocketOptions): WebSockets {
     perMessageDeflate: false,
     clientTracking: false,
   })
-  const talks = new Set<Connection>()
+  const connections = new Set<Connection>()
   const silent = createPerActorCounter()
 
   /** Null: the request is accepted. The Origin is checked before the credential, so that a foreign page learns nothing about it. */
@@ -76,7 +77,8 @@ export function createWebSockets(options: SocketOptions): WebSockets {
     if (origin !== undefined && guard.isForeignOrigin(headers) && !options.origins.includes(origin))
       return transportFailure(403, 'UNAUTHORIZED', 'pages of this origin may not open a socket here (see --origins)')
     if (options.isStopping()) return transportFailure(503, 'UNAVAILABLE', 'the server is stopping', { 'retry-after': '1' })
-    if (talks.size >= bounds.sockets) return transportFailure(503, 'BUSY', 'there are too many sockets', { 'retry-after': '5' })
+    if (connections.size >= bounds.sockets)
+      return transportFailure(503, 'BUSY', `${bounds.sockets} sockets are open, the maximum: retry later`, { 'retry-after': '5' })
     const isSilent = headers.authorization === undefined
     if (isSilent && silent.of(address) >= bounds.silentPerAddress)
       return transportFailure(429, 'QUOTA_EXCEEDED', 'too many sockets of this address have not authenticated yet', { 'retry-after': '5' })
@@ -98,13 +100,13 @@ export function createWebSockets(options: SocketOptions): WebSockets {
     if (options.isStopping()) return answer(socket, transportFailure(503, 'UNAVAILABLE', 'the server is stopping'))
     server.handleUpgrade(request, socket, head, (ws: WebSocket) => {
       const known = identified === null ? silent.enter(address) : (): void => undefined
-      const talk = createConnection(ws, socket, identified, { ...options, bounds, known, left: (ended) => void talks.delete(ended) })
-      talks.add(talk)
+      const forget = (ended: Connection): void => void connections.delete(ended)
+      connections.add(createConnection(ws, socket, identified, { ...options, bounds, known, left: forget }))
     })
   }
 
   const beat = setInterval(() => {
-    for (const talk of talks) talk.beat()
+    for (const connection of connections) connection.beat()
   }, bounds.beatMs)
 
   return {
@@ -118,7 +120,7 @@ export function createWebSockets(options: SocketOptions): WebSockets {
     },
     stop() {
       clearInterval(beat)
-      for (const talk of talks) talk.stop()
+      for (const connection of connections) connection.stop()
     },
   }
 }

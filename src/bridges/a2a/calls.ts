@@ -16,14 +16,14 @@ export type Exchange = {
   readonly wire: Wire
   readonly id: Id
   readonly host: BridgeHost
-  /** Aborts when the client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
   readonly identified: Identified
-  headersWith(own: readonly string[]): string[]
+  headersWith(headers: readonly string[]): string[]
   errorOf(error: unknown): A2aError
 }
 
-/** The result; null: it goes out as events. */
+/** The result; null: it is sent as events. */
 export async function serveMethod(door: Entrance, { method, params }: Call, exchange: Exchange): Promise<object | null> {
   switch (method) {
     case 'SendMessage': {
@@ -61,7 +61,7 @@ const answerTo = async (door: Door, { id, historyLength }: Sent): Promise<A2aTas
 
 const watchingOf = ({ host, identified, errorOf }: Exchange): Watching => ({ hub: host.hub, identified, errorOf })
 
-/** Until the task has ended or is interrupted; after the longest wait the task is shown as it is. */
+/** Until the task has ended or is interrupted; after the longest wait, returns the current task. */
 async function waitFor(door: Door, sent: Sent, exchange: Exchange): Promise<A2aTask> {
   const now = await answerTo(door, sent)
   if (isEnded(now.status.state) || isInterrupted(now.status.state)) return now
@@ -101,7 +101,7 @@ async function streamTask(door: Door, id: string, exchange: Exchange, isPatient:
       response.writeHead(200, headersWith(['content-type', 'text/event-stream', 'x-accel-buffering', 'no', 'cache-control', 'no-store']))
       write(frame({ task }))
     },
-    update: (updates) => updates.forEach((one) => write(frame(one))),
+    update: (updates) => updates.forEach((update) => write(frame(update))),
     beat: () => write(': beat\n\n'),
     end(error) {
       if (error !== null && !response.headersSent) throw error

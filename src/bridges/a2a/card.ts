@@ -1,4 +1,4 @@
-// The agent card: what other systems read before they send work. It is public, so an agent has one here only if its owner said so.
+// The agent card, which other systems read before they send work. It is public, so an agent has one here only if its owner publishes it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import type { Card } from '#protocols/delegation/schema.ts'
 import { INPUT_MODES, OUTPUT_MODES } from './parts.ts'
@@ -8,7 +8,7 @@ export type SignCard = (text: string) => { readonly protected: string; readonly 
 
 export const PROTOCOL_VERSION = '1.0'
 
-/** Nothing in it has the default of its field: others leave such fields out before they check the signature (8.4.1). */
+/** No field has its default value: verifiers drop such fields before they check the signature (8.4.1). */
 export function agentCardOf(card: Card, origin: string, version: string, sign: SignCard): object {
   const url = `${origin}/a2a/${card.agent_id}`
   const tags = card.tags.length > 0 ? card.tags : ['agent']

@@ -55,7 +55,7 @@ const byStatus: Readonly<Record<number, Reason>> = {
 /** The state of the task does not allow it: A2A has one error for that. */
 const outOfState = new Set(['PRECONDITION_FAILED', 'INVALID_TRANSITION'])
 
-/** A refusal of an operation, in the words of A2A. Its own code stays visible to programs. */
+/** A refusal of an operation, as an A2A error. Programs can still read its own code. */
 export function errorOf({ status, code, message, details, headers }: Failure): A2aError {
   const reason = outOfState.has(code) ? 'UNSUPPORTED_OPERATION' : (byStatus[status] ?? 'INTERNAL_ERROR')
   const { field } = details

@@ -7,7 +7,7 @@ import { findWork, isEnded, isInterrupted, isRunId, viewOf, type A2aTask, type D
 
 export type Update = { readonly task: A2aTask } | { readonly statusUpdate: object } | { readonly artifactUpdate: object }
 
-/** What changed between two views. The state comes last: after an end nothing may follow. */
+/** What changed between two views. The state comes last, because no update can follow an end. */
 export function updatesBetween(before: A2aTask, after: A2aTask): Update[] {
   const { id: taskId, contextId } = after
   const known = new Map((before.artifacts ?? []).map((artifact) => [artifact.artifactId, artifact]))
@@ -28,7 +28,7 @@ export type Following = {
 }
 export type Watching = { readonly hub: Hub; readonly identified: Identified; errorOf(error: unknown): A2aError }
 
-/** Ends by itself when the task has ended or is interrupted. The returned function ends it before. */
+/** Follows the task until it has ended or is interrupted. The returned function stops it earlier. */
 export async function followTask(door: Door, id: string, watching: Watching, to: Following, isPatient = false): Promise<() => void> {
   const stream = isRunId(id)
     ? { name: 'delegation/run.follow', input: { run_id: id, all: true } }

@@ -1,7 +1,7 @@
 // `/a2a/<agent_id>`: A2A 1.0 for other systems, by JSON-RPC and by HTTP+JSON. The card is public, everything else needs a credential.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { takesItsTime } from '#bindings/http/connections/body-deadline.ts'
-import { askedBy } from '#bindings/http/connections/ending.ts'
+import { liftBodyDeadline } from '#bindings/http/connections/body-deadline.ts'
+import { setActor } from '#bindings/http/connections/ending.ts'
 import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
 import { whenRead } from '#bindings/http/request-body.ts'
 import type { Failure } from '#bindings/http/responses.ts'
@@ -49,10 +49,10 @@ export const a2a =
       if (rest === CARD) return void showCard(request, agent_id).then(reply, (error: unknown) => refuse(a2aErrorOf(host, error)))
       whenRead(request, limits.bodyBytesMax, (body) => {
         if (body === null) return refuse(new A2aError('INVALID_REQUEST', `a request has at most ${limits.bodyBytesMax} bytes`))
-        takesItsTime(request)
+        liftBodyDeadline(request)
         request.socket.setTimeout(0)
         void serve({ request, response, wire, agent_id, path: rest, query: new URLSearchParams(query), body, id: null }).then(
-          (made) => made !== null && reply(made),
+          (answer) => answer !== null && reply(answer),
           (error: unknown) => {
             host.bug(error)
             response.destroy()
@@ -127,11 +127,11 @@ function send(host: BridgeHost, request: IncomingMessage, response: ServerRespon
   if (response.destroyed || response.headersSent) return
   response.writeHead(status, headersWith(host, request, headers)).end(request.method === 'HEAD' ? '' : text)
 }
-/** Its own headers stand above those of every answer. */
-function headersWith(host: BridgeHost, request: IncomingMessage, own: readonly string[]): string[] {
-  const names = own.filter((_, i) => i % 2 === 0)
+/** These headers override the common ones. */
+function headersWith(host: BridgeHost, request: IncomingMessage, headers: readonly string[]): string[] {
+  const names = headers.filter((_, i) => i % 2 === 0)
   const common = host.headersFor(request)
-  return [...common.filter((_, i) => !names.includes(common[i - (i % 2)]!.toLowerCase())), ...own]
+  return [...common.filter((_, i) => !names.includes(common[i - (i % 2)]!.toLowerCase())), ...headers]
 }
 
 type Asked = Pick<Exchange, 'request' | 'response'> & {
@@ -159,7 +159,7 @@ function serverOf(host: BridgeHost): (asked: Asked) => Promise<HttpAnswer | null
     credential: ({ request }) => guard.credentialOf(request.headers, true),
     authenticate: (credential, _, since) => authenticate(credential, since),
     input(asked, actor) {
-      askedBy(asked.response, actor.id)
+      setActor(asked.response, actor.id)
       versionIn(asked)
       const call = asked.wire === JSON_RPC ? rpcCallOf(asked) : restCallOf(asked)
       asked.id = call.id
@@ -189,7 +189,7 @@ function serverOf(host: BridgeHost): (asked: Asked) => Promise<HttpAnswer | null
         id: call.id,
         host,
         signal: options.signal!,
-        headersWith: (own) => headersWith(host, request, own),
+        headersWith: (headers) => headersWith(host, request, headers),
         identified: { who: sha256(`${credential.kind} ${credential.token}`), caller: () => again(credential) },
         errorOf: (error) => a2aErrorOf(host, error, request.url),
       }

@@ -1,4 +1,4 @@
-// The methods of A2A as calls of operations: with the caller's credential, and with no rule of its own.
+// The methods of A2A as calls of operations: with the caller's credential and without rules of the bridge.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { limits } from '#kernel/limits.ts'
@@ -13,12 +13,12 @@ import { requestIn, requests, type Message } from './wire.ts'
 export type Entrance = Door & { readonly projects: readonly string[] }
 
 /**
- * One key for each message: the same message again changes nothing and gets the same task. Some clients use an id for several messages, so
+ * The idempotency key of a message: a repeated message changes nothing and gets the same task. Some clients use an id for several messages, so
  * the content counts as well.
  */
 const keyOf = ({ agent_id }: Door, message: Message): string => `a2a-${sha256(`${agent_id} ${canonical(message)}`)}`
 
-/** The project of new work: the tenant, or the one that caller and agent share. */
+/** The project of new work: the tenant, or the project that caller and agent share. */
 function projectOf({ projects }: Entrance, tenant: string | undefined): string {
   if (tenant === undefined || tenant === '') {
     if (projects.length === 1 || projects.includes('project_default')) return projects.length === 1 ? projects[0]! : 'project_default'
@@ -28,21 +28,21 @@ function projectOf({ projects }: Entrance, tenant: string | undefined): string {
   throw new A2aError('PERMISSION_DENIED', 'your credential gives no work to this agent: you share no such project with it')
 }
 
-async function create(door: Entrance, tenant: string | undefined, message: Message, said: Said): Promise<string> {
+async function create(door: Entrance, tenant: string | undefined, message: Message, content: Said): Promise<string> {
   const key = keyOf(door, message)
   const project_id = projectOf(door, tenant)
   // The same message again must be the same input, so a name that the server chooses follows from the message.
   const context_id = message.contextId || `ctx_${sha256(`${door.actor.id} ${key}`).slice(0, 32)}`
-  if (said.text.trim() === '')
-    throw new A2aError('INVALID_PARAMS', 'message.parts say nothing: the goal is their text', { field: 'message.parts' })
+  if (content.text.trim() === '')
+    throw new A2aError('INVALID_PARAMS', 'message.parts must have text: it becomes the goal', { field: 'message.parts' })
   if (door.actor.kind === 'agent') {
     const a2a = { context_id, message_id: message.messageId, parts: message.parts }
-    const input = { goal: said.text, inputs: said.files, a2a }
+    const input = { goal: content.text, inputs: content.files, a2a }
     const { run } = (await door.call('delegation/agent.delegate', { to_agent: door.agent_id, project_id, input }, key)) as { run: Run }
     return run.id
   }
   const origin = { protocol: 'a2a', context_id, message_id: message.messageId }
-  const spec = { goal: said.text, ...(said.files.length > 0 ? { inputs: said.files } : {}) }
+  const spec = { goal: content.text, ...(content.files.length > 0 ? { inputs: content.files } : {}) }
   const { task } = (await door.call('collaboration/task.create', { project_id, type: 'a2a', spec, origin }, key)) as { task: Task }
   await door.call('collaboration/task.assign', { task_id: task.id, assignee: door.agent_id }, `${key}-assign`)
   return task.id
@@ -55,13 +55,13 @@ async function amend(door: Entrance, found: Found, message: Message, { text, fil
     throw new A2aError('INVALID_PARAMS', 'message.contextId is not the context of the task', { field: 'message.contextId' })
   const { state } = await statusIn(door, found)
   if (isEnded(state)) throw new A2aError('UNSUPPORTED_OPERATION', 'the task has ended: send a message without taskId for a new one')
-  const words = [text, ...files.map(({ uri }) => uri)].filter((one) => one !== '').join('\n\n')
+  const comment = [text, ...files.map(({ uri }) => uri)].filter((word) => word !== '').join('\n\n')
   const key = keyOf(door, message)
   if (found.kind === 'run') {
-    await door.call('delegation/agent.steer', { run_id: found.run.id, text: words }, key)
+    await door.call('delegation/agent.steer', { run_id: found.run.id, text: comment }, key)
     return found.run.id
   }
-  await door.call('collaboration/task.amend', { task_id: found.task.id, text: words, intent: 'clarify' }, key)
+  await door.call('collaboration/task.amend', { task_id: found.task.id, text: comment, intent: 'clarify' }, key)
   return found.task.id
 }
 
@@ -70,9 +70,9 @@ export type Sent = { readonly id: string; readonly historyLength: number | undef
 export async function sendMessage(door: Entrance, params: unknown): Promise<Sent> {
   const { tenant, message, configuration = {} } = requestIn(requests.SendMessage, params)
   if (configuration.taskPushNotificationConfig !== undefined) throw noPush()
-  const said = saidIn(message.parts)
+  const content = saidIn(message.parts)
   const { taskId } = message
-  const id = taskId ? await amend(door, await findWork(door, taskId), message, said) : await create(door, tenant, message, said)
+  const id = taskId ? await amend(door, await findWork(door, taskId), message, content) : await create(door, tenant, message, content)
   return { id, historyLength: configuration.historyLength, waits: configuration.returnImmediately !== true }
 }
 
@@ -103,7 +103,7 @@ async function pagesOf<T>(door: Door, operation: string, input: object, keeps: (
   }
 }
 
-/** The caller's own work at this door. */
+/** The caller's own work at this endpoint. */
 async function allWork(door: Door): Promise<Found[]> {
   if (door.actor.kind === 'agent') {
     const runs = await pagesOf<Run>(door, 'delegation/run.list', { agent_id: door.agent_id }, () => true)
@@ -125,7 +125,7 @@ const tokenOf = (task: A2aTask): string => Buffer.from(placeOf(task)).toString('
 function placeIn(token: string): string {
   const place = Buffer.from(token, 'base64url').toString()
   if (/^\d{4}-[0-9T:.Z-]+ (task|run)_\w+$/.test(place)) return place
-  throw new A2aError('INVALID_PARAMS', 'pageToken is none of ours', { field: 'pageToken' })
+  throw new A2aError('INVALID_PARAMS', 'pageToken is not from this server', { field: 'pageToken' })
 }
 
 export async function listTasks(door: Door, params: unknown): Promise<object> {

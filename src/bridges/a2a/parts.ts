@@ -51,7 +51,7 @@ function textIn(part: Part, mediaType: string, field: string): string {
 
 type Payload = { readonly uri: string; readonly name?: string; readonly media_type?: string; readonly verified: boolean }
 
-/** An artifact as a part: text and JSON as what they are, other bytes of a call as bytes, and a file by its address. */
+/** An artifact as a part: text and JSON by type, other inline bytes as bytes, and a file by its address. */
 export function partOf({ uri, name, media_type }: Payload, type: string, addressOf: () => string): object {
   const about = name === undefined ? {} : { filename: name }
   if (!isDataUri(uri)) {
@@ -74,6 +74,6 @@ export function partOf({ uri, name, media_type }: Payload, type: string, address
   return { raw: bytes.toString('base64'), mediaType, ...about }
 }
 
-/** What a run without a task returned. */
+/** The result of a run without a task, as a part. */
 export const partOfResult = (result: unknown): object =>
   typeof result === 'string' ? { text: result, mediaType: 'text/plain' } : { data: result, mediaType: 'application/json' }

@@ -34,7 +34,7 @@ export const isInterrupted = (state: TaskState): boolean => state === 'TASK_STAT
 
 export const notFound = (id: string): A2aError => new A2aError('TASK_NOT_FOUND', `there is no task ${id}`, { taskId: id })
 
-/** A task of a person or of an agent; its id tells which. */
+/** The work of a caller: a task of a person, or a run of an agent. Its id shows which. */
 export type Found =
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'run'; readonly run: Run; readonly message: FirstMessage }
@@ -42,7 +42,7 @@ type FirstMessage = { readonly context_id: string; readonly message_id: string; 
 
 export const isRunId = (id: string): boolean => id.startsWith('run_')
 
-/** The caller's own work that came over A2A. Everything else does not exist here. */
+/** The caller's own work that came over A2A. All other work is reported as absent. */
 export async function findWork(door: Door, id: string): Promise<Found> {
   if (isRunId(id)) {
     const { run, request } = (await door.call('delegation/run.get', { run_id: id })) as { run: Run; request: { input: object } }
@@ -108,8 +108,8 @@ function statusOfRunning({ id, asked, progress, started_at }: Run, since = ''): 
   const timestamp = latest(since, started_at, asked?.at, progress?.at)
   if (asked !== undefined)
     return { state: 'TASK_STATE_INPUT_REQUIRED', timestamp, message: agentMessage(`${id}-${asked.at}`, asked.message) }
-  const said = progress?.message ? { message: agentMessage(`${id}-${progress.at}`, progress.message) } : {}
-  return { state: 'TASK_STATE_WORKING', timestamp, ...said }
+  const report = progress?.message ? { message: agentMessage(`${id}-${progress.at}`, progress.message) } : {}
+  return { state: 'TASK_STATE_WORKING', timestamp, ...report }
 }
 
 function statusOfRun(run: Run): A2aStatus {
@@ -125,7 +125,7 @@ function statusOfRun(run: Run): A2aStatus {
 export const statusIn = (door: Door, found: Found): Promise<A2aStatus> | A2aStatus =>
   found.kind === 'task' ? statusOfTask(door, found.task) : statusOfRun(found.run)
 
-/** The newest version of each artifact, and no plans: they are for the people who review them. */
+/** The newest version of each artifact, without plans, which only reviewers see. */
 async function artifactsOf(door: Door, found: Found): Promise<A2aArtifact[]> {
   if (found.kind === 'run') {
     const { id, result } = found.run
@@ -166,7 +166,7 @@ export async function viewOf(door: Door, found: Found, { historyLength, artifact
   const id = found.kind === 'task' ? found.task.id : found.run.id
   const contextId = contextOf(found)
   const most = Math.min(historyLength ?? limits.a2aHistoryMax, limits.a2aHistoryMax)
-  const [status, made, said] = await Promise.all([
+  const [status, delivered, history] = await Promise.all([
     statusIn(door, found),
     artifacts ? artifactsOf(door, found) : [],
     most === 0 ? [] : historyOf(door, found, most),
@@ -175,7 +175,7 @@ export async function viewOf(door: Door, found: Found, { historyLength, artifact
     id,
     contextId,
     status,
-    ...(made.length > 0 ? { artifacts: made } : {}),
-    ...(said.length > 0 ? { history: said.map((one) => ({ ...one, taskId: id, contextId })) } : {}),
+    ...(delivered.length > 0 ? { artifacts: delivered } : {}),
+    ...(history.length > 0 ? { history: history.map((entry) => ({ ...entry, taskId: id, contextId })) } : {}),
   }
 }

@@ -1,4 +1,4 @@
-// The requests of A2A 1.0 in the JSON of its protocol buffers, as far as they mean something here. Fields that are not named are left alone.
+// The requests of A2A 1.0 in the JSON of its protocol buffers, as far as this server uses them. Other fields are ignored.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { either, parse, t, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
@@ -108,10 +108,10 @@ export function requestIn<S extends TSchema>(schema: S, params: unknown): Static
   }
 }
 
-/** The JSON of protocol buffers takes null for a field that is not there. The data of a part stays as it is. */
+/** In the JSON of protocol buffers, null means an absent field. The data of a part is left unchanged. */
 function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
-  const kept = Object.entries(value).filter(([, one]) => one !== null)
-  return Object.fromEntries(kept.map(([name, one]) => [name, name === 'data' || name === 'metadata' ? one : cleanValue(one)]))
+  const kept = Object.entries(value).filter(([, field]) => field !== null)
+  return Object.fromEntries(kept.map(([name, field]) => [name, name === 'data' || name === 'metadata' ? field : cleanValue(field)]))
 }
 const cleanValue = (value: unknown): unknown =>
   Array.isArray(value) ? value.map(cleanValue) : isObject(value) ? withoutNulls(value) : value

@@ -1,4 +1,4 @@
-// `/gate/<name>/mcp`: MCP servers behind the policy. The agent has the key of an agent and nothing of the upstream.
+// `/gate/<name>/mcp`: MCP servers behind the policy. The agent has its own key and no credential of the upstream.
 import { TransportRefusal } from '#bindings/http/responses.ts'
 import type { MakeBridge } from '#bindings/http/mount.ts'
 import { isIn } from '#kernel/declare/access.ts'

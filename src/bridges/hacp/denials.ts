@@ -13,7 +13,7 @@ export type Denial = {
 type Window = { readonly from: number; count: number; last: Denial | null }
 
 export type Denials = {
-  /** `whose`: the session, or the connection where there is none. Resolves when its line is in the audit, where it gets one. */
+  /** `whose`: the session, or the connection without one. Resolves when its audit line, if it gets one, is written. */
   note(whose: string, denial: Denial): Promise<unknown> | null
   /** Writes the counted denials whose minute has ended. */
   sweep(): void

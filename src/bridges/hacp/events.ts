@@ -12,14 +12,14 @@ type Subscription = { readonly connection: Connection<Failure>; waiting: TaskEve
 
 type Begun = { go(past: readonly TaskEvent[]): void; end(): void }
 export type TaskEvents = {
-  /** Keeps what happens from now on until `go` is given what happened before. */
+  /** Buffers live events until `go` gets the past ones. */
   begin(task_id: string, connection: Connection<Failure>): Begun
   progress(task_id: string, index: number): void
   disconnected(connection: Connection<Failure>): void
   stop(): void
 }
 
-/** Bytes that may wait for a subscriber that does not read. */
+/** Bytes that are queued for a subscriber that does not read. */
 const UNREAD_BYTES_MAX = limits.unsentBytesHigh
 
 export function createTaskEvents(kernel: Kernel): TaskEvents {
@@ -50,8 +50,8 @@ export function createTaskEvents(kernel: Kernel): TaskEvents {
   const leave = kernel.tail.follow(onFacts, () => subscriptions.size > 0)
   return {
     begin(task_id, connection) {
-      // A connection hears of a task once, however often it asks.
-      for (const one of subscriptions.get(task_id) ?? []) if (one.connection === connection) end(task_id, one)
+      // A new subscription of a connection to the same task replaces the former one.
+      for (const former of subscriptions.get(task_id) ?? []) if (former.connection === connection) end(task_id, former)
       const subscription: Subscription = { connection, waiting: [] }
       subscriptions.set(task_id, (subscriptions.get(task_id) ?? new Set()).add(subscription))
       if (connection.state === 'closed') end(task_id, subscription)
@@ -68,7 +68,8 @@ export function createTaskEvents(kernel: Kernel): TaskEvents {
     },
     progress: (task_id, index) => publish({ task_id, step_index: index, phase: 'progress', ts: timestampOf(kernel.now()) }),
     disconnected(connection) {
-      for (const [task_id, all] of subscriptions) for (const one of all) if (one.connection === connection) end(task_id, one)
+      for (const [task_id, all] of subscriptions)
+        for (const subscription of all) if (subscription.connection === connection) end(task_id, subscription)
     },
     stop: leave,
   }

@@ -84,7 +84,7 @@ export function createHacp(kernel: Kernel, options: HacpOptions): HacpServer {
   const methods = methodsOf({ kernel, options, sessions, events })
   const open = new Set<Connection<Failure>>()
   let accepted = 0
-  // A refusal is a refusal also where it cannot be written down.
+  // The call is refused even if the refusal cannot be recorded.
   const denials = createDenials(kernel.now, (denial) => kernel.call('hardware/denial.record', denial, SYSTEM).catch(() => undefined))
 
   async function reap(): Promise<void> {
@@ -182,14 +182,14 @@ function answer(message: unknown, caller: Caller, { methods, denials, log }: Mea
   })
 }
 
-/** A message that the decoder refused: nothing but its id is looked at. */
+/** The refusal of a message that the decoder refused: only its id is used. */
 function refusedLine(message: unknown, repeatsId: boolean, reason: string): string | null {
   const id = repeatsId ? null : idIn(message)
   if (id === null && !repeatsId && problemOf(message) === null) return null
   return failures.failureLine(id, failures.badParams(reason))
 }
 
-/** Integers only: 1.5 is no id of the draft's. Null: there is none, or it wants no answer. */
+/** The id of a message. The draft has only integers, so 1.5 is invalid. Null: there is none, or no answer is due. */
 function idIn(message: unknown): Id {
   if (typeof message !== 'object' || message === null) return null
   const { id } = message as { id?: unknown }
@@ -211,7 +211,7 @@ function problemOf(message: unknown): Failure | null {
 function note(failure: Failure, method: string, params: object, caller: Caller, denials: Denials): Promise<unknown> | null {
   if (!isDenial(failure.code)) return null
   const { session_id } = params as { session_id?: unknown }
-  // Only count against the caller's own session: otherwise any caller could name a foreign session and use up its limit per minute.
+  // Counts only against the caller's own session: otherwise any caller could use up the limit of a foreign session.
   const ofSession = typeof session_id === 'string' && failure.data.code !== 'session_invalid' ? session_id : undefined
   const { tool } = failure.data as { tool?: unknown }
   return denials.note(ofSession ?? caller.name, {

@@ -11,14 +11,14 @@ import type { Caller, Hacp } from './index.ts'
 
 /** `applied`: called when the effect is applied, possibly before the response. */
 export type Run = (caller: Caller, params: object, applied: () => void) => Promise<unknown>
-/** The next message of the same connection sees the effect of these. */
+/** Methods that change something: the connection reads its next message after their effect. */
 export const changing: ReadonlySet<string> = new Set(['session.open', 'session.close', 'task.submit', 'task.cancel'])
 
 const Nonce = t.Object({ session_id: Id, nonce: t.String({ minLength: 1, maxLength: 128 }) })
 const Key = t.Object({ idempotency_key: t.Optional(t.String({ minLength: 1, maxLength: limits.idempotencyKeyCharsMax })) })
 const Subscribing = t.Object({ session_id: Id, task_id: NamedTask })
 
-/** How long a close waits for what it ended; it is closed all the same. */
+/** How long a close waits until the tools of its session have stopped. The session is closed in any case. */
 const RELEASE_MS = 4_000
 
 export function methodsOf(hacp: Hacp): Map<string, Run> {
@@ -33,7 +33,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
     const message = options.audit.amiss()
     if (message !== null) throw new Refusal('AUDIT_UNAVAILABLE', `${message}: nothing runs until that is fixed`)
   }
-  /** A method of a session: the connection may use it, and nothing else is believed about it. */
+  /** A method of a session: refuses a session that this connection must not use. */
   const inSession =
     (run: Run): Run =>
     (caller, params, applied) => {
@@ -77,7 +77,7 @@ export function methodsOf(hacp: Hacp): Map<string, Run> {
     const subscription = events.begin(task_id, caller.connection)
     try {
       const { events: past } = (await kernel.call('hardware/task.events', { session_id, task_id }, caller.actor)) as { events: TaskEvent[] }
-      // The answer goes first.
+      // The response must precede the events.
       process.nextTick(subscription.go, past)
     } catch (error) {
       subscription.end()

@@ -1,6 +1,5 @@
-// Sessions of the wire and their connections (W19): a session belongs to the connection that opened it, and after that one has closed to
-// the first connection of the same principal that names it.
-// Idle sessions are ended; one with a task that runs or waits is not idle.
+// Sessions of the wire and their connections (W19): a session belongs to the connection that opened it. After that connection has closed, it
+// belongs to the first connection of the same principal that names it. Idle sessions end; a session with a running or waiting task is not idle.
 import type { Connection } from '#bindings/jsonrpc/connection.ts'
 import { invalidSession } from '#protocols/hardware/daemon/operations/session.ts'
 import type { Failure } from './failures.ts'
@@ -31,17 +30,17 @@ export function createSessions(now: () => number, hasWork: (session_id: string) 
     },
     closed: (session_id) => void held.delete(session_id),
     disconnected(connection) {
-      for (const one of held.values()) {
-        if (one.connection !== connection) continue
-        one.connection = null
-        one.usedAt = now()
+      for (const session of held.values()) {
+        if (session.connection !== connection) continue
+        session.connection = null
+        session.usedAt = now()
       }
     },
     idle(at) {
       const found: string[] = []
-      for (const [session_id, one] of held) {
-        if (hasWork(session_id)) one.usedAt = at
-        else if (at - one.usedAt > one.idleMs) found.push(session_id)
+      for (const [session_id, session] of held) {
+        if (hasWork(session_id)) session.usedAt = at
+        else if (at - session.usedAt > session.idleMs) found.push(session_id)
       }
       return found
     },

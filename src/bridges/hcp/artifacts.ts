@@ -14,7 +14,7 @@ const MEDIA_TYPE = /^[A-Za-z0-9.+-]{1,80}\/[A-Za-z0-9.+-]{1,80}(; ?charset=[A-Za
 type Headers = Readonly<Record<string, string>>
 export type ArtifactReply = { readonly status: number; readonly headers: Headers; readonly body: Buffer }
 
-/** Nothing of it is ever shown as a page of ours. */
+/** Browsers never render an artifact as a page of this server. */
 const KEPT_APART: Headers = {
   'content-security-policy': "default-src 'none'; sandbox",
   'x-content-type-options': 'nosniff',
@@ -67,7 +67,7 @@ function decodeName(name: string): string | null {
   }
 }
 
-/** Headers that every answer of the server has stand below those of the reply. */
+/** The headers of the reply override the common ones. */
 export function writeReply(
   response: ServerResponse,
   { status, headers, body }: ArtifactReply,
@@ -90,7 +90,7 @@ export const hcpArtifacts =
       const reply =
         refused === null ? artifactReply(host.kernel, request) : Promise.resolve(say(refused.status, refused.code, refused.message))
       reply.then(
-        (made) => writeReply(response, made, request.method === 'HEAD', host.headersFor(request)),
+        (answer) => writeReply(response, answer, request.method === 'HEAD', host.headersFor(request)),
         (error: unknown) => {
           host.bug(error)
           response.destroy()

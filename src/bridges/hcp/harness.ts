@@ -1,4 +1,4 @@
-// A harness at its broker: the link, what comes in over it, and a publisher for what goes out. The outbox itself is a worker, which the app
+// A harness at its broker: the link, the handling of incoming messages, and a publisher for outgoing ones. The outbox itself is a worker, which the app
 // gives `publish`.
 import type { Kernel } from '#kernel/kernel.ts'
 import type { Clock } from '#kernel/ports/clock.ts'

@@ -27,7 +27,7 @@ export type InboundOptions = {
 }
 
 const PAUSE_MS = 500
-/** Expected under load: the message is sound. A session that differs from the record is no such case, and would hold a place for ever. */
+/** Temporary refusals under load: the message is valid. A damaged session is not temporary and would block its place forever. */
 const passing = new Set(['BUSY', 'UNAVAILABLE', 'CONFLICT'])
 
 export function inbound({ id, kernel, clock, link, log: given }: InboundOptions): Handler & { stop(): void } {
@@ -67,7 +67,7 @@ export function inbound({ id, kernel, clock, link, log: given }: InboundOptions)
     }
   }
 
-  /** Counted in the store: a message that ends the process is put aside as well, and a classic queue counts nothing. */
+  /** Counted in the store: a message that ends the process becomes a dead letter too, and a classic queue counts nothing. */
   async function recordFailure(arrived: Arrived, message_id: string, error: unknown): Promise<Verdict> {
     const message = messageOf(error)
     log.error(`${arrived.user_id} failed`, { message_id, error: message }, 'a message could not be taken')

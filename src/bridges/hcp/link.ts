@@ -55,7 +55,7 @@ const [RETRY_LOW_MS, RETRY_HIGH_MS] = [1_000, 5_000]
 const FRAME_BYTES = 128 * 1024
 const [ACK, REQUEUE] = [0, 1]
 const CHECK_MS = 15_000
-/** A message to our own queue, which shows that it is bound. */
+/** The header of a probe to our own queue, which shows that the queue is bound. */
 const PROBE = 'x-countersign-probe'
 const PROBE_MS = 60_000
 
@@ -78,7 +78,7 @@ export function connect(options: LinkOptions): Link {
   let checking: Promise<void> | null = null
   let handler: Handler | null = null
   const consumers: Consumer[] = []
-  // A process that hears no error of this library ends with it.
+  // Without a listener, an error of this library ends the process.
   connection.on('error', (error: unknown) => {
     state = 'connecting'
     log.warn({ error: messageOf(error) }, 'cannot reach the broker; retrying')
@@ -92,7 +92,7 @@ export function connect(options: LinkOptions): Link {
     log.warn({ reason }, 'the broker accepts no messages at present')
   })
   connection.on('connection.unblocked', () => (state = 'connected'))
-  // Any harness with the rights to do so may delete an exchange, and its bindings with it: nothing tells the others.
+  // A harness with the rights can delete an exchange with its bindings, and the broker sends no notice of it.
   const timer = setInterval(() => void check(), options.checkMs ?? CHECK_MS)
   timer.unref()
 
@@ -152,7 +152,7 @@ export function connect(options: LinkOptions): Link {
         throw new Error(`${queue} is not bound to ${exchange}: ${remedy}`)
   }
 
-  /** A user that may not publish there cannot find out. On a channel of its own: a refused publish closes it. */
+  /** A user without the right to publish there gets no answer. On a separate channel, because a refused publish closes its channel. */
   async function isRouted(exchange: string, routingKey: string): Promise<boolean> {
     const prober = connection.createPublisher({ confirm: true, maxAttempts: 1 })
     let isReturned = false
@@ -172,7 +172,7 @@ export function connect(options: LinkOptions): Link {
   }
   const isProbe = ({ headers, user_id }: Arrived): boolean => headers[PROBE] === id && (user_id === user || !options.sendsUser)
 
-  /** Once there are queues to read; from then on the library begins again by itself. */
+  /** Starts reading once the queues exist; after that the library restarts by itself. */
   function startConsumers(): void {
     if (handler === null || consumers.length > 0) return
     const take = handler
@@ -224,7 +224,7 @@ export function connect(options: LinkOptions): Link {
         if (isMissing(error)) void check()
         throw error
       })
-      // The library resolves a confirm before it tells of the return that came ahead of it.
+      // The library resolves a confirm before it emits the earlier return.
       await new Promise(setImmediate)
       if (message_id !== undefined && returned.delete(message_id)) throw new Unroutable(`no queue takes messages for ${key}`)
     },

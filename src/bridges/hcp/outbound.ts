@@ -16,7 +16,7 @@ import type { Worker, WorkerLog } from '#workers/worker.ts'
 
 export type OutboundOptions = {
   readonly id: string
-  /** Resolves when the broker has it; throws Unroutable where no queue takes it. */
+  /** Resolves when the broker has it; throws Unroutable if no queue takes it. */
   publish(parcel: Parcel): Promise<void>
   readonly notary: Pick<Notary, 'open'>
 }
@@ -26,7 +26,7 @@ const BACKOFF_MS_MAX = 5_000
 const WINDOW = 64
 const LANES_MAX = 256
 
-/** A message that waited under seals is opened for the wire. */
+/** Opens the sealed fields of a message for the wire. */
 async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, 'open'>): Promise<Envelope> {
   const fields = await Promise.all(
     Object.entries(sealed).map(async ([name, text]) => [name, JSON.parse(await notary.open(text)) as unknown] as const),
@@ -35,7 +35,7 @@ async function envelopeIn({ envelope, sealed }: Outgoing, notary: Pick<Notary, '
 }
 
 export function outboundChannel(kernel: Kernel, { id, publish, notary }: OutboundOptions, log: WorkerLog): Channel {
-  /** By lane: until the message before has gone to the broker. A sealed one takes a while to open, and nothing may overtake it. */
+  /** By lane: resolves when the previous message was handed to the broker. Opening a sealed message takes time, and no later one may overtake it. */
   const turns = new Map<string, Promise<void>>()
   const lines = boundedLog(log, limits.harnessLinesPerMinute, kernel.now)
 
@@ -56,7 +56,7 @@ export function outboundChannel(kernel: Kernel, { id, publish, notary }: Outboun
     }
     if (kernel.now() - Date.parse(envelope.timestamp) < limits.harnessUnsentMs)
       throw new Error(`no queue takes messages for ${outgoing.key}`)
-    log.warn({ key: outgoing.key }, 'a message that no queue took for a week is put aside')
+    log.warn({ key: outgoing.key }, 'no queue took a message for a week: it becomes a dead letter')
     await publish({ ...parcel, exchange: DEAD, key: id, headers: { reason: 'unroutable', detail: outgoing.key, queue: '', user: id } })
   }
   return {

@@ -1,5 +1,5 @@
 // Rights at the broker, as an operator gives them: users, permissions, topic permissions and the policy of event queues (C25, C28). Locked,
-// as is usual: harnesses declare, bind and delete nothing, and the operator's own command has made exchanges, queues and bindings.
+// by default: harnesses declare, bind and delete nothing; the operator's command creates exchanges, queues and bindings.
 import { EVENTS, isHarnessId } from '#protocols/harness/envelope.ts'
 import { topologyOf, type QueueKind } from './topology.ts'
 
@@ -19,7 +19,7 @@ type Rights = { readonly configure: string; readonly write: string; readonly rea
 const EXCHANGES = 'hcp\\.(commands|events|dead)'
 const queuesOf = (id: string): string => `hcp\\.(cmd|evt|dead)\\.${id}`
 
-/** Ids have no characters that mean something in a pattern, but the dash, which means nothing there. */
+/** The rights as patterns. Ids need no escapes: their only special character is the dash, which is literal here. */
 export function rightsOf(id: string, locked: boolean): Rights {
   if (!isHarnessId(id)) throw new TypeError(`${JSON.stringify(id)} is not a harness id: small letters, digits and dashes, at most 63`)
   if (locked) return { configure: '^$', write: `^${EXCHANGES}$`, read: `^${queuesOf(id)}$` }
@@ -27,7 +27,7 @@ export function rightsOf(id: string, locked: boolean): Rights {
   return { configure: all, write: all, read: all }
 }
 
-/** Exchanges and queues that the operator declares where harnesses may not. */
+/** Exchanges and queues that the operator declares if harnesses cannot. */
 function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
   const all = ids.map(topologyOf)
   const exchanges = all[0]!.exchanges.map(({ exchange: name, type }) => ({
@@ -41,8 +41,8 @@ function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
   }))
   return {
     exchanges,
-    queues: all.flatMap((one) =>
-      one.queues.map((name) => ({
+    queues: all.flatMap((part) =>
+      part.queues.map((name) => ({
         name,
         vhost,
         durable: true,
@@ -50,8 +50,8 @@ function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
         arguments: queues === 'quorum' ? { 'x-queue-type': 'quorum' } : {},
       })),
     ),
-    bindings: all.flatMap((one) =>
-      one.bindings.map(({ exchange: source, queue: destination, routingKey: routing_key }) => ({
+    bindings: all.flatMap((part) =>
+      part.bindings.map(({ exchange: source, queue: destination, routingKey: routing_key }) => ({
         source,
         vhost,
         destination,
@@ -63,7 +63,7 @@ function topologyFor({ ids, vhost, queues }: PermissionOptions): object {
   }
 }
 
-/** Never a TTL, never drop-head: what does not fit stays in the outbox of its sender. */
+/** The statements. Never a TTL or drop-head: messages that do not fit stay in the outbox of their sender. */
 export function statementsFor(options: PermissionOptions): Statement[] {
   const { vhost, ids, locked, eventBytesMax } = options
   const policy = { 'max-length-bytes': eventBytesMax, overflow: 'reject-publish' }

@@ -26,7 +26,7 @@ export const topologyOf = (id: string): Topology => ({
   ],
 })
 
-/** How a queue is declared; a plain one has no arguments, so that others may declare it too. */
+/** The options of a queue. A classic queue has no arguments, so that other harnesses can declare it too. */
 export const queueOptions = (queue: string, kind: QueueKind): object => ({
   queue,
   durable: true,

@@ -44,11 +44,11 @@ export function errorAnswer(failure: Failure, task_id: string | null): HttpAnswe
 }
 
 const FIELDS = Object.entries(versions)
-/** A request may say which versions it speaks: a word, or a list of words. Without ours among them nothing else is looked at. */
+/** A request can name its versions, as a word or a list. If ours is not among them, it is refused before any other check. */
 export function refuseOtherVersions(body: Readonly<Record<string, unknown>>): void {
   for (const [field, ours] of FIELDS) {
-    const said = body[field]
-    if (said === undefined || [said].flat().includes(ours)) continue
+    const spoken = body[field]
+    if (spoken === undefined || [spoken].flat().includes(ours)) continue
     throw new Refusal('VERSION_UNSUPPORTED', `${field} is ${ours} here, and no other`, { field, supported: [ours] })
   }
 }

@@ -11,7 +11,7 @@ export type Input = { readonly params: Params; readonly revision: unknown; reado
 
 type OfTask = `task.${'create' | 'assign' | 'start' | 'cancel' | 'amend' | 'get'}` | `ownership.${'transfer' | 'delegate'}`
 type OfCheckpoint = 'task.interrupt' | `checkpoint.${'raise' | 'resolve' | 'expire' | 'get'}`
-/** What each operation answers, as far as it is used here. */
+/** The fields of each operation's output that are used here. */
 type Answers = Record<OfTask, { readonly task: Task }> &
   Record<OfCheckpoint, { readonly checkpoint: Checkpoint }> &
   Record<`artifact.${'commit' | 'get' | 'reference'}`, { readonly artifact: Artifact }> &
@@ -86,6 +86,6 @@ export function callsOf(kernel: Kernel, { input: { params, revision, key }, acto
 async function ownKey({ params, query }: Ask, key: unknown): Promise<string> {
   const { ckpt_id: checkpoint_id } = params
   const task_id = checkpoint_id === undefined ? params['task_id'] : (await query('checkpoint.get', { checkpoint_id })).checkpoint.task_id
-  const said = idempotencyKeyOf(key, 'idempotency_key', { field: 'idempotency_key' })
-  return idempotencyKeyOf(`hlp/${String(task_id)}/${said}`, 'idempotency_key with its task', { field: 'idempotency_key' })!
+  const wireKey = idempotencyKeyOf(key, 'idempotency_key', { field: 'idempotency_key' })
+  return idempotencyKeyOf(`hlp/${String(task_id)}/${wireKey}`, 'idempotency_key with its task', { field: 'idempotency_key' })!
 }

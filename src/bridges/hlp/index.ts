@@ -25,7 +25,7 @@ type Routed = {
   task: string | null
 }
 
-/** Params that name who acts. The wire's reference overwrites or believes them; here they must name the caller. */
+/** Params that name the actor. The draft's reference implementation overwrites or trusts them; here they must name the caller. */
 const ACTORS = ['principal', 'actor', 'reviewer', 'produced_by', 'raised_by', 'by']
 
 export const hlp: MakeBridge = (host) => {
@@ -85,11 +85,14 @@ function stepsOf(
     authenticate: (credential, _, since) => authenticate(credential, since),
     input(routed, actor) {
       const body = routed.bytes.length === 0 ? {} : decode(routed.bytes)
-      if (!isObject(body)) throw new Refusal('INVALID_SPEC', 'the body is an object')
+      if (!isObject(body)) throw new Refusal('INVALID_SPEC', 'the body must be a JSON object')
       refuseOtherVersions(body)
-      const said = routed.request.headers['x-hlp-principal']
-      if (said !== undefined && said !== actor.id)
-        throw new Refusal('UNAUTHORIZED', 'X-HLP-Principal names another one than the credential: leave it out, or use the key of that one')
+      const principal = routed.request.headers['x-hlp-principal']
+      if (principal !== undefined && principal !== actor.id)
+        throw new Refusal(
+          'UNAUTHORIZED',
+          'X-HLP-Principal does not name the owner of the credential: leave it out, or use the key of that person or agent',
+        )
       const input = inputIn(operation, body)
       const { task_id } = input.params
       if (typeof task_id === 'string') routed.task = task_id.slice(0, limits.idCharsMax)
@@ -112,10 +115,10 @@ function stepsOf(
   }
 }
 
-/** The params, and the two fields beside them, which may also be among them. */
+/** The params, and the two other fields, which can also be among the params. */
 function inputIn({ required, optional, isOnTask }: Operation, body: Params): Input {
   if (body['params'] !== undefined && !isObject(body['params']))
-    throw new Refusal('INVALID_SPEC', 'params is an object', { field: 'params' })
+    throw new Refusal('INVALID_SPEC', 'params must be an object', { field: 'params' })
   const { expected_task_revision, idempotency_key, ...params } = { ...body, ...(body['params'] as object | undefined) }
   const fields = Object.fromEntries(
     Object.entries(params).filter(([field]) => Object.hasOwn((body['params'] as Params | undefined) ?? {}, field)),
@@ -124,7 +127,7 @@ function inputIn({ required, optional, isOnTask }: Operation, body: Params): Inp
   if (!isOnTask && (revision ?? key) !== undefined)
     throw new Refusal('INVALID_SPEC', 'this operation changes no task: it takes neither idempotency_key nor expected_task_revision')
   if (revision !== undefined && !(Number.isSafeInteger(revision) && Number(revision) >= 0))
-    throw new Refusal('INVALID_SPEC', 'expected_task_revision is a number from 0', { field: 'expected_task_revision' })
+    throw new Refusal('INVALID_SPEC', 'expected_task_revision must be a whole number from 0', { field: 'expected_task_revision' })
   const unknown = Object.keys(fields).find((field) => !required.includes(field) && !optional.includes(field))
   if (unknown !== undefined) throw new Refusal('INVALID_SPEC', `there is no param ${unknown.slice(0, 80)}`, { field: unknown.slice(0, 80) })
   const missing = required.find((field) => fields[field] === undefined)
@@ -133,13 +136,13 @@ function inputIn({ required, optional, isOnTask }: Operation, body: Params): Inp
 }
 
 function refuseClaims(name: string, params: Params, actor: string): void {
-  const field = ACTORS.find((one) => {
-    const said: unknown = params[one]
+  const field = ACTORS.find((claim) => {
+    const claimed: unknown = params[claim]
     // In the filter of a query it names the actor of the events; in a write to the ledger, the task.
-    if (said === undefined || said === null || said === actor || name === 'audit.query' || name === 'ledger.write') return false
-    return !(one === 'raised_by' && said === 'agent')
+    if (claimed === undefined || claimed === null || claimed === actor || name === 'audit.query' || name === 'ledger.write') return false
+    return !(claim === 'raised_by' && claimed === 'agent')
   })
-  if (field !== undefined) throw new Refusal('UNAUTHORIZED', `${field} names another one than the credential`, { field })
+  if (field !== undefined) throw new Refusal('UNAUTHORIZED', `${field} must be the owner of the credential, or absent`, { field })
 }
 
 /** Sends the events since `after` as server-sent events and closes; the client reconnects with the last number. */
@@ -149,7 +152,7 @@ const feedOperation: Operation = {
   changes: false,
   isOnTask: false,
   async run({ params: { after = 0 }, page }) {
-    if (typeof after !== 'number') throw new Refusal('INVALID_SPEC', 'after is the seq of an event', { field: 'after' })
+    if (typeof after !== 'number') throw new Refusal('INVALID_SPEC', 'after must be the seq of an event: a number', { field: 'after' })
     const input = { limit: PAGE }
     const { items } = await page('audit.query', { ...input, cursor: cursorOf('audit.query', input, String(after)) })
     return items.map((event) => `id: ${event.seq}\ndata: ${JSON.stringify(eventObject(event))}\n\n`).join('')

@@ -1,10 +1,10 @@
-// The objects of the wire (HLP 3), made from the answers of operations. Data of others, such as a ledger's value, carries no stamps.
+// The objects of the wire (HLP 3), built from the answers of operations. Foreign data, such as a ledger's value, has no stamps.
 import type { Amendment, Artifact, Checkpoint, Comment, Grant, LedgerEntry, Review, Task } from '#protocols/collaboration/schema.ts'
 import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { SPEC_VERSION, STAMPS } from './answers.ts'
 
-/** The outermost object of an answer; it alone carries `spec_version`. */
+/** The outermost object of an answer: only it has `spec_version`. */
 export const whole = (object: object): object => ({ spec_version: SPEC_VERSION, ...object })
 
 /** The type of a task that was created without one. */
@@ -45,7 +45,7 @@ export function taskObject(task: Task, steering: readonly Static<typeof Amendmen
   }
 }
 
-/** The log of grants: one that was revoked stays in it. */
+/** A grant in the log, which also keeps revoked grants. */
 const grantObject = ({ scope, decision, until, granted_by, granted_at }: Grant) => ({
   scope,
   decision,
@@ -69,8 +69,8 @@ export function checkpointObject(checkpoint: Checkpoint) {
     kind,
     prompt,
     options: options.map((option) => ({ ...option, ...STAMPS })),
-    proposed_actions: proposed_actions.map((one) => ({ permission_scope: null, ...one, detail: detailOf(one.detail), ...STAMPS })),
-    context: context.map((one) => ({ ...evidenceObject(one), ...STAMPS })),
+    proposed_actions: proposed_actions.map((action) => ({ permission_scope: null, ...action, detail: detailOf(action.detail), ...STAMPS })),
+    context: context.map((evidence) => ({ ...evidenceObject(evidence), ...STAMPS })),
     state,
     raised_at,
     raised_by: raiserOf(raised_by),
@@ -95,7 +95,7 @@ export function checkpointObject(checkpoint: Checkpoint) {
     ...STAMPS,
   }
 }
-/** HLP has an object where we have a text. */
+/** A detail is an object in HLP and a text here. */
 function detailOf(detail: string | undefined): object | null {
   if (detail === undefined) return null
   try {
@@ -105,11 +105,11 @@ function detailOf(detail: string | undefined): object | null {
     return { text: detail }
   }
 }
-function evidenceObject(one: Checkpoint['context'][number]): object {
-  if (one.kind === 'text') return { kind: 'text', id: null, content: one.text }
-  return one.kind === 'link'
-    ? { kind: 'text', id: null, content: one.uri }
-    : { kind: 'artifact', id: one.artifact_id, content: one.version }
+function evidenceObject(evidence: Checkpoint['context'][number]): object {
+  if (evidence.kind === 'text') return { kind: 'text', id: null, content: evidence.text }
+  return evidence.kind === 'link'
+    ? { kind: 'text', id: null, content: evidence.uri }
+    : { kind: 'artifact', id: evidence.artifact_id, content: evidence.version }
 }
 
 export function artifactObject({ id, type, provenance, version, parent_version, payload, references }: Artifact) {
@@ -146,7 +146,7 @@ export function reviewObject({
 export type Entry = Pick<LedgerEntry, 'key' | 'value' | 'written_at'> & { readonly by: string | null }
 export const entryObject = ({ key, value, by, written_at }: Entry) => ({ key, value, by, written_at, ...STAMPS })
 
-/** A remark in the shape of a review: the verdict is the one of the review that it is about, and it counts for nothing. */
+/** A remark in the format of a review, with the verdict of its review, which does not count again. */
 export const remarkObject = (
   review: Review,
   { id, by, artifact_version, anchor, severity, body, at }: Static<typeof Comment.schema>,
@@ -162,7 +162,7 @@ export const remarkObject = (
   })
 
 type Shown = Readonly<Record<string, unknown>>
-/** What a reader needs to rebuild the task: its state as the event leaves it. Null where the event changes no task. */
+/** What a reader needs to rebuild the task: its state as the event leaves it. Null if the event changes no task. */
 function reducerOf({ subject, changes, detail }: AuditEvent): object | null {
   const task = changes.find(({ kind, after }) => kind === 'task' && after !== null)?.after as Shown | undefined
   if (task === undefined) return null

@@ -22,7 +22,7 @@ async function shownTask(ask: Ask, task: Task) {
   return taskObject(task, steering, await ask.list('grant.list', { task_id: task.id }))
 }
 
-/** Params that the wire sends as null where it means nothing. */
+/** The named params; the wire sends null for an absent one. */
 const pickIn = (params: Params, ...names: readonly string[]): Params =>
   Object.fromEntries(names.flatMap((name) => (params[name] === undefined || params[name] === null ? [] : [[name, params[name]]])))
 
@@ -41,19 +41,19 @@ const onTask = (text: string, operation: TaskOperation, input: (params: Params) 
 const listIn = (value: unknown, field: string): readonly Params[] => {
   if (value === undefined || value === null) return []
   if (Array.isArray(value) && value.every(isObject)) return value
-  throw new Refusal('INVALID_SPEC', `${field} is a list of objects`, { field })
+  throw new Refusal('INVALID_SPEC', `${field} must be a list of objects`, { field })
 }
-/** HLP's grammar alone: bare words are scopes at every other door. */
+/** Only HLP requires this grammar: other interfaces accept bare words as scopes. */
 const SCOPE = /^(?:[*]|[a-z][a-z0-9_-]*:(?:[*]|[^\s*]+[*]?))$/
-function scopeIn(said: unknown, field: string): string {
-  const scope = typeof said === 'string' ? said.trim() : ''
+function scopeIn(value: unknown, field: string): string {
+  const scope = typeof value === 'string' ? value.trim() : ''
   if (SCOPE.test(scope)) return scope
   throw new Refusal('INVALID_SPEC', 'a scope is *, or a namespace and a target such as fs:/repo:*', { field })
 }
-const contextIn = (one: Params) =>
-  one['kind'] === 'artifact'
-    ? { kind: 'artifact', artifact_id: one['id'], version: one['version'] ?? one['content'] }
-    : { kind: 'text', text: one['content'] }
+const contextIn = (params: Params) =>
+  params['kind'] === 'artifact'
+    ? { kind: 'artifact', artifact_id: params['id'], version: params['version'] ?? params['content'] }
+    : { kind: 'text', text: params['content'] }
 const actionIn = ({ detail, permission_scope, risk = 'medium', id, kind, summary }: Params) => ({
   id,
   kind,
@@ -74,12 +74,12 @@ function specIn({ goal, acceptance_criteria, inputs, constraints, review_policy 
   }
 }
 
-/** The grants of a spec are grants of the task, in the same batch. Who gave them and when is what happens now. */
+/** The grants of a spec are grants of the task, in the same batch. Their giver and time are the current ones. */
 function grantsIn({ constraints }: Params, actor: string): readonly object[] {
   const { grants } = (isObject(constraints) ? constraints : {}) as Params
   return listIn(grants, 'constraints.grants').map(({ scope, decision, until, granted_by = actor }) => {
     if (granted_by !== null && granted_by !== actor)
-      throw new Refusal('UNAUTHORIZED', 'granted_by names another one than the credential', { field: 'constraints.grants' })
+      throw new Refusal('UNAUTHORIZED', 'granted_by must be the owner of the credential, or absent', { field: 'constraints.grants' })
     return { scope: scopeIn(scope, 'constraints.grants'), decision, until: until ?? 'session' }
   })
 }
@@ -153,7 +153,7 @@ const workOperations: Readonly<Record<string, Operation>> = {
   ),
   'review.comment': writes('review_id comment|', async (ask) => {
     const { review_id, comment } = ask.params
-    if (!isObject(comment)) throw new Refusal('INVALID_SPEC', 'comment is an object', { field: 'comment' })
+    if (!isObject(comment)) throw new Refusal('INVALID_SPEC', 'comment must be an object', { field: 'comment' })
     const { review } = await ask.query('review.read', { review_id })
     const { task_id, artifact_id } = review
     const input = { task_id, artifact_id, review_id, ...pickIn(comment, 'anchor', 'severity', 'body') }
@@ -192,7 +192,7 @@ const workOperations: Readonly<Record<string, Operation>> = {
     (await ask.list('ledger.history', { ...ledgerScope(ask.params), key: ask.params['key'] })).map(entryObject),
   ),
 }
-/** Each commit of the wire is an artifact of its task; a version with a parent goes on with the one delivered before. */
+/** Each commit of the wire is an artifact of its task; a version with a parent follows the version delivered before. */
 async function lastArtifact(ask: Ask, task_id: unknown): Promise<string | undefined> {
   const { task } = await ask.query('task.get', { task_id })
   return task.delivered?.artifact_id ?? task.artifacts.at(-1)
@@ -209,7 +209,7 @@ const recordOperations: Readonly<Record<string, Operation>> = {
   'pending.outbox': reads('|', () => Promise.resolve([])),
 }
 
-/** What waits for a person: checkpoints that they may answer, and deliveries that they may review. */
+/** The waiting items of a person: checkpoints to answer, and deliveries to review. */
 async function inbox(ask: Ask): Promise<readonly object[]> {
   const checkpoints = await ask.list('checkpoint.list', {})
   const delivered = await ask.list('task.list', { state: ['review_ready', 'under_review'] })

@@ -21,7 +21,7 @@ export type Gate = {
   call(operation: string, input: object): Promise<unknown>
   /** Milliseconds. */
   now(): number
-  /** Whether waiting is pointless: the agent is gone, or the server stops. */
+  /** Whether waiting is pointless: the agent has ended, or the server stops. */
   isOver(): boolean
 }
 
@@ -30,7 +30,7 @@ export type Memory = {
   read(key: string): Promise<string | null>
   /** False: there is a text already. */
   write(key: string, text: string): Promise<boolean>
-  /** Only if it is still this text. */
+  /** Removes the text, unless it has changed. */
   remove(key: string, text: string): Promise<void>
 }
 
@@ -77,7 +77,7 @@ export async function decide(
     view = viewFrom(await gate.call('gate/call.await', { call_id: view.call_id, wait_seconds: seconds }))
   }
   const name = `${call.server}/${call.tool}`
-  // An approval is not used up for an agent that is gone.
+  // An approval is not used for an agent that has ended.
   if (isOpen(view) || (gate.isOver() && view.state === 'approved')) return tooLate(turn, view, name)
   await forget(turn, view)
   if (view.state !== 'approved') return { kind: 'deny', reason: refusal(view, name) }
@@ -106,7 +106,7 @@ const leftKey = ({ session, server, tool, arguments: args }: Named): string | nu
   session === null ? null : `left ${session} ${server}/${tool} ${JSON.stringify(args)}`
 const deferredKey = (session: string): string => `deferred ${session}`
 
-/** The call that an earlier event left undecided. It brings a rejection too, once: a new proposal would ask the person again. */
+/** The call that an earlier event left undecided. Also returns a rejection once, because a new proposal would ask the person again. */
 async function leftCall({ gate, memory, call }: Turn): Promise<CallView | null> {
   const key = leftKey(call)
   const call_id = key === null ? null : await memory.read(key)
@@ -117,7 +117,7 @@ async function leftCall({ gate, memory, call }: Turn): Promise<CallView | null> 
   return null
 }
 
-/** Null: there is no such call any more. */
+/** Null: the call no longer exists. */
 async function viewOf(gate: Gate, call_id: string): Promise<CallView | null> {
   try {
     return viewFrom(await gate.call('gate/call.get', { call_id }))
@@ -157,7 +157,7 @@ async function tooLate(turn: Turn, view: CallView, name: string): Promise<Verdic
   const isDeferred = patience.late === 'defer' && call.session !== null && !gate.isOver()
   const holder = isDeferred ? await claim(turn, call_id) : null
   if (holder !== null) {
-    // Two equal calls are one question, which the other one still needs.
+    // Two equal calls share one question, which the other call still needs.
     if (holder !== call_id) await gate.call('gate/call.cancel', { call_id })
     return {
       kind: 'deny',
@@ -169,12 +169,12 @@ async function tooLate(turn: Turn, view: CallView, name: string): Promise<Verdic
   if (key !== null) await memory.write(key, call_id)
   const where = view.url === null ? '' : ` (${view.url})`
   const reason = `${name} was not run yet: it waits for approval ${view.request_id ?? call_id}${where}. Call again with exactly the same arguments to collect the answer.`
-  // The person at the agent's terminal is not the one, or the two, that such a question is for.
+  // A question with such a risk is not for the person at the agent's terminal: others must decide it.
   const isGrave = patience.late === 'ask' && (view.risk ?? 'R0') >= 'R4'
   return { kind: gate.isOver() || isGrave || (patience.late === 'defer' && !isDeferred) ? 'deny' : patience.late, reason }
 }
 
-/** A person's no, a rule's no, silence and withdrawal have texts of their own: an agent must not take a timeout for a refusal. */
+/** A person's no, a rule's no, silence and withdrawal have different texts: an agent must not take a timeout for a refusal. */
 export function refusal({ state, rule, reason, instead, request_id }: CallView, name: string): string {
   const why = reason === null ? '' : `: ${reason}`
   const next = instead === null ? '' : ` Instead: ${instead}`

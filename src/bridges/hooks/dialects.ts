@@ -8,7 +8,7 @@ export type AgentName = (typeof agentNames)[number]
 export const lateAnswers = ['ask', 'deny', 'defer'] as const
 export type Late = (typeof lateAnswers)[number]
 
-/** How an MCP server is reached, as far as the agent says. */
+/** The command or address of an MCP server, if the agent reports it. */
 export type McpServer = { readonly command?: string | undefined; readonly args?: readonly string[]; readonly url?: string | undefined }
 
 export type ToolCall = {
@@ -60,7 +60,7 @@ function inputIn(event: Fields, name: string): Fields {
   return value
 }
 
-/** A server with the name of an agent would pass its tools off as the agent's own, which rules treat differently. */
+/** Refuses a server with the name of an agent: otherwise rules would treat its tools as the agent's own. */
 export function withoutAgentName<C extends ToolCall>(call: C): C {
   if (call.isMcp && (agentNames as readonly (string | null)[]).includes(call.server?.toLowerCase() ?? null))
     throw new BadEvent(`the MCP server ${call.server} has the name of an agent: rename it`)
@@ -76,7 +76,7 @@ function subAgentIn(event: Fields): string | null {
 const MCP = 'mcp__'
 
 /** Claude Code and Codex: `mcp__<server>__<tool>`. */
-function claudeLike(own: AgentName): Dialect['read'] {
+function claudeLike(agent: AgentName): Dialect['read'] {
   return (event) => {
     if (textIn(event, 'hook_event_name') !== 'PreToolUse') return null
     const name = textIn(event, 'tool_name')
@@ -87,10 +87,10 @@ function claudeLike(own: AgentName): Dialect['read'] {
       subAgent: subAgentIn(event),
       mcp: null,
     }
-    if (!name.startsWith(MCP)) return { ...rest, server: own, tool: name, isMcp: false }
-    const said = isFields(event['mcp_server']) ? textOrNull(event['mcp_server']['name']) : null
-    const isPrefix = said !== null && name.startsWith(`${MCP}${said}__`)
-    const end = isPrefix ? MCP.length + said.length : name.indexOf('__', MCP.length)
+    if (!name.startsWith(MCP)) return { ...rest, server: agent, tool: name, isMcp: false }
+    const serverName = isFields(event['mcp_server']) ? textOrNull(event['mcp_server']['name']) : null
+    const isPrefix = serverName !== null && name.startsWith(`${MCP}${serverName}__`)
+    const end = isPrefix ? MCP.length + serverName.length : name.indexOf('__', MCP.length)
     const tool = end < 0 ? '' : name.slice(end + 2)
     if (end <= MCP.length || tool === '') throw new BadEvent(`tool_name ${name} names no server and tool`)
     return mcpCall({ ...rest, server: name.slice(MCP.length, end), tool })

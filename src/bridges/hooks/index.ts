@@ -1,8 +1,8 @@
 // `POST /hook/claude-code`: Claude Code's hooks of type `http`. The answer is a decision or an error status, never an empty 200, after which
 // Claude Code would run the tool.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { takesItsTime } from '#bindings/http/connections/body-deadline.ts'
-import { askedBy } from '#bindings/http/connections/ending.ts'
+import { liftBodyDeadline } from '#bindings/http/connections/body-deadline.ts'
+import { setActor } from '#bindings/http/connections/ending.ts'
 import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
 import { whenRead } from '#bindings/http/request-body.ts'
 import { bodyOf, TransportRefusal, transportFailure, type Failure } from '#bindings/http/responses.ts'
@@ -42,7 +42,7 @@ export const hooks = (): MakeBridge => (host) => {
     if ('status' in patience) return refuse(patience)
     whenRead(request, limits.hookEventBytesMax, (body) => {
       if (body === null) return refuse(transportFailure(413, 'TOO_LARGE', `an event has at most ${limits.hookEventBytesMax} bytes`))
-      takesItsTime(request)
+      liftBodyDeadline(request)
       request.socket.setTimeout(0)
       void serve({ request, response, body: body ?? Buffer.alloc(0), patience }).then(reply, (error: unknown) => {
         host.bug(error)
@@ -91,7 +91,7 @@ function memoryHere(): Memory {
     },
   }
 }
-/** A session is the agent's own word: another agent's is another session. The digest bounds the memory of a key. */
+/** The memory of one agent: session names come from agents, so they are separate for each. The digest bounds the length of a key. */
 const memoryOf = ({ read, write, remove }: Memory, agent: string): Memory => {
   const keyFor = (key: string): string => sha256(`${agent} ${key}`)
   return {
@@ -110,7 +110,7 @@ function serverOf(
     credential: ({ request }) => guard.credentialOf(request.headers, true),
     authenticate: (credential, _, since) => authenticate(credential, since),
     input({ response, body }, actor) {
-      askedBy(response, actor.id)
+      setActor(response, actor.id)
       try {
         return dialect.read(eventFrom(decode(body)))
       } catch (error) {

@@ -46,8 +46,8 @@ export function requestRoutes({ host, tickets }: Parts) {
     changes: false,
     async run({ query, caller, actor }) {
       const input = { newest: true, limit: LIST_USUAL, ...agentPageIn(query, ['status', 'project_id'], actor) }
-      const { items, total, next_cursor } = await pageAfter(offsetIn(query), input, (one) =>
-        kernel.call('execution/request.list', one, caller),
+      const { items, total, next_cursor } = await pageAfter(offsetIn(query), input, (pageInput) =>
+        kernel.call('execution/request.list', pageInput, caller),
       )
       const requests = (items as Got['request'][]).map((request) => shapeOf({ request }))
       return answerOf(200, { requests, total, ...(next_cursor === null ? {} : { next_cursor }) })
@@ -73,8 +73,8 @@ export function requestRoutes({ host, tickets }: Parts) {
   }
 
   const whole: Methods = { GET: list, POST: create }
-  const one: Methods = { GET: get, DELETE: cancel }
-  return { whole, one, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
+  const single: Methods = { GET: get, DELETE: cancel }
+  return { whole, one: single, cancel: { POST: cancel } satisfies Methods, secret: { POST: secret } satisfies Methods }
 }
 
 /** As the published OpenAPI has it. */

@@ -1,4 +1,4 @@
-// Pages of other origins. A person's token is in them, and they may build HTML of what agents wrote.
+// Pages of other origins. They have a person's token, and can build HTML from agents' texts.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { BrowserGuard } from '#bindings/http/browser/browser-guard.ts'
 

@@ -18,7 +18,8 @@ const withoutNulls = (body: Fields): Fields =>
 const schemas = new Map<string, TSchema>()
 function inputOf({ protocols }: Kernel, operation: string): TSchema {
   const [protocol, name] = operation.split('/')
-  const found = schemas.get(operation) ?? protocols.find((one) => one.name === protocol)!.operations.find((one) => one.name === name)!.input
+  const found =
+    schemas.get(operation) ?? protocols.find((candidate) => candidate.name === protocol)!.operations.find((op) => op.name === name)!.input
   schemas.set(operation, found as TSchema)
   return found as TSchema
 }

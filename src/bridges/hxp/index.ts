@@ -5,7 +5,7 @@ import { idempotencyKeyIn } from '#bindings/http/browser/browser-guard.ts'
 import { whenRead } from '#bindings/http/request-body.ts'
 import { handlerOf, type Steps } from '#bindings/shared/handle.ts'
 import { optionsOf } from '#bindings/shared/call-options.ts'
-import { askedBy } from '#bindings/http/connections/ending.ts'
+import { setActor } from '#bindings/http/connections/ending.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
 import { limits } from '#kernel/limits.ts'
@@ -36,7 +36,7 @@ export const hxp =
     const about = answerOf(200, aboutServer(host.version))
 
     function answer(request: IncomingMessage, response: ServerResponse): void {
-      const reply = (made: HttpAnswer): void => send(request, response, host.headersFor(request), made, host.unsent)
+      const reply = (httpAnswer: HttpAnswer): void => send(request, response, host.headersFor(request), httpAnswer, host.unsent)
       const refused = host.refusalOf(request)
       if (refused) return reply(failureAnswer(refused, false))
       const url = request.url!
@@ -96,7 +96,7 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
     input(routed, actor) {
       const { request, response, bytes } = routed
       routed.isPage = actor.kind === 'human' && isForeign(request.headers, guard)
-      askedBy(response, actor.id)
+      setActor(response, actor.id)
       if (!isOfKind(who, actor)) throw wrongKind(who as 'agent' | 'human')
       if (bytes === undefined) return {}
       if (!isJson(request.headers['content-type'])) throw notJson()
@@ -117,7 +117,7 @@ function stepsOf(route: Route, { kernel, guard, authenticate, failed, meter }: B
   }
 }
 
-/** For pages of other origins, text that an agent may have written is escaped, so that it cannot act as markup. */
+/** For pages of other origins, text that can come from an agent is escaped, so that it cannot act as markup. */
 const forReader = (answer: HttpAnswer, isPage: boolean): HttpAnswer =>
   isPage ? { ...answer, text: JSON.stringify(visible(JSON.parse(answer.text), harmless)) } : answer
 

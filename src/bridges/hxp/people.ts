@@ -13,8 +13,8 @@ export function peopleRoutes({ host: { kernel, receive } }: Parts) {
     async run({ query, caller, actor, isPage }) {
       const input = { status: 'pending', ...pageIn(query, ['status', 'priority', 'action']), ...(isPage ? { surface: 'page' } : {}) }
       const fetchPage = (limit: number, cursor: string | null): Promise<Page> =>
-        pageAfter(cursor === null ? offsetIn(query) : 0, { ...input, limit, ...(cursor === null ? {} : { cursor }) }, (one) =>
-          kernel.call('execution/request.inbox', one, caller),
+        pageAfter(cursor === null ? offsetIn(query) : 0, { ...input, limit, ...(cursor === null ? {} : { cursor }) }, (pageInput) =>
+          kernel.call('execution/request.inbox', pageInput, caller),
         )
       const shapes = ({ requests }: Page): object[] => (requests as Got['request'][]).map((request) => shapeFor(actor, { request }, isPage))
       const { limit } = input as { limit?: number }
@@ -59,7 +59,7 @@ type Shapes = (page: Page) => readonly object[]
 type Listed = { readonly page: Page; readonly requests: readonly object[] }
 const pageOf = async (page: Promise<Page>, shapes: Shapes): Promise<Listed> => ({ page: await page, requests: shapes(await page) })
 
-/** The published OpenAPI has no pages here: a client that names no limit gets all that one answer can hold. */
+/** The published OpenAPI has no paging here: without a limit, a client gets as many as one answer can have. */
 async function wholeOf(paged: (limit: number, cursor: string | null) => Promise<Page>, shapes: Shapes): Promise<Listed> {
   const requests: object[] = []
   let bytes = 0
@@ -68,7 +68,7 @@ async function wholeOf(paged: (limit: number, cursor: string | null) => Promise<
     const next = await paged(Math.min(limit, limits.bridgeInboxMax - requests.length), page?.next_cursor ?? null)
     const shown = shapes(next)
     const size = Buffer.byteLength(JSON.stringify(shown))
-    // Where a page has no room any more, half of it may.
+    // If a page is too large for the reply, half of it can fit.
     if (bytes + size > limits.bridgeInboxBytesMax && (page !== null || limit > 1)) {
       limit = Math.floor(limit / 2)
       continue
@@ -98,8 +98,8 @@ export function ruleRoutes({ host: { kernel } }: Parts) {
     POST: route('execution/rule.add', true, 201, ({ body }) => body),
     PUT: route('execution/rule.order', true, 200, ({ body }) => body),
   }
-  const one: Methods = { DELETE: route('execution/rule.remove', true, 200, ({ id }) => ({ rule_id: id })) }
-  return { whole, one }
+  const single: Methods = { DELETE: route('execution/rule.remove', true, 200, ({ id }) => ({ rule_id: id })) }
+  return { whole, one: single }
 }
 
 type Figures = { readonly failed: number; readonly declined: number; readonly by_status?: Readonly<Record<string, number>> }

@@ -7,7 +7,7 @@ import { isProjectKey } from '#protocols/execution/access.ts'
 /** Lists are shorter here than elsewhere: the published OpenAPI says 100. */
 const LIST_MAX = 100
 
-/** A larger number than there are items means all of them. */
+/** A number above any count of items: all of them. */
 const ENOUGH = 999_999_999
 
 const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', `${field} ${message}`, { field })
@@ -20,7 +20,7 @@ function countIn(query: URLSearchParams, name: string, from: number, to: number)
     throw wrong(name, to >= ENOUGH ? `must be a whole number of at least ${from}` : `must be a whole number from ${from} to ${to}`)
   return count
 }
-/** An empty word is as good as none: pages have filters that say "all". */
+/** Words of the query. An empty one counts as absent: filter fields of pages send it for "all". */
 const wordsIn = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.flatMap((name) => (query.get(name) ? [[name, query.get(name)!]] : [])))
 
@@ -37,7 +37,7 @@ export function pageIn(query: string, filters: readonly string[]): Record<string
   return { ...wordsIn(params, [...filters, 'cursor']), ...(limit === undefined ? {} : { limit: Math.min(limit, LIST_MAX) }) }
 }
 
-/** The same of one agent's requests: its own, or those of the agent that the key of a project has to name. */
+/** The page of one agent's requests. A project's key has to name the agent. */
 export function agentPageIn(query: string, filters: readonly string[], actor: Actor): Record<string, unknown> {
   const page = pageIn(query, [...filters, 'agent_id'])
   if (isProjectKey(actor) && page['agent_id'] === undefined)

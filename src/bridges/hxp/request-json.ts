@@ -12,7 +12,7 @@ export const statusOf = ({ status }: Pick<RequestView, 'status'>): string => (st
 export type Got = { readonly request: RequestView; readonly receipt?: SignedReceipt }
 
 /** Our own fields in addition to the draft's, for clients that can use them. */
-const further = [
+const ourFields = [
   'kind',
   'risk',
   'quorum',
@@ -27,7 +27,7 @@ const further = [
   'no_decider',
 ] as const
 
-/** For a person, what an agent wrote in it cannot hide or turn around anything. A page of another origin knows only the draft's actions. */
+/** A person gets the agent's texts with hidden and direction-changing characters made visible; a page of another origin, only the draft's actions. */
 export function shapeFor({ kind }: Actor, { request, ...got }: Got, isPage: boolean): Record<string, unknown> {
   const view = kind === 'human' ? asShown(request) : request
   return shapeOf({ request: isPage ? knownForm(view) : view, ...got })
@@ -54,7 +54,7 @@ export function shapeOf({ request, receipt }: Got): Record<string, unknown> {
   if (tags.length > 0) json['tags'] = tags
   if (request.assigned_to !== null) json['assigned_to'] = request.assigned_to
   if (request.assigned_at !== null) json['assigned_at'] = request.assigned_at
-  for (const name of further) if (request[name] !== undefined) json[name] = request[name]
+  for (const name of ourFields) if (request[name] !== undefined) json[name] = request[name]
   if (receipt !== undefined) json['receipt'] = receipt
   return json
 }

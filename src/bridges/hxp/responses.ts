@@ -8,7 +8,7 @@ import type { UnsentAnswers } from '#bindings/shared/unsent-answers.ts'
 
 export type HttpAnswer = { readonly status: number; readonly text: string; readonly headers: readonly string[] }
 
-/** Our codes in the words that clients know; every other code is its own word in small letters. */
+/** Error words of the draft for our codes. Every other code is lower-cased. */
 const names: Readonly<Record<string, string>> = {
   UNAUTHENTICATED: 'unauthorized',
   QUOTA_EXCEEDED: 'rate_limited',
@@ -19,7 +19,7 @@ const wordOf = (code: string): string => names[code] ?? code.toLowerCase()
 const ASK_FOR_CREDENTIAL = ['www-authenticate', 'Bearer realm="countersign"'] as const
 
 /**
- * The draft knows no 403: a credential that is not good for the route is 401, and what a caller may not touch does not exist for
+ * The draft knows no 403: a credential that does not fit the route is 401, and a resource without access does not exist for
  * them. `isObject`: the call was about one thing that its path names.
  */
 export function failureAnswer(failure: Failure, isObject: boolean): HttpAnswer {

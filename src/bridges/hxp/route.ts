@@ -9,30 +9,30 @@ import { statusOf } from './request-json.ts'
 import type { HttpAnswer } from './responses.ts'
 import type { Tickets } from './sockets/tickets.ts'
 
-/** A call that has come as far as its operation. */
+/** A call that is ready for its operation. */
 export type Ask = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** The id that the path names; empty where it names nothing. */
+  /** The id that the path names; empty if it names nothing. */
   readonly id: string
-  /** Behind the question mark. */
+  /** The query string, without the question mark. */
   readonly query: string
   readonly body: unknown
   readonly credential: Credential
   readonly actor: Actor
   readonly caller: Caller
-  /** With the idempotency key, where there is one. */
+  /** With the idempotency key, if there is one. */
   readonly options: CallOptions
-  /** A page of another origin asks for a person. */
+  /** The request comes from a page of another origin, on behalf of a person. */
   readonly isPage: boolean
 }
 
 export type Route = {
-  /** The kind of credential that is let in. An agent's: also the key of its project. */
+  /** The kind of credential that is accepted. `agent` includes the key of its project. */
   readonly who: 'agent' | 'human' | 'anyone'
   readonly operation: string
   readonly changes: boolean
-  /** It takes the body itself, as bytes. */
+  /** The route reads the body itself, as bytes. */
   readonly bytes?: boolean
   run(ask: Ask): Promise<HttpAnswer>
 }

@@ -1,4 +1,4 @@
-// Links in our own mails: a page with one button, and what the button does. The link alone gives the right, for that one thing.
+// Links in our own mails: a page with one button, and what the button does. The link is the right to that one action.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SYSTEM } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'

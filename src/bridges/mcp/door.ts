@@ -1,9 +1,9 @@
-// The HTTP side of an MCP server of ours, whatever it serves: who calls, a decoded message, operations with the caller's credential, and
+// The HTTP side of our MCP servers. It authenticates the caller, decodes the message, calls operations with the caller's credential, and sends
 // the answer of a web handler.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import { takesItsTime } from '#bindings/http/connections/body-deadline.ts'
-import { askedBy } from '#bindings/http/connections/ending.ts'
+import { liftBodyDeadline } from '#bindings/http/connections/body-deadline.ts'
+import { setActor } from '#bindings/http/connections/ending.ts'
 import type { Bridge, BridgeHost, MakeBridge } from '#bindings/http/mount.ts'
 import { whenRead } from '#bindings/http/request-body.ts'
 import { bodyOf, TransportRefusal, transportFailure, type Failure } from '#bindings/http/responses.ts'
@@ -17,20 +17,20 @@ export type OperationOptions = { readonly key?: string | undefined; readonly sig
 /** Calls an operation as the actor of the request; rejects with `code`, `message`, `status` and `details`. */
 export type CallAsActor = (operation: string, input: object, options?: OperationOptions) => Promise<unknown>
 
-/** `At`: what an address names. */
+/** `At`: the target of an address. */
 export type Door<At> = {
   /** Such as /mcp. */
   readonly path: string
   readonly bytesMax: number
   /** The name under which calls are counted. */
   readonly metered: string
-  /** The resource that tokens of an issuer can be made out to, where there is one. */
+  /** The resource that tokens of an issuer can name as their audience. */
   readonly resource?: (() => string) | undefined
   /** The answer to a request without a valid credential names how to get one. */
   challenge?(): string
-  /** Null: nothing is at this path. */
+  /** The target of a path, or null. */
   find(path: string): At | null
-  /** The message about such a path. */
+  /** The message about a path without a target. */
   readonly absent: string
   /** Refuses actors that cannot use this server. */
   admit(actor: Actor, at: At): void
@@ -57,7 +57,7 @@ export const mcpDoor =
       }
       whenRead(request, door.bytesMax, (body) => {
         if (body === null) return refuse(transportFailure(413, 'TOO_LARGE', `a message has at most ${door.bytesMax} bytes`))
-        takesItsTime(request)
+        liftBodyDeadline(request)
         request.socket.setTimeout(0)
         void serve({ request, response, body: body ?? Buffer.alloc(0), at }).then(
           (reply) => send(host, request, response, reply),
@@ -74,7 +74,8 @@ export const mcpDoor =
 
 /** Pages of other sites cannot reach an MCP server, not even with a stolen key. */
 function refusalOf(host: BridgeHost, request: IncomingMessage): Failure | null {
-  if (host.guard.hostOf(request.headers) === undefined) return transportFailure(403, 'UNAUTHORIZED', 'the Host is not one of this server')
+  if (host.guard.hostOf(request.headers) === undefined)
+    return transportFailure(403, 'UNAUTHORIZED', 'this server does not serve that host name: --hosts adds it')
   if (host.guard.isForeignOrigin(request.headers))
     return transportFailure(403, 'UNAUTHORIZED', 'a page of another origin cannot call tools here')
   return host.refusalOf(request)
@@ -106,7 +107,7 @@ function serverOf<At>(host: BridgeHost, door: Door<At>): (asked: Asked<At>) => P
     },
     authenticate: (credential, _, since) => authenticate(credential, since),
     input({ response, request, body, at }, actor) {
-      askedBy(response, actor.id)
+      setActor(response, actor.id)
       door.admit(actor, at)
       return request.method === 'POST' ? messageIn(body) : undefined
     },

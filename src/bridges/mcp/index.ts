@@ -44,7 +44,7 @@ export function mcp({ open, origin }: McpDoorOptions): MakeBridge {
   })
 }
 
-/** RFC 9728: whose tokens this resource takes. */
+/** RFC 9728: the issuer whose tokens this resource accepts. */
 export const resourceMetadata = (origin: string, issuer: string): object => ({
   resource: `${origin}${MCP_PATH}`,
   resource_name: 'Countersign',

@@ -1,5 +1,5 @@
 // The audit file of a device: one line for each fact of its record, in the same order, appended before anything acts or is answered (W35).
-// Lines that are missing at a start are completed from the record; a file that says something else stops the start. A file that is deleted,
+// Lines that are missing at a start are completed from the record; a file that contradicts the record stops the start. A file that is deleted,
 // replaced or shortened while the daemon runs stops it from acting.
 import {
   closeSync,
@@ -87,12 +87,12 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   /** Lines of durable facts that could not be written yet. */
   let missing = ''
   let missingFrom = 0
-  /** A part of a line may stand at the end of the file. */
+  /** The file can end with a part of a line. */
   let isTorn = false
   let last: string | null = null
   let position = store.stats().position
 
-  /** A deleted file goes on taking lines, and all of them are lost. */
+  /** Lines written to a deleted file are lost without an error. */
   function fileProblem(): string | null {
     const there = statSync(path, { throwIfNoEntry: false })
     const open = fstatSync(file)
@@ -172,7 +172,7 @@ export async function openAuditFile(folder: string, device_id: string, store: St
   }
 }
 
-/** Compares the present file with the record, and answers what it lacks. */
+/** Compares the current file with the record, and returns the missing lines. */
 async function missingLines(folder: string, device_id: string, store: Store): Promise<{ head: AuditHead; first: number; bytes: string }> {
   const files = auditFiles(folder)
   const path = `${folder}/${AUDIT_FILE}`
@@ -180,7 +180,7 @@ async function missingLines(folder: string, device_id: string, store: Store): Pr
   const older = files.filter((file) => file !== path).at(-1)
   const start = older === undefined ? GENESIS : lastLine(older)
   const there = present.split('\n')
-  // A last line without its end was being written when the process ended; what it says is in the record.
+  // A last line without its end was being written when the process ended; the record has its content.
   const torn = there.pop()!
   let at = 0
   let head = start

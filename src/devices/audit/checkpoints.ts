@@ -6,7 +6,7 @@ import type { Worker, WorkerLog } from '#workers/worker.ts'
 import type { AuditFile } from './audit-file.ts'
 import type { DeviceKey } from './device-key.ts'
 
-/** Well before the promise is due: lines go on while a checkpoint is written. */
+/** Well below the promised number: lines are added while a checkpoint is written. */
 const EVERY = limits.auditCheckpointLines / 4
 
 export type Checkpoints = Worker & { now(): Promise<void> }

@@ -92,20 +92,20 @@ export function linuxLines(profile: Profile): Lines & { close(): void } {
     }
   }
 
-  /** Events are read while a tool watches; the kernel keeps a few, and drops the rest. */
-  function listen(one: Held): void {
+  /** Reads events while a tool watches. Unread, the kernel keeps a few and drops the rest. */
+  function listen(held: Held): void {
     const events = Buffer.alloc(EVENT_BYTES * 16)
-    one.poll ??= watchReadable(one.fd, () => {
-      const count = readSync(one.fd, events)
+    held.poll ??= watchReadable(held.fd, () => {
+      const count = readSync(held.fd, events)
       for (let at = 0; at + EVENT_BYTES <= count; at += EVENT_BYTES)
-        for (const watcher of one.watchers) watcher(events.readUInt32LE(at + 8) === 1 ? 'rising' : 'falling')
+        for (const watcher of held.watchers) watcher(events.readUInt32LE(at + 8) === 1 ? 'rising' : 'falling')
     })
   }
-  function leave(one: Held, edge: (edge: Edge) => void): void {
-    one.watchers.delete(edge)
-    if (one.watchers.size > 0) return
-    one.poll?.close()
-    one.poll = null
+  function leave(held: Held, edge: (edge: Edge) => void): void {
+    held.watchers.delete(edge)
+    if (held.watchers.size > 0) return
+    held.poll?.close()
+    held.poll = null
   }
 
   return {

@@ -47,7 +47,7 @@ export function linuxBuses(profile: Profile): Buses & { close(): void } {
   }
 
   function smbus(fd: number, addr: number, reads: boolean, command: number, size: number, data: Buffer | null): void {
-    // Refused with EBUSY where a driver of the kernel has the address.
+    // Fails with EBUSY if a kernel driver has the address.
     ioctl('I2C_SLAVE', fd, I2C_SLAVE, addr)
     const request = Buffer.alloc(16)
     request[0] = reads ? READS : 0
@@ -57,7 +57,7 @@ export function linuxBuses(profile: Profile): Buses & { close(): void } {
     ioctl('I2C_SMBUS', fd, I2C_SMBUS, request)
   }
 
-  /** A word of SMBus is two bytes of I2C in the same order, a block is as many as fit; further ones follow from the next register on. */
+  /** A word of SMBus is two bytes of I2C in the same order, a block has as many bytes as fit; more bytes follow from the next register on. */
   function portion({ fd, hasBlocks }: Bus, addr: number, reads: boolean, register: number, bytes: Buffer): number {
     const data = Buffer.alloc(BLOCK_BYTES + 2)
     const count = bytes.length === 1 ? 1 : bytes.length === 2 || !hasBlocks ? 2 : Math.min(bytes.length, BLOCK_BYTES)
@@ -69,7 +69,7 @@ export function linuxBuses(profile: Profile): Buses & { close(): void } {
     return count
   }
 
-  /** For controllers that know SMBus alone. */
+  /** Transfers for controllers that support only SMBus. */
   function inPortions(bus: Bus, addr: number, write: Uint8Array, read: number): Uint8Array {
     const [register = 0, ...rest] = write
     const bytes = Buffer.alloc(read)
@@ -114,7 +114,7 @@ export function linuxBuses(profile: Profile): Buses & { close(): void } {
           throw failureOf(error, `bus ${bus}`)
         }
         try {
-          // A quick write could change an EEPROM: those addresses are read from instead.
+          // A quick write could change an EEPROM, so its addresses are probed by a read.
           const isMemory = (addr >= 0x30 && addr <= 0x37) || (addr >= 0x50 && addr <= 0x5f)
           smbus(found.fd, addr, isMemory, 0, isMemory ? BYTE : QUICK, isMemory ? Buffer.alloc(BLOCK_BYTES + 2) : null)
           return true

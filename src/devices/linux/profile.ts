@@ -1,4 +1,4 @@
-// The profile of a Linux board that has none: its GPIO chip, buses and serial ports as the kernel names them, every line an input.
+// The default profile of a Linux board: the GPIO chip, buses and serial ports that the kernel shows, every line an input.
 import { readdirSync, readFileSync } from 'node:fs'
 
 const LINES_MAX = 64

@@ -1,4 +1,4 @@
-// Locks of resources such as `gpio:17` and `i2c:1:0x48`: one step at a time, in the order in which they came. A bus stands for all of its
+// Locks of resources such as `gpio:17` and `i2c:1:0x48`: one step at a time, in the order of arrival. A bus covers all of its
 // chips.
 import type { Clock } from '#kernel/ports/clock.ts'
 import { startTimer } from './timer.ts'
@@ -6,7 +6,7 @@ import { startTimer } from './timer.ts'
 export type Lock = { release(): void }
 
 export type Locks = {
-  /** The session whose step holds it, or something that it belongs to; null: it is free. */
+  /** The session whose step holds the resource or its bus; null: it is free. */
   holderOf(resource: string): string | null
   /** Null: another session held it for longer than `waitMs`, or the signal aborted. Tasks of one session wait without a limit. */
   acquire(resource: string | null, session_id: string, waitMs: number, signal: AbortSignal): Promise<Lock | null>

@@ -1,4 +1,4 @@
-// Rates of tools (HACP hardware draft, 12): a token bucket for each session and tool. A bucket that is full again is forgotten.
+// Rates of tools (HACP hardware draft, 12): a token bucket for each session and tool. Beyond the bound the least recently used one is dropped.
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
 import { usualRate, type Rate } from '#protocols/hardware/daemon/policy.ts'

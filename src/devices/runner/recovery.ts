@@ -1,4 +1,4 @@
-// Recovery after a restart (W32): no session survives, a task that was under way has failed, and nothing is done again.
+// Recovery after a restart (W32): no session survives, running tasks have failed, and no step is repeated.
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { END, idIn, prefixOf } from '#kernel/declare/schema.ts'

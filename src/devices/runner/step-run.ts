@@ -80,9 +80,9 @@ async function runStep(run: StepRun): Promise<Result> {
     // Most acts end synchronously and need no timer.
     const begun = runs.device.act(request, yielding.signal)
     const done = begun instanceof Promise ? await withTimeout(run, begun) : begun
-    if (done === null) return timeoutResult(tool, 'and has not come back: its resource stays locked until it does')
+    if (done === null) return timeoutResult(tool, 'it has not returned, and its resource stays locked until it does')
     if (done.undo) runs.undos.set(run.id, done.undo)
-    if (run.isSlow) return timeoutResult(tool, 'and came to its end after it')
+    if (run.isSlow) return timeoutResult(tool, 'it returned too late')
     plainJson(done.result, 'the result', RESULT)
     return { status: 'SUCCESS', result: done.result }
   } catch (error) {
@@ -93,7 +93,7 @@ async function runStep(run: StepRun): Promise<Result> {
 function failureOf({ runs: { device, log }, request: { tool }, task, isSlow }: StepRun, error: unknown): Result {
   if (error instanceof NotJson) return { status: 'FAILED', code: 'io', error: `${tool} failed: ${error.message}` }
   if (device.isCancelled(error)) {
-    if (isSlow || task?.why === 'timeout') return timeoutResult(tool, 'and was ended')
+    if (isSlow || task?.why === 'timeout') return timeoutResult(tool, 'it was cancelled')
     return { status: 'CANCELLED', error: (error as Error).message }
   }
   const code = device.codeOf(error)
@@ -104,7 +104,7 @@ function failureOf({ runs: { device, log }, request: { tool }, task, isSlow }: S
 const timeoutResult = (tool: string, message: string): Result => ({
   status: 'FAILED',
   code: 'timeout',
-  error: `${tool} took longer than it may, ${message}`,
+  error: `${tool} exceeded its timeout: ${message}`,
 })
 
 /** Asks the tool to yield at its timeout or when its task must end. Null if it did not. */

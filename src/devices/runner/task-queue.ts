@@ -1,4 +1,4 @@
-// The task queue: submitted tasks that wait for a person or for their turn, and running ones, at most as many of a policy as it allows.
+// The task queue: submitted tasks that wait for a person or for their turn, and running ones, bounded for each policy.
 import type { Plan, Task } from '#protocols/hardware/daemon/schema.ts'
 import type { WorkerLog } from '#workers/worker.ts'
 
@@ -79,7 +79,7 @@ function pump(queue: TaskQueue, policy: string): void {
 const logRejection = ({ options }: TaskQueue, { task }: Entry, work: Promise<void>): Promise<void> =>
   work.catch((error: unknown) => options.log.error({ err: error, task_id: task.id }, 'could not end a task'))
 
-/** The step under way is asked to yield, and none begins after it. */
+/** Asks the running step to yield, and starts no further step. */
 export function yieldTo(queue: TaskQueue, task_id: string, why: Why): void {
   const entry = queue.entries.get(task_id)
   if (!entry) return

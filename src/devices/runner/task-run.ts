@@ -15,7 +15,7 @@ export type TaskRuns = {
   readonly clock: Clock
   readonly locks: Locks
   readonly steps: StepRuns
-  /** The runner ends: nothing is retried any more. */
+  /** The runner ends: no more retries. */
   readonly ending: AbortSignal
   kernel(): Kernel
   lockWaitOf(policy: string): number
@@ -49,7 +49,7 @@ export async function runTask(runs: TaskRuns, entry: Entry): Promise<void> {
   }
   if (entry.why === 'cancel' || entry.why === 'stop') return finishTask(runs, entry, 'CANCELLED')
   await rollBack(runs, entry)
-  // Nothing has failed: its last step came to its end after the time.
+  // No step has failed, but the last one ended after the timeout.
   return finishTask(runs, entry, 'FAILED', entry.why === 'timeout' || !hasFailed ? 'timeout' : undefined)
 }
 

@@ -27,9 +27,9 @@ export type TaskRunner = Worker & {
   readonly port: Port
   begin(kernel: Kernel): void
   holderOf(resource: string): string | null
-  /** Running or waiting: such a session is not idle. */
+  /** Whether the session has running or waiting tasks: then it is not idle. */
   hasWork(session_id: string): boolean
-  /** Resolves when nothing of a closed session runs any more and its outputs are safe. */
+  /** Resolves when a closed session has no running work left and its outputs are safe. */
   released(session_id: string): Promise<void>
 }
 

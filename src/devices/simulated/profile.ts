@@ -1,4 +1,4 @@
-// The simulated board's own profile: one of everything that the tools can meet.
+// The default profile of the simulated board: one of everything that the tools support.
 
 export const simulatedProfile = {
   board: 'simulated',

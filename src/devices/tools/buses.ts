@@ -1,4 +1,4 @@
-// I2C, serial and sensor tools. A transaction is never cut; waiting for bytes is.
+// I2C, serial and sensor tools. A transaction is never interrupted; a wait for bytes can be.
 import type { Value } from '#kernel/log/store.ts'
 import { numberOf } from '../file-reader.ts'
 import { Cancelled, DeviceError } from '../port.ts'

@@ -1,4 +1,4 @@
-// File tools, all of them behind the path guard of the policy.
+// File tools, all behind the path guard of the policy.
 import { createHash } from 'node:crypto'
 import { limits } from '#kernel/limits.ts'
 import type { Value } from '#kernel/log/store.ts'

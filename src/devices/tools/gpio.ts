@@ -1,4 +1,4 @@
-// GPIO tools. A look at the envelope and the act that it allows happen in one breath.
+// GPIO tools. No other code runs between the check of the envelope and the act that it allows.
 import type { Value } from '#kernel/log/store.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Cancelled, DeviceError, firstLevel, type Direction, type Level } from '../port.ts'
@@ -51,9 +51,9 @@ const pulse: Execute = async (bench, { args, session_id, signal }) => {
   const ms = Number(args['ms'])
   const before = bench.board.lines.get(line)
   drive(bench, line, value, session_id)
-  const kept = bench.envelope.promise(line, before)
+  const release = bench.envelope.promise(line, before)
   const isWhole = await pause(ms, signal)
-  kept()
+  release()
   bench.board.lines.set(line, before)
   if (!isWhole) throw new Cancelled('the pulse was ended early, and the former value is back')
   return { result: { line, value, ms } }
@@ -63,13 +63,13 @@ const WATCH_MS = 1_000
 const watch: Execute = async ({ board, lineOf }, { args, signal }) => {
   const line = lineOf(args['line'])
   const wanted = (args['edge'] as string | undefined) ?? 'both'
-  const most = (args['max_events'] as number | undefined) ?? 1
+  const eventsMax = (args['max_events'] as number | undefined) ?? 1
   const events: { edge: string; ts: string }[] = []
   const enough = new AbortController()
   const leave = board.lines.watch(line, (edge) => {
-    if (events.length >= most || (wanted !== 'both' && wanted !== edge)) return
+    if (events.length >= eventsMax || (wanted !== 'both' && wanted !== edge)) return
     events.push({ edge, ts: timestampOf(Date.now()) })
-    if (events.length >= most) enough.abort()
+    if (events.length >= eventsMax) enough.abort()
   })
   const timed_out = await pause((args['timeout_ms'] as number | undefined) ?? WATCH_MS, AbortSignal.any([signal, enough.signal]))
   leave()

@@ -6,7 +6,7 @@ import type { Value } from '#kernel/log/store.ts'
 import { DeviceError } from '../port.ts'
 import { builtIn, invalidArgument, type Bench, type DeviceTool, type Execute, type Target } from './tool.ts'
 
-/** The text of a file of the kernel; null where there is none. */
+/** The text of a file of the Linux kernel; null if it cannot be read. */
 function textIn(path: string): string | null {
   try {
     return readFileSync(path, 'utf8').trim()
@@ -73,14 +73,14 @@ const net: Execute = () => ({
 const OUTPUT_BYTES_MAX = 64 * 1024
 /** The grace period between asking a program to end and killing it. */
 const KILL_MS = 2_000
-/** The time to read the last output. */
+/** The time to read the last output after the program has exited. */
 const LEFT_MS = 500
 
 /** The configured program of that name. The caller can add arguments only if the operator allows it. */
 const exec: Execute = async ({ programs }, { args, signal }) => {
   const program = programs.get(String(args['program']))!
-  const [file, ...own] = program.argv
-  const child = spawn(file!, [...own, ...((args['args'] as string[] | undefined) ?? [])], {
+  const [file, ...fixedArgs] = program.argv
+  const child = spawn(file!, [...fixedArgs, ...((args['args'] as string[] | undefined) ?? [])], {
     shell: false,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LANG: 'C' },
@@ -121,8 +121,9 @@ const exec: Execute = async ({ programs }, { args, signal }) => {
 
 function programTarget(args: Value, { programs }: Bench): Target {
   const program = programs.get(String(args['program']))
-  if (!program) throw invalidArgument('program', 'program is not one that the operator has named')
-  if (args['args'] !== undefined && !program.takesArgs) throw invalidArgument('args', 'args are not allowed for this program')
+  if (!program) throw invalidArgument('program', 'program must be a name from `proc.programs` of the operator')
+  if (args['args'] !== undefined && !program.takesArgs)
+    throw invalidArgument('args', 'args must be absent: the operator allows none for this program')
   return { resource: null, target: `program ${String(args['program'])}` }
 }
 
@@ -142,8 +143,8 @@ export const systemTools: readonly DeviceTool[] = [
     result: { system_seconds: Math.round(uptime()), daemon_seconds: Math.round((Date.now() - startedAt) / 1_000) },
   })),
   builtIn('sys.load', () => {
-    const [one = 0, five = 0, fifteen = 0] = loadavg()
-    return { result: { load_1m: one, load_5m: five, load_15m: fifteen } }
+    const [load_1m = 0, load_5m = 0, load_15m = 0] = loadavg()
+    return { result: { load_1m, load_5m, load_15m } }
   }),
   builtIn('sys.disk', ({ dataFolder }) => {
     const { bsize, blocks, bavail } = statfsSync(dataFolder)

@@ -14,7 +14,7 @@ export type Acting = {
   /** Asked to yield. A transaction under way runs to its end. */
   readonly signal: AbortSignal
 }
-/** `undo` takes back what was done, for a task that is rolled back. */
+/** `undo` reverts the step when its task is rolled back. */
 export type Done = { readonly result: Value; readonly undo?: () => void }
 
 export type Bench = {
@@ -26,7 +26,7 @@ export type Bench = {
   /** A line by number or name. */
   lineOf(name: unknown): number
   guardOf(policy: Policy): PathGuard
-  /** The session that has set an output is the one whose end brings it back to its safe state. */
+  /** The session that set each output. Its end returns the output to its safe state. */
   readonly setBy: Map<number, string>
   readonly programs: ReadonlyMap<string, Program>
 }
@@ -34,23 +34,23 @@ export type Program = { readonly argv: readonly string[]; readonly takesArgs: bo
 
 export type Execute = (bench: Bench, acting: Acting) => Promise<Done> | Done
 
-/** `resource`: locked by the step; null: it is shared (W16). `target`: for people. `raised`: the risk of this target, where the profile names one. */
+/** `resource`: locked by the step; null: it is shared (W16). `target`: for people. `raised`: the risk of this target, if the profile names one. */
 export type Target = { readonly resource: string | null; readonly target: string; readonly raised?: number }
 
 export type DeviceTool = {
   readonly tool: Tool
-  /** Refused where this board has no such target. */
+  /** Throws if this board has no such target. */
   target(args: Value, bench: Bench): Target
   /** The resource of a tool that only its own code knows. */
   resource?(args: Value): Promise<string | null>
-  /** The value that it would change, shown to the people who approve it and read again before acting. Fails where it cannot be read. */
+  /** The value that the step would change, shown to the people who approve it and read again before acting. Throws if it cannot be read. */
   before?(args: Value, bench: Bench, policy: Policy | null): unknown
   readonly execute: Execute
 }
 
 const described = new Map([...boardTools, ...procTools].map((tool) => [tool.name, tool]))
 
-/** A tool of the daemon itself. Without a target of its own it is about the whole device. */
+/** A tool of the daemon itself. Without `target` it applies to the whole device. */
 export function builtIn(name: string, parts: Execute | (Partial<DeviceTool> & Pick<DeviceTool, 'execute'>)): DeviceTool {
   const target = (): Target => ({ resource: null, target: name })
   return { tool: described.get(name)!, target, ...(typeof parts === 'function' ? { execute: parts } : parts) }
@@ -58,7 +58,7 @@ export function builtIn(name: string, parts: Execute | (Partial<DeviceTool> & Pi
 
 export const invalidArgument = (field: string, message: string): Refusal => new Refusal('INVALID_PARAMS', message, { field })
 
-/** Resolves after the time, or as soon as it is asked to yield; true: it was the time. */
+/** Resolves after the time, or as soon as it is asked to yield; true: the time has passed. */
 export function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((done) => {
     if (signal.aborted) return done(false)

@@ -50,7 +50,7 @@ export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: Ask
     }
   }
 
-  /** Until it succeeds: the server may be out of reach for a while. */
+  /** Repeats the call until it succeeds: the server can be unreachable for a while. */
   async function callUntilReached<T>(act: (to: Uplink) => Promise<T>, signal: AbortSignal): Promise<T | null> {
     while (!signal.aborted && !stopping.signal.aborted) {
       const to = uplink()
@@ -72,7 +72,7 @@ export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: Ask
   }
 
   let isWatching = false
-  /** While questions are open. A server that is out of reach says nothing about it. */
+  /** Watches for a revocation while questions are open. An unreachable server is no revocation. */
   async function watch(): Promise<void> {
     if (isWatching) return
     isWatching = true
@@ -149,7 +149,7 @@ export function runAsking(kernel: Kernel, { device_id, clock, log, uplink }: Ask
     await kernel.call('hardware/task.asked', { task_id, request_id: null }, SYSTEM)
   }
 
-  /** Those of tasks that a restart has ended. */
+  /** Withdraws the questions of tasks that a restart has ended. */
   async function withdrawLeft(): Promise<void> {
     const prefix = prefixOf(Question, 'open', [])
     for (const entry of await kernel.store.scan(prefix, prefix + END, 1_000)) {

@@ -1,5 +1,5 @@
 // The link to a server: lines of the audit go there in their order, byte for byte, at least once, however long it was out of reach. Nothing is
-// ever dropped: the record holds what has not gone yet.
+// ever dropped: the record has the unsent lines.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
@@ -9,7 +9,7 @@ import type { Call } from '#protocols/index.ts'
 import type { Worker, WorkerLog } from '#workers/worker.ts'
 import { GENESIS, recordedLines, type AuditHead } from '../audit/audit-file.ts'
 
-/** A server and the key of an agent there. A failure has a `code`, and `details` where the server gave some. */
+/** A server and the key of an agent there. A failure has a `code`, and `details` if the server gave some. */
 export type Uplink = {
   readonly call: Call<{ idempotencyKey?: string | null; signal?: AbortSignal }>
 }
@@ -49,7 +49,7 @@ export function runLink({ device_id, store, tail, clock, log, uplink }: LinkOpti
     return { lines, end }
   }
 
-  /** The place before the line that the server expects: found in the record, which alone knows its hash. */
+  /** Moves to the place before the line that the server expects. Only the record has its hash. */
   async function goTo(expected: number): Promise<void> {
     sent = GENESIS
     if (expected <= 1) return
@@ -64,14 +64,14 @@ export function runLink({ device_id, store, tail, clock, log, uplink }: LinkOpti
     const { lines, end } = await portion()
     if (lines.length === 0) return false
     try {
-      // Sent twice it does the same: a key would only be one more thing to remember.
+      // The same lines sent twice change nothing, so the call needs no key.
       await to.call('hardware/event.record', { device_id, lines }, { idempotencyKey: null, signal: stopping.signal })
       sent = end
     } catch (error) {
       const { code, details } = error as Failed
       if (code !== 'OUT_OF_ORDER' || !Number.isSafeInteger(details?.expected_seq)) throw error
       const expected = Number(details!.expected_seq)
-      // The server has other lines of this device than we do: nothing that we send could follow them.
+      // The server has other lines of this device: no line from here could follow them.
       if (expected === sent.seq + 1) throw error
       await goTo(expected)
     }

@@ -13,7 +13,7 @@ export type AgentChild = {
   /** Closes the agent's input so that it ends; kills it with all its children if it does not. */
   end(): void
   kill(signal: NodeJS.Signals): void
-  /** Its exit code; 1 after a signal, 127 where it cannot be started. */
+  /** Its exit code; 1 after a signal, 127 if it cannot be started. */
   readonly ended: Promise<number>
 }
 
@@ -38,7 +38,7 @@ export function startAgent({ argv: [file, ...args], cwd, env }: Command, note: (
       // The process has ended already.
     }
   }
-  child.stdin.on('error', () => undefined) // it does not listen any more; its end says the rest
+  child.stdin.on('error', () => undefined) // the child no longer reads; its end is reported
   child.on('error', ({ message }) => {
     note(`the agent cannot be started: ${message}`)
     leave(EXIT_NOT_FOUND)

@@ -19,8 +19,8 @@ export const neverAsks = (mode: string): boolean => NEVER_ASK.has(mode)
 const listIn = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(fieldsIn) : [])
 /** Values of an option can be in groups. */
 const valuesIn = (option: Fields): string[] =>
-  listIn(option['options']).flatMap((one) =>
-    [textIn(one, 'value'), ...listIn(one['options']).map((inner) => textIn(inner, 'value'))].filter((value) => value !== null),
+  listIn(option['options']).flatMap((entry) =>
+    [textIn(entry, 'value'), ...listIn(entry['options']).map((inner) => textIn(inner, 'value'))].filter((value) => value !== null),
   )
 
 export const isMode = (option: Fields): boolean => textIn(option, 'category') === 'mode' || textIn(option, 'id') === 'mode'
@@ -35,7 +35,7 @@ export type Pin = {
   readonly to: string
 }
 
-/** What a session must be set to first, so that it asks. `to` empty: it has no mode that asks. */
+/** The modes that a session must be set to first, so that it asks. `to` empty: it has no asking mode. */
 export function pinsFor(sessionId: string, answer: Fields): Pin[] {
   const { currentModeId, availableModes } = fieldsIn(answer['modes'])
   const options = listIn(answer['configOptions'])
@@ -90,7 +90,7 @@ function pinnedOption(option: Fields, pins: readonly Pin[]): Fields {
   return alike === undefined ? option : { ...option, currentValue: alike.to }
 }
 
-/** What the editor's request switches to, if that has to be asked; null: it passes. `modes`: the ids of options that hold a mode. */
+/** The mode that the editor's request switches to, if a person must approve it; null: it passes. `modes`: the ids of options with a mode. */
 export function switchIn(method: string, params: unknown, modes: ReadonlySet<string>): string | null {
   if (method === 'session/set_mode') {
     const mode = textIn(params, 'modeId')
@@ -104,6 +104,6 @@ export function switchIn(method: string, params: unknown, modes: ReadonlySet<str
   return doesAsk(value) ? null : value
 }
 
-/** The ids of the options that hold a mode. */
+/** The ids of the options with a mode. */
 export const modeOptionsIn = (answer: Fields): string[] =>
   listIn(answer['configOptions']).flatMap((option) => (isMode(option) && textIn(option, 'id') !== null ? [textIn(option, 'id')!] : []))

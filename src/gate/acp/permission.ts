@@ -28,7 +28,7 @@ const KINDS = new Set(['read', 'edit', 'delete', 'move', 'search', 'execute', 't
 /** The description that a call carries. */
 const DESCRIBED = ['title', 'kind', 'rawInput', 'content', 'locations'] as const
 
-/** The arguments are the agent's claim; it can run others. */
+/** The arguments are only the agent's claim: it can run something else. */
 const NOTE = 'as the agent describes this call: ACP does not show what will run'
 const UNKNOWN = 'the agent does not say with which arguments'
 
@@ -50,8 +50,8 @@ export function permissionIn(params: unknown, earlier: (sessionId: string, toolC
   const sessionId = idIn(params, 'sessionId', 'sessionId')
   const { toolCall, options } = fieldsIn(params)
   const toolCallId = idIn(toolCall, 'toolCallId', 'toolCall.toolCallId')
-  const said = Object.entries(describedIn(toolCall)).filter(([, value]) => !isEmpty(value))
-  const described = { ...earlier(sessionId, toolCallId), ...Object.fromEntries(said) }
+  const present = Object.entries(describedIn(toolCall)).filter(([, value]) => !isEmpty(value))
+  const described = { ...earlier(sessionId, toolCallId), ...Object.fromEntries(present) }
   const title = textIn(described, 'title') ?? toolCallId
   const kind = textIn(described, 'kind') ?? 'other'
   const isBare = ['rawInput', 'content', 'locations'].every((name) => isEmpty(described[name]))
@@ -88,7 +88,7 @@ function onceIn(options: unknown): Option[] {
   })
 }
 
-/** The agent's option for a verdict; `cancelled` where it offers none. */
+/** The agent's option for a verdict; `cancelled` if it offers none. */
 export function outcomeFor(verdict: Verdict, { once }: Permission): { readonly outcome: Fields } {
   const option = once.find(({ kind }) => kind === `${verdict}_once`)
   return { outcome: option ? { outcome: 'selected', optionId: option.optionId } : { outcome: 'cancelled' } }

@@ -30,14 +30,14 @@ const errorTo = (id: Id, code: number, message: string): Omit<Frame, 'isOdd'> =>
 
 type Pending = { readonly method: string; readonly params: Fields; readonly switches: string | null }
 type SessionModes = {
-  /** Allowed modes: the one in which the session began, and those that a person allowed. */
+  /** Allowed modes: the initial mode of the session, and modes that a person allowed. */
   readonly modes: Set<string>
   readonly modeOptions: ReadonlySet<string>
   /** All modes that the agent has. */
   readonly available: unknown
 }
 
-/** Resolves with the exit code of the agent when both sides have gone. */
+/** Resolves with the exit code of the agent when both sides have ended. */
 export async function serveAcp({ ports, command, input, output, note, stop }: AcpOptions): Promise<number> {
   const agent = startAgent(command, note)
   const editorOut = createWriter(output)
@@ -157,7 +157,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     if (!hasEditor && questions.count() === 0) agent.end()
   }
 
-  /** Earlier updates of a call hold the fields that its question can omit. */
+  /** Remembers fields from updates of a call, because its question can omit them. */
   function learn(params: Fields): void {
     const sessionId = textIn(params, 'sessionId')
     const update = fieldsIn(params['update'])
@@ -189,7 +189,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     pinning++
     // The reader continues: it delivers the agent's answer.
     void Promise.all(pins.map(sendPin)).then((failures) => {
-      const failure = failures.find((one) => one !== null)
+      const failure = failures.find((failed) => failed !== null)
       const passed = failure
         ? errorTo(frame.id as Id, INTERNAL, `Countersign cannot make this agent ask: ${failure}`)
         : { ...frame, result: pinnedAnswer(answer, pins) }
@@ -197,7 +197,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
       if (--pinning > 0) return
       const late = held
       held = []
-      for (const one of late) toEditor(one)
+      for (const frame of late) toEditor(frame)
       if (!failure) for (const { from, to } of pins) tell(sessionId, `this agent never asks in ${from}, so it is set to ${to}.`)
     })
   }
@@ -214,7 +214,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
     return error === undefined ? null : `${method} to ${to} failed: ${textIn(error, 'message') ?? ''}`
   }
 
-  /** An agent that leaves the mode by itself is set back. */
+  /** Resets an agent that leaves the mode by itself. */
   function keepMode(sessionId: string, update: Fields): void {
     const isMode = update['sessionUpdate'] === 'current_mode_update'
     if (!isMode && update['sessionUpdate'] !== 'config_option_update') return
@@ -233,7 +233,7 @@ export async function serveAcp({ ports, command, input, output, note, stop }: Ac
       })
     }
   }
-  /** The editor's switch to a mode that might never ask is a question of its own. */
+  /** The editor's switch to a mode that might never ask is a separate question. */
   function askToSwitch(frame: Frame, id: Id, mode: string): void {
     const sessionId = textIn(frame.params, 'sessionId') ?? ''
     const toolCallId = `switch ${randomUUID()}`

@@ -345,7 +345,7 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
     for (const one of open.values()) if (one.isAlone) settle(one, 'cancelled', 'end')
   }
 
-  /** The agent has gone: its items stay, and say that no client waits. */
+  /** The agent has ended: its items stay, and show that no client waits. */
   function leave(): void {
     for (const one of open.values()) {
       settle(one, 'cancelled', 'end')
@@ -369,11 +369,11 @@ export function createQuestions({ port, person, name, task_id, where }: Ports, s
     takeAnswer,
     cancel,
     leave,
-    /** The editor has gone: what it alone decides ends. */
+    /** The editor is gone: questions that only the editor can answer end. */
     orphan: cancelAlone,
     isOpen: (id: Id): boolean => open.has(keyOf(id)),
     count: (): number => open.size,
-    /** The agent says how a call has ended. */
+    /** The agent reports the outcome of a call. */
     ended: (sessionId: string, toolCallId: string, outcome: Outcome, output: unknown): void =>
       conclude((key) => key === `${sessionId} ${toolCallId}`, outcome, output),
     /** The turn has ended: calls without a report have an unknown outcome. */

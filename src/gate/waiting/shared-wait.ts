@@ -54,8 +54,8 @@ export function sharedWait(awaitAny: AwaitAny): SharedWait {
     if (polls.delete(poll)) join(0)
   }
 
-  function tell(call_id: string, how: (one: Waiting) => void): void {
-    for (const one of waiting.get(call_id) ?? []) how(one)
+  function tell(call_id: string, how: (waiter: Waiting) => void): void {
+    for (const waiter of waiting.get(call_id) ?? []) how(waiter)
   }
 
   function join(ms: number): void {

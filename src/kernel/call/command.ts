@@ -1,5 +1,5 @@
 // One command, step by step. An attempt is one object, and each step a function on it: understand, replay, pay, decide, remember, commit. An attempt
-// that lost a race is made again from the start, which is safe because deciding has no effects.
+// that lost a race is repeated from the start, which is safe because deciding has no effects.
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
 import { authorize, refusalOfLoad, SYSTEM, type Actor } from '../declare/access.ts'
 import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
@@ -220,7 +220,7 @@ export function createCommandRunner(parts: Parts): Commands {
   function elsewhere(id: string, replyId: string): Promise<unknown> | undefined {
     if (!store.isShared) return undefined
     const outcome = outcomeElsewhere({ store, tail, sleep: options.sleep }, id, replyId)
-    // The outcome may reject before the call awaits it. Without this handler that would be an unhandled rejection.
+    // The outcome can reject before the call awaits it. Without this handler that would be an unhandled rejection.
     outcome.catch(() => undefined)
     return outcome
   }
@@ -281,10 +281,10 @@ export function createCommandRunner(parts: Parts): Commands {
     return { state, allowed, context }
   }
 
-  async function drawConsequences(draft: Draft, made: DraftFact, cause: number, actor: Actor): Promise<void> {
-    for (const contract of following.get(made.action) ?? []) {
+  async function drawConsequences(draft: Draft, draftFact: DraftFact, cause: number, actor: Actor): Promise<void> {
+    for (const contract of following.get(draftFact.action) ?? []) {
       const { protocol, op } = registry.get(contract.call) as { protocol: string; op: Command }
-      const about = asContractsSee(draft, made, actor)
+      const about = asContractsSee(draft, draftFact, actor)
       if (contract.when && !contract.when(about)) continue
       const input = await contract.input(about, readerAs(draft, SYSTEM))
       const basis = contract.basis?.(about) ?? { kind: 'contract', id: contract.name }

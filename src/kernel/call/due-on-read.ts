@@ -1,5 +1,5 @@
-// Due documents on read. A server that holds the timers acts on a due document before it shows it, because the timer may be a moment behind. The
-// caller has been authorized by then. Every other server shows the document as it is recorded: a deadline comes by one clock.
+// Due documents on read. A server that holds the timers acts on a due document before it shows it, because the timer can be a moment late. The
+// caller has been authorized by then. Every other server shows the recorded document: only one clock decides about deadlines.
 import { timestampOf } from '../ports/clock.ts'
 import { Refusal } from '../declare/errors.ts'
 import { SYSTEM, type Actor } from '../declare/access.ts'
@@ -39,7 +39,7 @@ export function createDueOnRead(store: Store, now: () => number, call: Call, { h
       try {
         await call(due.call, due.input, as({ basis: { kind: 'timer', id: key } }))
       } catch (error) {
-        // The timer was faster, or the document cannot be acted on now: the caller sees it as it is.
+        // The timer was faster, or acting on the document is refused now: the caller sees its current state.
         if (error instanceof Refusal) return true
         throw error
       }

@@ -36,7 +36,7 @@ export type Wanted = { readonly id: string; readonly request: unknown }
 /** Performs a request at a port and reports its outcome. Resolves with the answer of `conclude`. A `null` outcome means unknown. */
 export type Perform = (port: string, request: unknown, conclude: (outcome: Value | null) => Promise<unknown>) => Promise<unknown>
 
-/** An intent without an outcome. No fact describes this document: the intent and the outcome have facts of their own. */
+/** An intent without an outcome. No fact describes this document: the intent and the outcome each have a fact. */
 export const Pending = doc(
   'kernel.pending',
   t.Object({
@@ -146,7 +146,7 @@ export async function concludeLost({ store, sleep }: Omit<Around, 'tail'>, id: s
       await call(conclude, { id }, { ...SYSTEM, behalf })
       return
     } catch {
-      // The database may still be unreachable, or another call concluded it first.
+      // The database is still unreachable, or another call concluded it first.
     }
   }
 }

@@ -1,4 +1,4 @@
-// Immediate errands. A call may leave work to later batches: when an agent is switched off, each of its runs ends in its own project. The
+// Immediate errands. A call can leave work to later batches: when an agent is switched off, each of its runs ends in its own project. The
 // kernel does that work before it answers the call, so that the caller sees it done. The worker does the rest, as after a crash.
 import { SYSTEM, type Actor } from '../declare/access.ts'
 import { keyOf } from '../declare/schema.ts'

@@ -9,13 +9,13 @@ import type { Command, Came, Fan } from '../declare/operation.ts'
 import { parse, type Static, type TSchema } from '../declare/schema.ts'
 import { replyIdOf } from './idempotency.ts'
 
-type Own = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
+type SetByFan = 'kind' | 'requires' | 'audit' | 'load' | 'decide' | 'fan'
 /** `each`: the calls; `gather`: their answers and refusals as one answer, in the same order. */
 export const fan = <I extends TSchema, O extends TSchema, N extends string>({
   each,
   gather,
   ...op
-}: Omit<Command<I, O, null, N>, Own> & Fan<Static<I>, Static<O>>): Command<I, O, null, N> => ({
+}: Omit<Command<I, O, null, N>, SetByFan> & Fan<Static<I>, Static<O>>): Command<I, O, null, N> => ({
   kind: 'command',
   ...op,
   requires: [],
@@ -42,15 +42,15 @@ export async function callEach(
   const { each, gather } = op.fan!
   const input: unknown = parse(op.input, raw)
   if (key !== undefined) await claim(kernel, name, input, typeof caller === 'function' ? await caller() : caller, key)
-  const came: Came[] = []
+  const results: Came[] = []
   for (const [i, item] of each(input).entries()) {
     const itemOptions = { ...(key === undefined ? {} : { key: `${key}/${i}` }), ...(signal ? { signal } : {}) }
-    came.push(await kernel.call(item.call, item.input, caller, itemOptions).then(outputOf, refusalOf))
+    results.push(await kernel.call(item.call, item.input, caller, itemOptions).then(outputOf, refusalOf))
   }
-  return gather(input, came)
+  return gather(input, results)
 }
 
-/** Each call has a key of its own, so that the key came before with other calls is known only by this. The question may be secret. */
+/** Each call has its own key. Only this digest reveals that the key of the whole was used before for other calls. The input can be secret. */
 async function claim({ call, notary }: Parts, name: string, asked: unknown, actor: Actor, key: string): Promise<void> {
   const replyId = replyIdOf(actor, key)
   await call('kernel/fan.begin', { asked: notary.commit(`${name} ${canonical(asked)}`) }, SYSTEM, { key: replyId })

@@ -3,7 +3,7 @@ import type { Actor } from '../declare/access.ts'
 import type { Command } from '../declare/operation.ts'
 import type { Value } from '../log/store.ts'
 
-/** The id of a remembered answer: of one actor, under one key. A credential for some projects only has answers of its own. */
+/** The id of a remembered answer: of one actor, under one key. A credential for some projects only has separate answers. */
 export const replyIdOf = ({ id, narrowed, projects }: Actor, key: string): string =>
   `${id}/${narrowed && projects !== 'all' ? `${[...projects.keys()].join()}/` : ''}${key}`
 

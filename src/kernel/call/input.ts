@@ -8,7 +8,7 @@ export function inputOf(op: Operation, raw: unknown, actor: Actor): unknown {
   const input: unknown = parse(op.input, raw)
   const declared = (op.input as { properties?: object }).properties ?? {}
   refuseFalseClaims(raw, declared, actor)
-  // Calls of the system wait in the store, some of them since an earlier version.
+  // Stored calls of the system can come from an earlier version.
   if (actor.kind !== 'system') refuseUnknown(unknownFields(op.input, withoutClaims(raw, declared)))
   return input
 }

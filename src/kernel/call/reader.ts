@@ -15,16 +15,16 @@ import type { FactsOf, FactsPage, Found, Key, Store, Value, Versioned } from '..
 /** Where people, agents and services are registered. */
 export type Directory = (read: Read, id: string) => Promise<Subject | null>
 
-/** People by what they are, at most `limits.peopleSoughtMax`. */
+/** Finds people by their role, at most `limits.peopleSoughtMax`. */
 export type People = (read: Read, sought: PeopleSought) => Promise<readonly Subject[]>
 
-/** Where people decide beforehand what work may do. */
+/** Finds decisions that people made in advance. */
 export type Grants = (read: Read, task_id: string, scope: string, now: string) => Promise<Granted | null>
 
 /** The size of a stored blob; null: it is not stored here. */
 export type BlobSizes = { size(checksum: string): Promise<number | null> }
 
-/** Knowledge that documents alone do not hold, as the server passes it in. */
+/** Knowledge outside of the documents, passed in by the server. */
 export type Outside = {
   readonly directory: Directory
   readonly people?: People
@@ -36,10 +36,10 @@ export type Outside = {
   readonly findings?: () => readonly Found[]
 }
 
-/** What the kernel itself adds: the checks of another call, up to its decision. */
+/** Adds the kernel's own part: the checks of another call, up to its decision. */
 export type Looks = Outside & { signable(draft: Draft, actor: Actor, operation: string, input: unknown): Promise<NamedCovered> }
 
-/** Created for every call, so it is cheap: one closure, and shared functions. Assigning them one by one costs the least. */
+/** Created for every call, so it is cheap: one closure, and shared functions. Plain assignments cost the least. */
 export function readerOf(store: Store, texts: TextIndex, outside: Looks, ports: Ports, draft: Draft, actor: Actor): Read {
   const at: At = { store, texts, outside, draft, actor }
   const read = (kind: AnyDoc, id: string): Promise<Value> => lookIn(at, kind, id, true) as Promise<Value>
@@ -136,7 +136,7 @@ async function listIn(at: At, kind: AnyDoc, name: string, prefixes: readonly (re
   const pages = await Promise.all(prefixes.map((parts) => rangeIn(at, kind, name, prefixOf(kind, name, parts), page)))
   if (pages.length === 1) return pages[0]!
   const sorted = pages.flat().sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
-  // One document may be listed under several of the prefixes.
+  // One document can be listed under several prefixes.
   const merged = sorted.filter(({ at }, i) => at !== sorted[i - 1]?.at)
   return (page.reverse ? merged.reverse() : merged).slice(0, page.limit)
 }
@@ -168,7 +168,7 @@ async function isTrue({ store, draft }: At, kind: AnyDoc, name: string, entry: s
   const key = keyOf(kind, id)
   const found = await readIn(store, draft, key)
   if (found && holdsEntry(kind, name, id, found.value, entry)) return true
-  // The document may have changed since the entry was read. Only a read of both at one moment can tell.
+  // The document can have changed since the entry was read. Only a read of both at one moment can tell.
   const { value, isEntered } = await store.look(key, entry)
   if (!isEntered || (value && holdsEntry(kind, name, id, value, entry))) return isEntered
   store.report({ what: entry.replaceAll('\0', ' '), how: 'the index holds it, but there is no sound document that belongs there' })

@@ -22,7 +22,7 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
     if (!events.has(contract.on)) throw new Error(`${contract.name} follows ${contract.on}, an event that no protocol declares`)
     const called = registry.get(contract.call)?.op
     if (called?.kind !== 'command') throw new Error(`${contract.name} calls ${contract.call}, which is not a command`)
-    // A consequence belongs into the batch of its cause; what is done outside never does.
+    // A consequence belongs to the batch of its cause; an effect outside never does.
     if (called.effect) throw new Error(`${contract.name} calls ${contract.call}, which has an effect`)
     if (called.fan) throw new Error(`${contract.name} calls ${contract.call}, which is more than one batch`)
   }
@@ -32,6 +32,6 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
   return registry
 }
 
-/** The operations that record what came of an effect. */
+/** The operations that record the outcome of an effect. */
 export const effectsIn = (registry: Registry): Set<string> =>
   new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))

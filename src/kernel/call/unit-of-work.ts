@@ -183,10 +183,10 @@ export function asLeftByTheBatch(draft: Draft, { facts, output }: Decision<unkno
   return Object.fromEntries(Object.entries(output as object).map(([name, value]) => [name, latest.get(value) ?? (value as unknown)]))
 }
 
-export function asContractsSee(draft: Draft, made: DraftFact, { via }: Actor): ContractFact {
-  const { action, detail, actor, basis } = made
-  const cause = made.cause === null ? null : draft.facts[made.cause]!.action
-  return { action, subject: draft.after.get(made.subject), detail, cause, actor, basis, via: via ?? null }
+export function asContractsSee(draft: Draft, draftFact: DraftFact, { via }: Actor): ContractFact {
+  const { action, detail, actor, basis } = draftFact
+  const cause = draftFact.cause === null ? null : draft.facts[draftFact.cause]!.action
+  return { action, subject: draft.after.get(draftFact.subject), detail, cause, actor, basis, via: via ?? null }
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Hint } from '../log/store.ts'
 export type Waiter = {
   /** Called before the look, so that no commit during the look is missed. */
   listen(poll: LongPoll | null, actor: string): void
-  /** True: look again. False: answer with the current result. `again`: the time at which a look may succeed without a commit. */
+  /** True: look again. False: answer with the current result. `again`: the time at which a retry can succeed without a commit. */
   wait(again: string | null): Promise<boolean>
   leave(): void
 }
@@ -36,7 +36,8 @@ export function createWaiters(now: () => number, sleep: Clock['sleep'] | undefin
   let woken = 0
 
   function admit(actor: string): void {
-    if (stopping.size >= limits.waitsMax) throw new Refusal('BUSY', 'too many calls wait already', { retry_after: 1 })
+    if (stopping.size >= limits.waitsMax)
+      throw new Refusal('BUSY', 'too many calls wait already: try again in a second', { retry_after: 1 })
     const waits = sitting.get(actor) ?? 0
     if (waits >= limits.waitsPerActorMax)
       throw new Refusal('QUOTA_EXCEEDED', `at most ${limits.waitsPerActorMax} calls of one actor wait at a time`, { retry_after: 1 })

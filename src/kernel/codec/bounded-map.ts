@@ -1,4 +1,4 @@
-// Bounded maps: at the bound, the entry that has stood there longest makes room for a new one.
+// Bounded maps: at the bound, a new entry replaces the oldest one.
 
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
   if (map.size >= max && !map.has(key)) map.delete(map.keys().next().value!)

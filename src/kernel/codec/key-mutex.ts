@@ -1,4 +1,4 @@
-// A mutex per key: calls that lost a race over one document go on one after the other.
+// A mutex per key: calls that lost a race over one document continue one after the other.
 import type { Key } from '../log/store.ts'
 
 export function createKeyMutex(): { enter(key: Key): Promise<() => void> } {

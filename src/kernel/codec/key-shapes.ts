@@ -1,7 +1,7 @@
 // Shapes of objects, only for speed: the keys of documents of one kind are sorted and quoted once. Measured in one process: the canonical text
 // of a task takes 2.4 us with it and 4.8 us without. Without this file, `canonical` sorts and quotes the keys of each object.
 
-/** The keys of an object as they come, as they are written, and each with its quotes, colon and the comma before it. */
+/** The keys of an object in their order, sorted, and each as text with quotes, colon and the preceding comma. */
 type Shape = { readonly keys: readonly string[]; readonly sorted: readonly string[]; readonly labels: readonly string[] }
 
 // The documents have few shapes, so most are known; comparing keys one by one is cheaper than making one text of them. A sender of other

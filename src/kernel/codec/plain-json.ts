@@ -1,4 +1,4 @@
-// JSON of a value that code of others returned. Such a value can be anything: a cycle, a BigInt, a getter that throws. Each is refused with its
+// Plain JSON of a value that foreign code returned. Such a value can be anything: a cycle, a BigInt, a getter that throws. Each is refused with its
 // place.
 import { messageOf } from './cut-text.ts'
 export class NotJson extends Error {
@@ -31,7 +31,7 @@ export function plainJson(value: unknown, name: string, bounds: PlainBounds): st
     return text
   }
   function writeList(held: readonly unknown[], place: string): string {
-    // Before its items are read: a list may claim to have any number of them.
+    // Checked before the items are read: a list can claim any length.
     if (held.length > left) spend(' '.repeat(left + 1))
     const items: string[] = []
     for (let i = 0; i < held.length; i++) items.push(writeValue(held[i], `${place}[${i}]`))

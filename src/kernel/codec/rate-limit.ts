@@ -1,24 +1,24 @@
-// A token bucket per name, refilled evenly over a minute. Bounded: a name that is full again is forgotten.
+// A token bucket per name, refilled evenly over a minute. Beyond the bound the least recently used bucket is dropped.
 import { setBounded } from './bounded-map.ts'
 
 const MINUTE_MS = 60_000
 const NAMES_MAX = 100_000
 
 export type Bucket = { readonly tokens: number; readonly at: number }
-/** The tokens of a bucket by now, which gets `refill` of them in `everyMs`; one that is not known is full. A clock that steps back refills nothing and takes nothing away. */
+/** The tokens in a bucket at a time, refilled with `refill` tokens every `everyMs`. An unknown bucket is full. A clock that steps back changes nothing. */
 export const tokensIn = (bucket: Bucket | undefined, at: number, full: number, refill: number, everyMs: number): number =>
   bucket ? Math.min(full, bucket.tokens + (Math.max(0, at - bucket.at) * refill) / everyMs) : full
 
 export type RateLimit = {
-  /** One token, where there is one. */
+  /** Takes a token; false if none is left. */
   take(name: string): boolean
-  /** So many more, whether they are there or not: what is missing is paid back before the next one is given. */
+  /** Takes tokens even if too few are left. The debt is paid back before `take` succeeds again. */
   charge(name: string, tokens: number): void
-  /** How many there are; below nothing where more was charged. */
+  /** The remaining tokens; negative for a debt. */
   left(name: string): number
-  /** Whether more was charged than there was. */
+  /** Whether the name has a debt. */
   owes(name: string): boolean
-  /** How long until there is a token again. */
+  /** Seconds until `take` succeeds. */
   seconds(name: string): number
 }
 
@@ -41,7 +41,7 @@ export function createRateLimit(perMinute: number, now: () => number): RateLimit
     },
     charge(name, tokens) {
       const at = now()
-      // One answer may cost more than a minute brings, but no name owes more than a minute.
+      // An answer can cost more than a minute refills, but the debt is at most one minute.
       keep(name, Math.max(-perMinute, Math.min(perMinute, tokensLeft(name, at) - tokens)), at)
     },
     left: (name) => tokensLeft(name, now()),
@@ -54,7 +54,7 @@ type Level = 'warn' | 'error'
 type Log = Readonly<Record<Level, (fields: object, message: string) => void>>
 export type BoundedLog = Readonly<Record<Level, (name: string, fields: object, message: string) => void>>
 
-/** Beyond so many lines a minute under one name the rest are counted, and the next line says how many there were. */
+/** Logs at most `perMinute` lines a minute under one name. The rest are counted, and the next line has their number. */
 export function boundedLog(log: Log, perMinute: number, now: () => number): BoundedLog {
   const meter = createRateLimit(perMinute, now)
   const unlogged = new Map<string, number>()

@@ -4,7 +4,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 export type RefusedJson = {
   readonly value: unknown
-  /** Whether `id` occurs twice in the outermost object, or in the one under this key or index in it. */
+  /** Whether `id` occurs twice in the outermost object, or in the object under this key or index. */
   repeatsId(at?: string | number): boolean
 }
 
@@ -22,7 +22,7 @@ export function refusedJson(bytes: Uint8Array): RefusedJson | null {
 
 type Level = { readonly isObject: boolean; items: number; key: string; ids: number }
 
-/** Where `id` is repeated: '' for the outermost object, `/key` or `/place` for those directly in it. The text is known to be JSON. */
+/** Where `id` is repeated: '' for the outermost object, `/key` or `/index` for objects directly in it. The text must be JSON. */
 function repeatedIn(text: string): ReadonlySet<string> {
   const found = new Set<string>()
   const levels: Level[] = []

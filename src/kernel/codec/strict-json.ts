@@ -53,7 +53,7 @@ type EscapedKey = { readonly from: number; readonly to: number; readonly key: st
 
 /**
  * V8 14.6 confuses keys that are written with escapes when it has seen an object of the same shape before: {"\\r":1,"\\n":2} may come
- * back with the keys "\\r" and "\\\\". So none reaches its parser: such keys are written plainly, and those that cannot be are refused.
+ * back with the keys "\\r" and "\\\\". So no escaped key reaches its parser: such keys are written plainly, and keys that need an escape are refused.
  */
 function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
   let plain = ''
@@ -65,7 +65,7 @@ function withPlainKeys(text: string, escaped: readonly EscapedKey[]): string {
   return plain + text.slice(done)
 }
 
-/** Few keys are compared one by one: that costs less than a set. A list has none. */
+/** Comparing few keys one by one costs less than a set. A list has none. */
 type Level = { readonly few: string[] | null; many: Set<string> | null; items: number }
 const FEW = 12
 

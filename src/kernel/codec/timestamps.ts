@@ -5,7 +5,7 @@ import { limits } from '../limits.ts'
 
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
 
-/** Milliseconds since the epoch, or null where the text is no time (February 30 is none either). */
+/** Milliseconds since the epoch, or null if the text is not a valid time, such as February 30. */
 export function parseTimestamp(text: string): number | null {
   const match = TIMESTAMP.exec(text)
   if (!match) return null
@@ -61,7 +61,7 @@ export function durationMs(text: string, code: string, field: string): number {
   return ms
 }
 
-/** How long work may take, and how long it has taken: time passes only while it is worked on. */
+/** The bound of a work's duration, and the time it has taken: only active work counts. */
 export type TimeLimits = {
   readonly deadline: string | null
   readonly max_duration: string | null
@@ -69,7 +69,7 @@ export type TimeLimits = {
   readonly active_since: string | null
 }
 
-/** When max_duration will be spent if the work goes on; already spent counts as now. */
+/** When max_duration will be spent if the work continues; already spent counts as now. */
 export function activeUntil({ max_duration, active_ms, active_since }: Omit<TimeLimits, 'deadline'>, now: string): string | null {
   if (max_duration === null) return null
   const left = durationMs(max_duration, 'INVALID_SPEC', 'max_duration') - active_ms

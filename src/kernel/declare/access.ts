@@ -1,4 +1,4 @@
-// Actors and roles. The actor is derived from the credential alone; claims of a body about its sender are checked, never trusted. Being a
+// Actors and roles. The actor is derived from the credential alone; fields of a body that name its sender are checked, never trusted. Being a
 // person is a registered property, not the spelling of an id.
 import { limits } from '../limits.ts'
 import { Refusal } from './errors.ts'
@@ -20,7 +20,7 @@ export type Actor = {
   readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
   /** An owner of this installation. */
   readonly owner?: boolean
-  /** People for whom this person currently decides as a substitute, each within dates that they set. */
+  /** People for whom this person currently decides as a substitute, each within the dates of the substitution. */
   readonly actsFor?: ReadonlySet<string>
   /** Substitutions in single projects: a project owner names a substitute for a person who has left. */
   readonly actsForIn?: ReadonlyMap<string, ReadonlySet<string>>
@@ -91,7 +91,7 @@ export const idsActedFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
 ]
 
 /**
- * A role tells whether the actor has it for this state, and on whose behalf. The record holds its `name`; messages call those who have it
+ * A role decides whether the actor has it for this state, and on whose behalf. The record holds its `name`; messages name its bearer
  * by `holder`.
  */
 export type Role<S> = {

@@ -36,11 +36,11 @@ export const kernelCodes = {
   INVALID_REQUEST: 'invalid',
   UNAUTHENTICATED: 'unauthenticated',
   UNAUTHORIZED: 'forbidden',
-  /** The session belongs to another person than the one the page was opened for. */
+  /** The session belongs to a person other than the one for whom the page was opened. */
   OTHER_PERSON: 'forbidden',
   /** On a remembered device, this needs a fresh sign-in. */
   PROOF_REQUIRED: 'forbidden',
-  /** The call counts only with a signature by passkey, and carries none. */
+  /** The call needs a signature by passkey and has none. */
   PASSKEY_REQUIRED: 'forbidden',
   /** It carries a signature that does not count. */
   ASSERTION_INVALID: 'forbidden',
@@ -90,7 +90,7 @@ export class StoreUnavailable extends Refusal {
 /** The store is unavailable: the caller did nothing wrong and should retry. */
 export const isAway = (error: unknown): boolean => error instanceof StoreUnavailable
 
-/** The outcome of the commit is unknown: the changes of the call may be stored. */
+/** The outcome of the commit is unknown: the changes of the call might be stored. */
 export const isUnknown = (error: unknown): error is Refusal => error instanceof Refusal && error.details?.['outcome'] === 'unknown'
 /** The call certainly changed nothing. */
 export const changedNothing = (error: unknown): boolean => error instanceof Refusal && !isUnknown(error)

@@ -11,7 +11,7 @@ export const kindsOf = (kinds: Events[string]): readonly AnyDoc[] => [kinds].fla
 
 type Imaged<D extends AnyDoc> = { readonly doc: D; readonly id: string; readonly after: Value }
 
-/** A document as it is from now on. */
+/** The new image of a document. */
 export const image = <S extends TSchema>(doc: Doc<S>, after: Static<S> & { id: string }): Imaged<Doc<S>> => ({
   doc: doc,
   id: after.id,
@@ -45,7 +45,7 @@ export const factOf =
     }
   }
 
-/** A document that no other call can have made, because its id says so: it is not looked for, and the commit refuses a second one. */
+/** A new document whose id no other call can have created. It is not read first, and the commit refuses a second one. */
 export const putNew = <S extends TSchema>(doc: Doc<S>, id: string, value: Static<S>): Change => ({ doc, id, value, isNew: true })
 /** A document that no fact describes; null removes it. */
 export const put = <S extends TSchema>(doc: Doc<S>, id: string, value: Static<S> | null): Change => ({

@@ -12,7 +12,7 @@ const COMPILED_MAX = 500
 
 const compiled = new Map<string, ValidateFunction>()
 
-/** Many tools write their schemas in the draft of 2018 and say so; who says nothing means the present one. */
+/** Many tools declare the JSON Schema draft of 2018. Without a declaration the current draft applies. */
 const isOlder = (dialect: unknown): boolean => typeof dialect === 'string' && /\/draft-0[67]\//.test(dialect)
 
 function compileAs(whole: object): ValidateFunction {

@@ -74,7 +74,7 @@ export type SignInTerms = {
 
 export type HarnessTerms = {
   readonly id: string
-  /** How long a submission waits for an answer before it is sent again, and how long an event waits for earlier ones. */
+  /** The time that a submission waits for an answer before it is sent again, and that an event waits for earlier events. */
   readonly replyMs: number
   readonly gapMs: number
   /** Messages are confidential in transit: TLS, or a broker on the same machine. */
@@ -111,7 +111,7 @@ export type Read = {
    */
   holding(
     doc: AnyDoc,
-    message: readonly string[],
+    words: readonly string[],
     groupText: (group: string) => Promise<string>,
     rows: number,
   ): Promise<readonly string[] | null>
@@ -165,7 +165,7 @@ export type Bound = {
   readonly prefix: readonly Part[]
   readonly max: number
   readonly message: string
-  /** Seconds after which a retry may succeed, if known. */
+  /** Seconds after which a retry can succeed, if known. */
   readonly retry_after?: number
   /**
    * The decision has its own message for this bound: a call that lost a race for the last place is decided again, to be refused with it.
@@ -183,7 +183,7 @@ export type Decision<O> = {
   readonly effect?: Wanted
   /** The answer; with an effect, the answer while its outcome is unknown. */
   readonly output: O
-  /** No result yet; the caller may long-poll. `again`: the time at which a result may appear without a commit. */
+  /** No result yet; the caller may long-poll. `again`: the time at which a result can appear without a commit. */
   readonly nothing?: { readonly again: string | null }
 }
 
@@ -205,7 +205,7 @@ export type Rule<S, I = unknown> = {
   holds(state: S, input: I, context: Context): boolean
   /** The message of the refusal: what is wrong, and what to do next. */
   readonly refusal: string
-  /** A refusal with details of this case; only for callers that may read the state. */
+  /** A refusal with details of this case. Only for callers that can read the state. */
   refusalFor?(state: S, input: I, context: Context): string
   /** The `details` of the refusal, for programs. */
   detailsFor?(state: S, input: I): Readonly<Record<string, unknown>>
@@ -274,13 +274,13 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   readonly once?: readonly string[]
   /** The input may hold a secret: its stored digest is keyed, so the secret cannot be guessed from it. */
   readonly hides?: boolean
-  /** Fields that identify the calling process, not the request: a retry may differ in them. */
+  /** Fields that identify the calling process, not the request: a retry can differ in them. */
   readonly besides?: readonly string[]
   /** The part of the input that the operation uses, if that is less than was sent: a retry must match only this part. */
   understood?(input: Static<I>): unknown
   /** The command asks for a person's attention, so calls of agents are rate-limited. */
   readonly asks?: boolean
-  /** The largest body over HTTP, where `limits.bodyBytesMax` is too small. */
+  /** The largest body over HTTP, if `limits.bodyBytesMax` is too small. */
   readonly bodyBytesMax?: number
   /** The command takes bytes in addition to its input: only a binding that has received and stored them can call it. */
   readonly upload?: boolean
@@ -324,7 +324,7 @@ export type Stream<I extends TSchema = TSchema, O extends TSchema = TSchema, S =
   audience?(actor: Actor): string
   /** Whether the input selects this fact; without it, all facts are selected. */
   wants?(input: Static<I>, fact: StoredFact): boolean
-  /** Which facts this subscriber may see, if `load` does not authorize all of them; null: it does. */
+  /** The facts that this subscriber can see, if `load` does not authorize all of them; null: it does. */
   sees?(state: S): ((fact: StoredFact) => boolean | Promise<boolean>) | null
   view(fact: StoredFact, audience: string): Static<O>
 }

@@ -1,4 +1,4 @@
-// Cursors: opaque to callers, and good only for the question they came from.
+// Cursors: opaque to callers, and valid only for the query that returned them.
 import { canonical } from '../log/canonical-json.ts'
 import { sha256 } from '../log/hash-chain.ts'
 import { Refusal } from './errors.ts'
@@ -24,7 +24,7 @@ export function cursorOf(name: string, input: Paged & Record<string, unknown>, p
   return Buffer.from(`${questionOf(name, input)}${place}`).toString('base64url')
 }
 
-/** Where to go on, or undefined at the beginning. */
+/** Where to continue, or undefined at the beginning. */
 export function placeOf(name: string, input: Paged & Record<string, unknown>): string | undefined {
   if (input.cursor === undefined) return undefined
   const text = Buffer.from(input.cursor, 'base64url').toString()
@@ -35,14 +35,14 @@ export function placeOf(name: string, input: Paged & Record<string, unknown>): s
 
 export const pageSize = (input: Paged): number => input.limit ?? limits.pageDefault
 
-/** Where a page of a list begins and how long it is. */
+/** The start and the length of a page of a list. */
 export const pageIn = (name: string, input: Paged & Record<string, unknown>): { after: string | undefined; limit: number } => ({
   after: placeOf(name, input),
   limit: pageSize(input),
 })
 
 /**
- * The documents of a page, read one by one until they are enough; `isCut`: there are more. Documents that are not there for the actor are
+ * The documents of a page, read one by one until the page is full; `isCut`: there are more. Documents that the actor cannot see are
  * left out.
  */
 export async function readListed<S extends TSchema>(
@@ -59,7 +59,7 @@ export async function readListed<S extends TSchema>(
   return { listed, items, isCut: false }
 }
 
-/** The page as it is answered: one that is full or cut has another after it. */
+/** The answer of a list. A full or cut page has a cursor for the next one. */
 export function pageOf<T>(
   name: string,
   input: Paged & Record<string, unknown>,

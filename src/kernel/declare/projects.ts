@@ -1,4 +1,4 @@
-// Projects of a list: the one that the call names, the default one, or all that the caller is in.
+// Projects of a list: the named project, the default one, or all projects of the caller.
 import { Refusal } from './errors.ts'
 import { limits } from '../limits.ts'
 import type { Actor } from './access.ts'

@@ -1,5 +1,5 @@
-// The run fence: fields by which a call says which run it is made for, and in which attempt. A process that another one has taken over from
-// is refused. The protocols that take these fields do not know runs; a contract asks the one that does.
+// The run fence: fields of a call that name its run and its attempt. A process whose run another process has taken over
+// is refused. The protocols that take these fields do not know runs; a contract asks the protocol of runs.
 import { limits } from '../limits.ts'
 import { t } from './schema.ts'
 import type { Value } from '../log/store.ts'

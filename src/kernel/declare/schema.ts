@@ -9,7 +9,7 @@ export { t }
 export type { Static, TSchema }
 
 /** One of these words. */
-export const either = <L extends string[]>(...message: L): TEnum<L> => t.Enum([...message])
+export const either = <L extends string[]>(...values: L): TEnum<L> => t.Enum([...values])
 export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
 
 /** An invalid value at or below this place is refused with this code instead of INVALID_REQUEST. */
@@ -51,12 +51,12 @@ export const index = <V>(rows: Index<V>['rows'], counted = 0): Index<V> => ({ ro
 /** For rows that are only counted. The kind must be described by facts: the examination counts its images. */
 export const tally = <V>(rows: Index<V>['rows']): Index<V> => ({ rows, counted: 0, isTally: true })
 
-/** A call that the system makes about a document at a time, if it is still like this then. */
+/** A call that the system makes about a document at a time, if the document is unchanged by then. */
 export type Due = { readonly at: string; readonly call: string; readonly input: object }
 type Times = { readonly at: string | null; readonly call: string; readonly input: object }
 
 /**
- * The earliest; of two at one time, the one that is named first. The call at that time changes the document, and the next time comes up.
+ * The earliest; of two at the same time, the first in the list. The call at that time changes the document, and the next time follows.
  */
 function firstOf(times: readonly Times[]): Due | null {
   let first: Due | null = null
@@ -74,17 +74,17 @@ export type Doc<S extends TSchema = TSchema> = {
   scopeOf(value: Static<S>): string
   taskOf(value: Static<S>): string | null
   rootOf(value: Static<S>): string | null
-  /** Within its scope, who may see it. */
+  /** Whether an actor in its scope can see it. */
   visibleTo(value: Static<S>, actor: Actor): boolean
-  /** Whether an actor outside its scope sees it all the same. */
+  /** Whether an actor outside of its scope can see it. */
   reaches(value: Static<S>, actor: Actor): boolean
-  /** The document whose readers are the readers of this one; null: it speaks for itself. */
+  /** The document whose readers are the readers of this one; null: `visibleTo` decides. */
   within(value: Static<S>): { readonly doc: AnyDoc; readonly id: string } | null
   /** The id that this state of the document concerns: calls that wait for it look again. */
   wakes(value: Static<S>): string | null
   /** The first of its times; null: it waits for none. */
   due(value: Static<S>): Due | null
-  /** How it is found by the words in it; null: it is not. */
+  /** The text that a search finds it by; null: it is not searched. */
   readonly text: Searched<Static<S>> | null
   /** The part of it that an agent is shown, also in the record. */
   forAgents(value: Static<S>): object
@@ -92,7 +92,7 @@ export type Doc<S extends TSchema = TSchema> = {
   readonly counter: string | null
 }
 /**
- * `of`: the text that is searched, null where it is not searched for; `group`: what documents with further words in common belong to, such as who wrote them;
+ * `of`: the text that is searched, null if it is not searched for; `group`: documents of one group share further searchable words, such as their author;
  * `index`: an index that has an entry for each document with a text.
  */
 export type Searched<V> = { of(value: V): string | null; group(value: V): string; readonly index: string }
@@ -100,7 +100,7 @@ export type Searched<V> = { of(value: V): string | null; group(value: V): string
 export type AnyDoc = Doc<any>
 
 type DocOptions<S extends TSchema> = {
-  /** The noun of a refusal, where that is not the kind's own name. */
+  /** The noun in refusals, if it differs from the name of the kind. */
   readonly noun?: string
   readonly indexes?: Readonly<Record<string, Index<Static<S>>>>
   readonly scopeOf: (value: Static<S>) => string
@@ -110,7 +110,7 @@ type DocOptions<S extends TSchema> = {
   readonly reaches?: (value: Static<S>, actor: Actor) => boolean
   readonly within?: (value: Static<S>) => { readonly doc: AnyDoc; readonly id: string } | null
   readonly wakes?: (value: Static<S>) => string | null
-  /** Everything that is done with it at a time when nothing else happens first; `at` null: not now. */
+  /** The calls that the system makes about it, each at its time; `at` null: not now. */
   readonly due?: (value: Static<S>) => readonly Times[]
   readonly text?: Searched<Static<S>>
   readonly forAgents?: (value: Static<S>) => object
@@ -165,7 +165,7 @@ function restOf(prefix: string, parts: readonly Part[], from: number, to = parts
   for (let i = from; i < to; i++) whole += partOf(parts[i]!) + SEPARATOR
   return whole
 }
-/** The index of all documents that wait for a time, whatever their kind; what stands for the id in its entries is the key. */
+/** The index of all due documents, across kinds; in place of an id its entries have the whole key. */
 export const DUE = '~due'
 export const duePrefix = `${DUE}${SEPARATOR}`
 const dueEntry = (at: string, key: string): string => `${duePrefix}${at}${SEPARATOR}${key}`
@@ -244,7 +244,7 @@ export function assertMatches(schema: TSchema, value: unknown, what: string): vo
 type Problem = { keyword: string; schemaPath: string; instancePath: string; message: string; params: object }
 
 function problemOf(schema: TSchema, problems: Problem[]): Refusal {
-  // The shortest path says it best: a failed union also lists what failed in each of its branches.
+  // The shortest path is the clearest: a failed union also lists the failures of each branch.
   const first = ofTheType(ofTheKind(besidesNull(problems))).toSorted((a, b) => depthOf(a) - depthOf(b))[0]
   if (!first) return new Refusal('INVALID_REQUEST', 'the input does not match its schema')
   const missing = first.keyword === 'required' ? (first.params as { requiredProperties: string[] }).requiredProperties[0] : undefined
@@ -256,33 +256,33 @@ function problemOf(schema: TSchema, problems: Problem[]): Refusal {
     missing === undefined ? messageOf(first, (form === undefined ? undefined : node?.anyOf?.[Number(form)]) ?? node) : 'is required'
   return new Refusal(code, `${place} ${message}`, { field: path === '' ? null : place })
 }
-/** A sender of something where null would do as well wants to know what is wrong with it. */
+/** For a nullable value the problem of the value counts, not that it is not null. */
 function besidesNull(problems: Problem[]): Problem[] {
   const isNull = ({ schemaPath, params }: Problem): boolean => schemaPath.endsWith(SECOND) && (params as { type?: unknown }).type === 'null'
   const unions = new Set(problems.filter(isNull).map(({ schemaPath }) => schemaPath.slice(0, -SECOND.length)))
-  return problems.filter((one) => !isNull(one) && !(one.keyword === 'anyOf' && unions.has(one.schemaPath)))
+  return problems.filter((problem) => !isNull(problem) && !(problem.keyword === 'anyOf' && unions.has(problem.schemaPath)))
 }
 const SECOND = '/anyOf/1'
-/** Where a form says of which kind it is, it is held against that kind alone. */
+/** If a value names its kind, only the branch of that kind counts. */
 function ofTheKind(problems: Problem[]): Problem[] {
   const branches = problems.map(({ schemaPath }) => /^(.*\/anyOf)\/\d+/.exec(schemaPath) ?? [])
-  const isOther = (one: Problem): boolean => /^(enum|const)$/.test(one.keyword) && one.instancePath.endsWith('/kind')
+  const isOther = (problem: Problem): boolean => /^(enum|const)$/.test(problem.keyword) && problem.instancePath.endsWith('/kind')
   const others = new Set(branches.filter((_, i) => isOther(problems[i]!)).map(([branch]) => branch))
   const unions = new Set(branches.filter(([branch]) => branch !== undefined && !others.has(branch)).map(([, union]) => union))
-  return problems.filter((one, i) => {
+  return problems.filter((problem, i) => {
     const [branch, union] = branches[i]!
     return branch === undefined
-      ? !(one.keyword === 'anyOf' && unions.has(`${one.schemaPath}/anyOf`))
+      ? !(problem.keyword === 'anyOf' && unions.has(`${problem.schemaPath}/anyOf`))
       : !others.has(branch) || !unions.has(union)
   })
 }
 /** A form of a union. */
 const FORM = /\/anyOf\/(\d+)$/
-/** In a union of types, a value of one of them is told what is wrong with it, not that it is none of the others. */
+/** In a union of types, a value of one type gets the problem within that type, not "none of the others". */
 function ofTheType(problems: Problem[]): Problem[] {
   const unionOf = ({ schemaPath }: Problem): string | null => (FORM.test(schemaPath) ? schemaPath.replace(FORM, '') : null)
   const fitting = new Set(problems.filter(({ keyword }) => keyword !== 'type').map(unionOf))
-  return problems.filter((one) => one.keyword !== 'type' || unionOf(one) === null || !fitting.has(unionOf(one)))
+  return problems.filter((problem) => problem.keyword !== 'type' || unionOf(problem) === null || !fitting.has(unionOf(problem)))
 }
 const depthOf = (problem: Problem): number => problem.instancePath.split('/').length
 
@@ -317,11 +317,11 @@ function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNo
   return { code, node: enumeration ?? node }
 }
 
-/** Copies what the schema names and nothing else. Where the schema says nothing about the inside, the inside passes. */
+/** Copies what the schema names and nothing else. If the schema does not describe the content of a value, all of it passes. */
 function cleanerOf(schema: TSchema): (value: unknown) => unknown {
   const node = schema as SchemaNode
   if (node.anyOf) return unionCleanerOf(node.anyOf)
-  // An open object belongs to its sender; nothing in it is ours to drop.
+  // An open object belongs to its sender: nothing in it is dropped.
   if (node.properties && node.additionalProperties !== true) return objectCleanerOf(node.properties)
   if (node.items) {
     const clean = cleanerOf(node.items)

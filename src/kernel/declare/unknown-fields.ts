@@ -11,11 +11,11 @@ export type UnknownField = {
   readonly known: readonly string[]
 }
 
-/** Names that the server adds to an object when it shows it. A client may send them back; they are ignored. */
+/** Names that the server adds to an object when it shows it. A client can send them back; they are ignored. */
 export const withAdded = <S extends TSchema>(schema: S, ...names: string[]): S => Object.assign(schema, { 'x-added': names })
 
 /**
- * Fields of an open object are never unknown: they belong to the sender. The iterator is lazy, because a body may hold many unknown fields.
+ * Fields of an open object are never unknown: they belong to the sender. The iterator is lazy, because a body can have many unknown fields.
  * Most bodies hold none, so a first pass checks that without allocating (the search itself allocated 16 KB per request of an agent).
  */
 export const unknownFields = (schema: TSchema, value: unknown): Iterable<UnknownField> =>
@@ -75,7 +75,7 @@ function* look(node: SchemaNode, value: unknown, path: readonly string[]): Itera
   }
 }
 
-/** The nearest known name; null: none is near. Up to a third of the letters may differ, or two: `deadlin` is near, `colour` is not. */
+/** The nearest known name; null: none is near. Up to a third of the letters can differ, or two: `deadlin` is near, `colour` is not. */
 export function nearestOf({ path, known }: UnknownField): string | null {
   const name = path.at(-1)!
   const plain = (word: string): string => word.toLowerCase().replaceAll(/[_-]/g, '')

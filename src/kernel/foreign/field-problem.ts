@@ -1,4 +1,4 @@
-// The first field of a value that a foreign schema does not allow, found without compiling code: a browser that forbids `eval` can ask, too. The server
+// The first field of a value that a foreign schema does not allow, found without compiling code: so it also runs in a browser that forbids `eval`. The server
 // checks again with declare/foreign-schema.ts, and its word counts.
 import { Errors } from 'typebox/schema'
 import { isObject } from '../codec/strict-json.ts'
@@ -8,7 +8,7 @@ export type FieldProblem = { readonly path: readonly string[]; readonly rule: st
 
 /** Keywords below which the names are names, not keywords. */
 const NAMED = ['properties', '$defs', 'definitions', 'dependentSchemas']
-/** Keywords whose values are data. */
+/** Keywords whose values are data, not schemas. */
 const DATA = ['const', 'enum', 'default', 'examples']
 /** `format` is not checked by the server either. A pattern could hold the browser: the server runs it on a linear-time engine. */
 const SKIPPED = ['pattern', 'patternProperties', 'format']
@@ -20,13 +20,13 @@ function withoutPatterns(schema: unknown): unknown {
       if (SKIPPED.includes(keyword)) return []
       if (DATA.includes(keyword)) return [[keyword, inner]]
       if (!NAMED.includes(keyword) || !isObject(inner)) return [[keyword, withoutPatterns(inner)]]
-      return [[keyword, Object.fromEntries(Object.entries(inner).map(([name, own]) => [name, withoutPatterns(own)]))]]
+      return [[keyword, Object.fromEntries(Object.entries(inner).map(([name, subschema]) => [name, withoutPatterns(subschema)]))]]
     }),
   )
 }
 
 export function fieldProblem(schema: unknown, value: unknown): FieldProblem | null {
-  // Names that match a pattern are no additional ones: without the patterns they would be.
+  // Without the patterns, names that match them would count as additional properties.
   if (JSON.stringify(schema).includes('"patternProperties"')) return null
   const [isFit, errors] = Errors(withoutPatterns(schema) as object, value)
   const first = errors.find(({ keyword }) => keyword !== 'boolean')

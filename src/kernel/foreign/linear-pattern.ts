@@ -8,7 +8,7 @@ const PATTERN_CHARS_MAX = 200
 const PATTERN_PARTS_MAX = 300
 const COMPILED_MAX = 500
 
-/** The interface that ajv asks of an engine; `toString` tells it two patterns apart. */
+/** The interface that ajv requires of an engine. It distinguishes patterns by `toString`. */
 export const linear = Object.assign(
   (pattern: string) => {
     if (pattern.length > PATTERN_CHARS_MAX) throw new Error(`a pattern has at most ${PATTERN_CHARS_MAX} characters`)
@@ -24,7 +24,7 @@ const patterns = new Map<string, (text: string) => boolean>()
 
 /**
  * A test of texts by a pattern that comes from outside. It searches, as JSON Schema does: a pattern for the whole text has ^ and $.
- * A repetition of what is repeated already, `(a+)+`, would be harmless here, but the same pattern may reach a form or an agent
+ * A nested repetition such as `(a+)+` would be harmless here, but the same pattern may reach a form or an agent
  * whose engine backtracks, so it is refused.
  */
 export function linearPattern(pattern: string, code: string, field: string): (text: string) => boolean {
@@ -47,7 +47,7 @@ export function linearPattern(pattern: string, code: string, field: string): (te
   }
 }
 
-/** A piece of a pattern: into how much it unfolds, whether it may be empty, whether it may be nothing but one repetition. */
+/** A piece of a pattern: its unfolded size, whether it can be empty, and whether it can be a single repetition. */
 type Piece = { readonly parts: number; readonly mayBeEmpty: boolean; readonly mayBeLoop: boolean }
 const NOTHING: Piece = { parts: 0, mayBeEmpty: true, mayBeLoop: false }
 
@@ -59,7 +59,7 @@ const TOKENS = {
   times: /(?:[*+?]|\{(\d+)(,?)(\d*)\})\??/y,
 }
 
-/** Reads no more of a pattern than its weight needs, and leaves what is malformed to the engine. */
+/** Parses a pattern only as far as its weight needs. The engine reports malformed patterns. */
 function weigh(pattern: string): { parts: number; isNested: boolean } {
   let at = 0
   let isNested = false

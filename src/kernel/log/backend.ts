@@ -35,10 +35,10 @@ export type FactRow = {
 }
 /** `previous`: the id of the image before it, so that "before" needs no index. */
 export type ImageRow = { id: number; position: number; key: Key; version: number; previous: number | null; salt: string; text: string }
-/** A document described by a fact names its image; one that no fact describes carries its own text, and a tag over it. */
+/** A document that a fact describes names its image. Any other document carries its text, and a tag over it. */
 export type DocRow = { key: Key; version: number; image: number | null; text: string | null; tag: string | null }
 
-/** Everything that staging may read. A remote database reads all of it in one query, behind its lock. */
+/** Everything that staging can read. A remote database reads all of it in one query, under its lock. */
 export type Wanted = {
   readonly keys: ReadonlySet<Key>
   readonly scopes: ReadonlySet<string>

@@ -1,17 +1,17 @@
-// The barrier of a shared store: before it answers, a server asks the database what other servers have committed. One question serves every
-// call that came before it was sent.
+// The barrier of a shared store: before it answers, a server asks the database what other servers have committed. One query serves every
+// call that arrived before it was sent.
 
 export type Barrier = {
-  /** Undefined where a question that was sent after `since` is answered already. */
+  /** Undefined if a query that was sent after `since` has been answered already. */
   pass(since?: number): Promise<void> | undefined
-  /** The number of questions so far. */
+  /** The number of queries so far. */
   sent(): number
 }
 
-/** `ask` forgets whatever others have written. `defer` runs later in this turn. */
+/** `ask` evicts what other servers have written. `defer` runs later in this turn. */
 export function createBarrier(ask: () => Promise<void>, defer: (run: () => void) => void): Barrier {
   let asking: Promise<void> | null = null
-  /** Not sent yet: a call that comes takes part in it. */
+  /** Not sent yet: calls that arrive join it. */
   let next: Promise<void> | null = null
   let sent = 0
   let answered = 0

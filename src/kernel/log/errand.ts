@@ -1,4 +1,4 @@
-// An errand: work of the system in a batch of its own, immediately or at a given time. It is a due document. The operation that does the
+// An errand: work of the system in a separate batch, immediately or at a given time. It is a due document. The operation that does the
 // work reads the document first and deletes it in its own batch, so that an errand that is set again in between is never lost.
 import { SYSTEM_SCOPE } from '../declare/access.ts'
 import { put } from '../declare/facts.ts'

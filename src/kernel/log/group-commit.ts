@@ -20,7 +20,7 @@ export type GroupCommitOptions = {
   salt(): string
   /** A disk write failed in a way that leaves the state of the disk unknown: the process must end. */
   fatal(error: unknown): void
-  /** Makes the tags of documents that no fact describes; without a key of its own it finds accidents, not forgeries. */
+  /** Makes the tags of documents that no fact describes. Without a secret key, tags reveal accidents but not forgeries. */
   readonly tag?: Tag
   /** Opened to be read, without the key: the order and the hashes of seals are checked, and their tags cannot be. */
   readonly isKeyless?: boolean
@@ -55,16 +55,16 @@ type Job = {
   sealed: readonly Sealed[]
   error: unknown
 }
-/** The store over one backend: what is queued, what is in flight, and what is known of the durable state. */
+/** The store over one backend: queued batches, the group in flight, and the known durable state. */
 type GroupCommit = {
   readonly backend: Backend
   readonly options: GroupCommitOptions
   readonly tag: Tag
-  /** Only durable documents may enter. */
+  /** Has only durable documents. */
   readonly cache: DocumentCache
   readonly heads: Map<string, Head>
   readonly counts: Map<string, number>
-  /** Keys that are being read or written, and by whom: a document that was overtaken on its way does not enter the cache. */
+  /** Keys that are being read or written, and by which operation: an overtaken read does not enter the cache. */
   readonly underWay: Map<Key, object>
   readonly listeners: Set<Listener>
   readonly stats: { groups: number; batches: number }
@@ -208,7 +208,7 @@ async function read(self: GroupCommit, keys: readonly Key[]): Promise<(Versioned
   }
 }
 
-/** Where another connection wrote: reads must not answer from a record that was put back. */
+/** After another connection has written: reads must not answer from a rolled-back record. */
 async function lookBehind(self: GroupCommit): Promise<void> {
   const { backend, seals } = self
   const from = seals.seen()
@@ -230,7 +230,7 @@ function checkRow(self: GroupCommit, key: Key, row: AtRest, fault: string | null
 }
 
 function latelyAfter({ latest }: GroupCommit, after: number): readonly Sealed[] | null {
-  // The next facts may be from other processes.
+  // The next facts can be from other processes.
   const isNext = latest.length > 0 && latest[0]!.position <= after + 1 && latest.at(-1)!.position > after
   return isNext ? latest.filter(({ position }) => position > after) : null
 }
@@ -289,7 +289,7 @@ async function flush(self: GroupCommit): Promise<void> {
 }
 
 /**
- * A full disk refuses all, and so does an outcome that is unknown. Otherwise one batch may carry what the database refuses: alone it
+ * A full disk refuses all, and so does an outcome that is unknown. Otherwise one batch can contain rows that the database refuses: alone it
  * fails alone. Throws what is fatal.
  */
 async function settleFailure(self: GroupCommit, jobs: Job[], error: unknown): Promise<void> {
@@ -355,7 +355,7 @@ async function writeGroup(self: GroupCommit, jobs: Job[], careful: boolean): Pro
     for (const key of staging.docs.keys()) overtake(self, key)
     throw error
   }
-  // The group is durable: from here on readers may see it.
+  // The group is durable: from here on readers can see it.
   if (seal !== null) settleSeal(self, seal)
   else if (hint !== null) seals.proved(sealed)
   if (hint !== null) settle(self, jobs, staging, hint, ticket, since === self.forgotten)
@@ -366,7 +366,7 @@ function settleSeal({ seals }: GroupCommit, seal: Seal): void {
   seals.proved({ position: seal.last, tag: seal.tag })
 }
 
-/** Where staging looks: the cache, where it is as good as the transaction, otherwise only what the transaction sees. */
+/** The source that staging reads: the cache if it equals what the transaction sees, otherwise the transaction alone. */
 function sourcesOf({ cache, heads, counts, options, tag }: GroupCommit, state: State, sealed: Tip, careful: boolean): Sources {
   const { position, image, isCacheTrue } = state
   const docOf: Sources['docOf'] = isCacheTrue
@@ -378,7 +378,7 @@ function sourcesOf({ cache, heads, counts, options, tag }: GroupCommit, state: S
     docOf,
     headOf: isCacheTrue ? (scope) => heads.get(scope) ?? state.headOf(scope) : state.headOf,
     countOf: isCacheTrue ? (prefix) => counts.get(prefix) ?? state.countOf(prefix) : state.countOf,
-    // Not worth a look into the database: its primary key refuses a second one, and then each batch is tried alone, carefully.
+    // Not worth a query: the primary key refuses a second row, and then each batch is retried alone.
     isThere: careful || !isCacheTrue ? (key) => docOf(key) !== undefined : (key) => cache.get(key) !== undefined,
     salt: options.salt,
     tag,
@@ -391,7 +391,7 @@ function settle(self: GroupCommit, jobs: readonly Job[], staging: Staging, hint:
   self.durable = Math.max(self.durable, staging.position)
   for (const [key, doc] of staging.docs) {
     const isOwn = underWay.get(key) === ticket
-    // A reader of right now may have seen it as it was before.
+    // A concurrent reader can have seen the former version.
     underWay.delete(key)
     if (isOwn && doc.value !== null) cache[doc.fresh ? 'add' : 'set'](key, cachedOf(doc), costOf(doc.text!.length))
     else cache.delete(key)

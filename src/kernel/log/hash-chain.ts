@@ -48,7 +48,7 @@ export const hashOf = (line: string): string => sha256(line)
 
 export type Difference = { readonly scope: string; readonly seq: number; readonly what: string }
 
-/** The fault of a stored fact by itself, or null. `previous` is the hash of the fact before it, where it is known. */
+/** The fault of a stored fact by itself, or null. `previous` is the hash of the fact before it, if it is known. */
 export function differenceIn(stored: StoredFact, previous: string | null): Difference | null {
   const wrong = (what: string): Difference => ({ scope: stored.scope, seq: stored.seq, what })
   if (hashOf(stored.line) !== stored.hash) return wrong('the line does not match its hash')

@@ -1,5 +1,5 @@
-// Leases: what one server at a time may do, as documents. A server has a lease for being there, which it renews; every other lease names the
-// server that holds it. No two clocks are compared: a server has ended when its lease did not move for a while of the onlooker's own time.
+// Leases: documents for work that only one server at a time does. Each server renews a lease of its own; every other lease names the
+// server that holds it. No two clocks are compared: a server has ended when its lease stood still for a while by the observer's clock.
 import { Refusal } from '../declare/errors.ts'
 import { put } from '../declare/facts.ts'
 import { system, SYSTEM_SCOPE } from '../declare/access.ts'
@@ -24,11 +24,11 @@ export const nodeLease = (node: string): string => `node/${node}`
 const NAMES_MAX = 64
 const Name = t.String({ minLength: 1, maxLength: 200 })
 const Names = t.Array(Name, { maxItems: NAMES_MAX })
-/** A server's own lease, as it was when it was last seen to move. */
+/** A server's lease as of its last observed renewal. */
 const Still = t.Object({ epoch: t.Integer(), term: t.Integer() })
 const StillNode = t.Object({ node: Name, epoch: t.Integer(), term: t.Integer() })
 
-/** A server begins: what an earlier process of this name held has ended. One that did not give its lease back must be known to be still. */
+/** A server begins, and the leases of an earlier process of this name end. If that process did not free them, it must be known to have stopped. */
 const begin = command({
   name: 'lease.begin',
   summary: 'Give a server that starts a lease of its own, and those of the given names that are free.',
@@ -38,11 +38,11 @@ const begin = command({
   callers: [system],
   requires: [],
   audit: null,
-  load: async (read, { node, names }) => ({ own: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
-  decide({ own, all }, { node, still }, { now }) {
-    if (own !== null && own.holder !== null && !isAsSeen(own, still))
-      throw new Refusal('PRECONDITION_FAILED', `a server is called ${node} already`)
-    const epoch = (own?.epoch ?? 0) + 1
+  load: async (read, { node, names }) => ({ before: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
+  decide({ before, all }, { node, still }, { now }) {
+    if (before !== null && before.holder !== null && !isAsSeen(before, still))
+      throw new Refusal('PRECONDITION_FAILED', `another server has the name ${node} already: choose another one`)
+    const epoch = (before?.epoch ?? 0) + 1
     const free = all.filter(({ lease }) => isFree(lease) || lease!.holder === node)
     return {
       facts: [],
@@ -63,16 +63,16 @@ const keep = command({
   requires: [],
   audit: null,
   load: (read, { node }) => read.raw(Lease, nodeLease(node)),
-  decide(own, { node, epoch }, { now }) {
-    const lease = ownOr(own, node, epoch)
+  decide(before, { node, epoch }, { now }) {
+    const lease = currentLease(before, node, epoch)
     return { facts: [], puts: [put(Lease, lease.id, { ...lease, term: lease.term + 1, time: now })], output: {} }
   },
   example: { given: 'empty', as: 'system', input: { node: 'host-1', epoch: 1 } },
 })
 
 /**
- * `ended`: servers that did not move, as they were last seen. One that moved since keeps what it has. `forget`: those that ended so long ago
- * that nothing speaks of them any more.
+ * `ended`: servers whose leases stood still, as last seen. A server that has renewed its lease since keeps its leases. `forget`: servers
+ * that ended so long ago that nothing refers to them.
  */
 const take = command({
   name: 'lease.take',
@@ -94,15 +94,17 @@ const take = command({
     const others = await Promise.all(ended.map(asSeen))
     const old = await Promise.all(forget.map(asSeen))
     const all = await heldUnder(read, names)
-    // Read, so that a holder that moves meanwhile refuses the batch.
+    // Read, so that the batch is refused if a holder renews its lease meanwhile.
     const holders = await Promise.all(all.map(async ({ lease }) => (isFree(lease) ? null : read.raw(Lease, nodeLease(lease!.holder!)))))
-    return { own: await read.raw(Lease, nodeLease(node)), others, old, all, holders }
+    return { before: await read.raw(Lease, nodeLease(node)), others, old, all, holders }
   },
-  decide({ own, others, old, all, holders }, { node, epoch }) {
-    ownOr(own, node, epoch)
+  decide({ before, others, old, all, holders }, { node, epoch }) {
+    currentLease(before, node, epoch)
     const isStill = ({ seen, lease }: (typeof others)[number]): boolean => isAsSeen(lease, seen)
     const gone = new Set(others.filter(isStill).map(({ seen }) => seen.node))
-    const forgotten = old.filter((one) => isStill(one) && one.seen.node !== node).map(({ seen }) => put(Lease, nodeLease(seen.node), null))
+    const forgotten = old
+      .filter((ended) => isStill(ended) && ended.seen.node !== node)
+      .map(({ seen }) => put(Lease, nodeLease(seen.node), null))
     const free = all.filter(({ lease }, i) => {
       if (isFree(lease)) return true
       const holder = holders[i]
@@ -122,11 +124,11 @@ const end = command({
   callers: [system],
   requires: [],
   audit: null,
-  load: async (read, { node, names }) => ({ own: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
-  decide({ own, all }, { node, epoch }, { now }) {
-    const lease = { ...ownOr(own, node, epoch), time: now }
-    const held = all.flatMap(({ lease: one }) => (one?.holder === node && one.term === epoch ? [one] : []))
-    return { facts: [], puts: [lease, ...held].map((one) => put(Lease, one.id, { ...one, holder: null })), output: {} }
+  load: async (read, { node, names }) => ({ before: await read.raw(Lease, nodeLease(node)), all: await heldUnder(read, names) }),
+  decide({ before, all }, { node, epoch }, { now }) {
+    const lease = { ...currentLease(before, node, epoch), time: now }
+    const held = all.flatMap(({ lease: other }) => (other?.holder === node && other.term === epoch ? [other] : []))
+    return { facts: [], puts: [lease, ...held].map((other) => put(Lease, other.id, { ...other, holder: null })), output: {} }
   },
   example: { given: 'empty', as: 'system', input: { node: 'host-1', epoch: 1, names: [] } },
 })
@@ -142,7 +144,7 @@ const isFree = (lease: Lease | null): boolean => lease === null || lease.holder 
 const takenBy = (free: readonly Named[], node: string, term: number) =>
   free.map(({ name, lease }) => put(Lease, name, { id: name, holder: node, epoch: (lease?.epoch ?? 0) + 1, term }))
 
-function ownOr(own: Lease | null, node: string, epoch: number): Lease {
-  if (own?.epoch === epoch && own.holder === node) return own
+function currentLease(lease: Lease | null, node: string, epoch: number): Lease {
+  if (lease?.epoch === epoch && lease.holder === node) return lease
   throw new Refusal('PRECONDITION_FAILED', `the lease of ${node} has ended, or another process of that name has begun`)
 }

@@ -25,7 +25,7 @@ export type Delivery = Static<typeof Delivery.schema>
 
 export const deliveryId = (channel: string, lane: string, order: string): string => `${channel}/${lane}/${order}`
 
-/** One answer that is kept, so that a repeated call has one effect and one answer. */
+/** A stored answer, so that a repeated call has one effect and one answer. */
 export const Reply = doc(
   'kernel.reply',
   t.Object({
@@ -39,7 +39,7 @@ export const Reply = doc(
   { scopeOf: () => SYSTEM_SCOPE, indexes: { age: index((r) => [[r.at]]) } },
 )
 
-/** An answer is repeated only to an actor that may read today what it is about; what is gone by now hides nothing. */
+/** Refuses to repeat an answer to an actor that can no longer read its documents. Deleted documents are ignored. */
 export async function refuseHidden(read: Read, draft: Draft, about: readonly string[]): Promise<void> {
   for (const key of about) {
     const kind = kindOf(key)
@@ -50,7 +50,7 @@ export async function refuseHidden(read: Read, draft: Draft, about: readonly str
 
 const Outcome = t.Object({
   id: t.String(),
-  /** When it was due as it was taken: one that was deferred meanwhile stays. */
+  /** The due time when it was taken: a delivery that was deferred meanwhile stays. */
   taken: t.Optional(t.String()),
   ok: t.Boolean(),
   due: t.Optional(t.String()),

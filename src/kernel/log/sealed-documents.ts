@@ -70,7 +70,7 @@ function wrongIn({ version, salt, line, hash, after, scope, seq }: ImageAtRest, 
   return null
 }
 
-/** Whether a fact may be shown: its line matches its hash, and its images match their digests. A verification checks more. */
+/** Whether a fact can be shown: its line matches its hash, and its images match their digests. A verification checks more. */
 export function isSound({ line, hash, images }: StoredFact): boolean {
   if (hashOf(line) !== hash) return false
   return images.every(({ key, version, salt, text, before, beforeSalt, beforeLine }) => {

@@ -1,5 +1,5 @@
-// Sealing, as pure code: batches and the durable state go in, rows and refusals come out. Each batch is checked against what is durable and
-// what the batches before it have staged, before its first row is made; so none needs a savepoint, on any database.
+// Sealing, as pure code: batches and the durable state go in, rows and refusals come out. Each batch is checked against the durable state and
+// the staged rows of earlier batches before it creates its first row, so none needs a savepoint on any database.
 import type { Group, State, Wanted } from './backend.ts'
 import { digestOf, GENESIS, hashOf, sealedLine, type Head } from './hash-chain.ts'
 import { Conflict, Refusal } from '../declare/errors.ts'
@@ -18,9 +18,9 @@ export type StagedDoc = {
   place: Place | null
 }
 
-/** Where the durable state is looked up, and the chance that goes into it. */
+/** The durable state, and the randomness that sealing needs. */
 export type Sources = Pick<State, 'position' | 'image' | 'docOf' | 'headOf' | 'countOf'> & {
-  /** Whether a key that must be new is there already. It may miss one whose row the database itself refuses a second time. */
+  /** Whether a key that must be new exists already. It can miss a key if the database itself refuses a second row. */
   isThere(key: Key): boolean
   salt(): string
   readonly tag: Tag
@@ -176,7 +176,7 @@ function sealImage(
   return { key, version, digest: digestOf(salt, text) }
 }
 
-/** The rows of what was staged, or null where nothing was. */
+/** The rows of what was staged, or null if nothing was. */
 export function groupOf({ docs, counts, wakes, group, position }: Staging, { tag, tip }: Sources): Group | null {
   if (docs.size === 0 && group.facts.length === 0) return null
   for (const [key, { version, value, text, image, fresh }] of docs) {

@@ -13,7 +13,7 @@ export type Basis = { readonly kind: 'role' | 'grant' | 'policy' | 'contract' | 
 /** A document as a fact leaves it. */
 export type Image = { readonly key: Key; readonly value: Value; readonly text: string }
 
-/** An event of the record: its action, its actor, by what right, and the images of the documents from now on. */
+/** An event of the record: its action, its actor, by what right, and the new images of the documents. */
 export type Fact = {
   readonly id: string // aud_...
   readonly action: string // `${protocol}/${audit action}`
@@ -24,7 +24,7 @@ export type Fact = {
   readonly subject: Key
   readonly task: string | null
   readonly root: string | null
-  readonly detail: Value | null // machine words only: it is hashed as it is and can never be erased
+  readonly detail: Value | null // machine-readable values only: it is hashed and can never be erased
   readonly images: readonly Image[]
 }
 
@@ -34,14 +34,14 @@ export type Put = { readonly key: Key; readonly value: Value | null; readonly te
 export type Batch = {
   readonly scope: string
   readonly at: string
-  readonly expect: ReadonlyMap<Key, number> // every document that was read; 0: it was not there
+  readonly expect: ReadonlyMap<Key, number> // every document that was read; 0: it was absent
   readonly create: ReadonlySet<Key> // documents of this batch that must be new
   readonly facts: readonly Fact[]
   readonly puts: readonly Put[]
   readonly add: readonly string[] // index entries
   readonly drop: readonly string[]
   readonly count: ReadonlyMap<string, number> // by how much the number of entries under a counted prefix changes
-  readonly wakes: readonly string[] // whom it concerns, by the names that those who wait listen to
+  readonly wakes: readonly string[] // the ids that waiting calls listen to
   readonly atMost: readonly {
     readonly prefix: string
     readonly max: number
@@ -66,7 +66,7 @@ export type StoredImage = {
   readonly key: Key
   readonly version: number
   readonly salt: string
-  readonly text: string | null // null: the content is gone, which no operation does
+  readonly text: string | null // null: the content was removed, which no operation does
   readonly previous: number | null
   readonly before: string | null // the image of the version before
   /** Of the image before, and the line of its fact. */
@@ -77,7 +77,7 @@ export type StoredFact = {
   readonly position: number
   readonly scope: string
   readonly seq: number
-  // The fields that facts are found by. The line says the same, sealed.
+  // The fields that facts are found by. The sealed line has the same values.
   readonly at: string
   readonly actor: string
   readonly task: string | null

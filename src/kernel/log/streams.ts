@@ -22,7 +22,7 @@ export type Admission = {
   readonly about: Key | null
   /** The name of the group of subscribers that get the same items. */
   readonly audience: string
-  /** Whether this subscriber may see the fact; null: all that the stream holds. */
+  /** Whether this subscriber can see the fact; null: every fact of the stream. */
   readonly sees: ((fact: StoredFact) => boolean | Promise<boolean>) | null
   /** Resolves the caller and loads its rights again. */
   again(): Promise<Admission>
@@ -36,7 +36,7 @@ export type FollowOptions = {
 export type Followed = { readonly place: number; readonly item: unknown }
 
 export type Streams = {
-  /** Checks that an actor may follow a stream operation. A denial is recorded like that of a call. */
+  /** Checks that an actor is allowed to follow a stream. A denial is recorded as for a call. */
   admit(operation: string, input: unknown, caller: Caller): Promise<Admission>
   /** The items of a stream operation from a place on, until the signal aborts. Each names the place to resume from. */
   follow(operation: string, input: unknown, caller: Caller, options: FollowOptions): AsyncIterable<Followed>
@@ -81,7 +81,7 @@ export function createStreams(store: Store, tail: Tail, { now, streamOf, load, d
         again: () => admit(name, raw, caller, false),
       }
     } catch (error) {
-      // A right that ended is no reach for what belongs to others.
+      // The end of a right is not recorded as a denial: it is no attempt to reach foreign data.
       if (isFirst && error instanceof Refusal) denied(draft, name, actor, error)
       throw error
     }
@@ -97,7 +97,7 @@ export function createStreams(store: Store, tail: Tail, { now, streamOf, load, d
   }
 }
 
-/** A chain is walked by its own numbers, everything else by positions. */
+/** The place in a chain is its `seq`; in any other range it is the position. */
 export const placeIn = (of: FactsOf, fact: { readonly seq: number; readonly position: number }): number =>
   of.by === 'scope' || of.by === 'actor' ? fact.seq : fact.position
 
@@ -137,7 +137,7 @@ async function* followStream(
   }
 }
 
-/** Counts hints, so that one that comes while the subscriber is busy is not missed. */
+/** Counts hints, so that a hint during a subscriber's work is not missed. */
 function createWake(tail: Tail, signal: AbortSignal): { generation(): number; since(seen: number): Promise<void>; close(): void } {
   let generation = 0
   let waiting: (() => void) | null = null

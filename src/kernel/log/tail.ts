@@ -66,10 +66,10 @@ export function createTail(store: Store, bug: (error: unknown) => void = () => u
     running = true
     try {
       while (known < target && !stopped) {
-        // Facts that are hinted at while these are read may not be among them.
+        // A hint during this read can announce facts that the read does not include.
         const until = target
         const page = await store.facts({ by: 'position' }, { after: known, limit: PAGE })
-        // The last ones may be left out, because they differ from the record.
+        // The last facts of a page can be left out because they differ from the record.
         known = page.length < PAGE ? Math.max(until, page.at(-1)?.position ?? 0) : page.at(-1)!.position
         if (page.length > 0) notifyFollowers(page.map(sealedOf))
       }

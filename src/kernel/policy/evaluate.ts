@@ -36,13 +36,13 @@ export type Ruling = {
   readonly isSuspended: boolean
   /** The greatest risk of all rules that fit. */
   readonly risk: Risk | null
-  /** The people of each scope that names some: only those whom all of them name can answer. */
+  /** The people of each scope that names any: only people named by all of these scopes can answer. */
   readonly whom: readonly NonNullable<GateRule['whom']>[]
   readonly quorum: number | null
   /** The shortest time of all rules that fit. */
   readonly expires: string | null
   readonly redact: readonly string[]
-  /** Rules that allow it, and of whose calls some are asked all the same. */
+  /** Sampled rules that allow the call: some of their calls still go to a person. */
   readonly sampled: readonly OfScope[]
 }
 
@@ -109,7 +109,7 @@ function isAlike(value: unknown, wanted: unknown): boolean | null {
 }
 const typeName = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value)
 function isOneOf(value: unknown, wanted: readonly unknown[]): boolean | null {
-  const answers = wanted.map((one) => isAlike(value, one))
+  const answers = wanted.map((candidate) => isAlike(value, candidate))
   if (answers.includes(true)) return true
   return answers.includes(false) ? false : null
 }

@@ -44,7 +44,7 @@ const Hours = t.Object({
 })
 export type Hours = Static<typeof Hours>
 
-/** One in so many calls of an earned rule is asked all the same. */
+/** One in this many calls of an earned rule still goes to a person. */
 const SAMPLE = 20
 
 export const GateRule = t.Object({
@@ -77,7 +77,7 @@ export const GateRule = t.Object({
     t.Integer({
       minimum: 1,
       maximum: 10_000,
-      description: `one in so many allowed calls is asked all the same; ${SAMPLE} of an earned rule`,
+      description: `one in this many allowed calls still goes to a person; ${SAMPLE} of an earned rule`,
     }),
   ),
   rehearsal: t.Optional(
@@ -89,10 +89,10 @@ export const GateRule = t.Object({
 })
 export type GateRule = Static<typeof GateRule>
 
-/** One in how many calls of the rule is asked all the same; null: none is. */
+/** One in this many calls of the rule still goes to a person; null: none. */
 export const sampleOf = ({ then, sample, rehearsal }: GateRule): number | null =>
   then === 'allow' ? (sample ?? (rehearsal === undefined ? null : SAMPLE)) : null
-/** The rule as it is written: one that was changed is another. */
+/** The digest of the written rule: a changed rule is another rule. */
 export const ruleDigest = (rule: GateRule): string => sha256(canonical(rule))
 /** The id of the policy for the whole installation. */
 export const INSTALLATION = 'installation'
@@ -103,7 +103,7 @@ export const mustBeAsked = (risk: Risk | null | undefined): boolean => (risk ?? 
 export const GatePolicy = t.Object({
   version: t.Literal(1, { description: '1' }),
   default: t.Optional({ ...Verdict, description: 'for tools that no rule fits: ask unless it is set' }),
-  rules: t.Array(GateRule, { maxItems: limits.gateRulesMax, description: 'tried from top to bottom, those that deny first' }),
+  rules: t.Array(GateRule, { maxItems: limits.gateRulesMax, description: 'tried from top to bottom, denying rules first' }),
 })
 export type GatePolicy = Static<typeof GatePolicy>
 

@@ -1,5 +1,5 @@
 // The ports between protocols. Each protocol fills in its own (`ports` of `Protocol`) from documents whose types it knows, so that none imports
-// another and none takes a document of another for something that it is not.
+// another, and none reads a document of another with a wrong type.
 import type { Calls, Policies } from './gate.ts'
 import type { Names } from './names.ts'
 import type { Signing } from './passkeys.ts'
@@ -22,7 +22,7 @@ const resolveNull = (): Promise<null> => Promise.resolve(null)
 const absent = (): never => {
   throw new Error('no protocol of this kernel has tasks')
 }
-/** Without the protocol that fills a port in, there is nothing behind it. */
+/** The ports without any protocol behind them. */
 const none: Ports = {
   calls: { call: resolveNull, longArguments: resolveNull, suspended: () => Promise.resolve([]) },
   passkeys: {

@@ -26,7 +26,7 @@ export type ByteRange = { readonly first: number; readonly last: number }
 export type Stored = { readonly checksum: Checksum; readonly size: number; readonly at: number }
 
 export interface Blobs {
-  /** Resolves when the bytes are durable. Refused bytes leave nothing behind. A chunk is only lent until the next one is asked for. */
+  /** Resolves when the bytes are durable. Refused bytes leave nothing behind. A chunk is valid only until the next one is requested. */
   put(source: AsyncIterable<Uint8Array>, announced: Announced, bytesMax: number): Promise<Held>
   /**
    * null: there is no such blob. If the bytes do not match their checksum, the stream fails before the last byte, and the blob is set
@@ -42,9 +42,9 @@ export interface Blobs {
   remove(checksum: Checksum, isUnused: () => Promise<boolean>): Promise<boolean>
 }
 
-/** Controls, and what turns a name around or hides in it: `evil\u202Egnp.exe` must not be shown as `evilexe.png`. */
+/** Control, direction-changing and invisible characters: `evil\u202Egnp.exe` must not be shown as `evilexe.png`. */
 const DECEPTIVE = /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2800/\\]/u
-/** A name for bytes that is one on every system, and shown as it is. */
+/** Whether a file name is valid on every system and shown as it is. */
 export const isPlainName = (name: string): boolean => !DECEPTIVE.test(name) && !/^\.*$/.test(name)
 
 const CAS = 'cas:'
@@ -58,7 +58,7 @@ export const checksumIn = (uri: string): Checksum | null =>
 
 export const isDataUri = (uri: string): boolean => uri.startsWith('data:')
 
-/** The bytes of a data: URI (RFC 2397). `code` is what one that cannot be read is refused with. */
+/** The bytes of a data: URI (RFC 2397). `code`: the refusal of an unreadable one. */
 export function bytesIn(uri: string, code: string, field: string): Buffer {
   const wrong = (message: string): never => {
     throw new Refusal(code, message, { field })
@@ -68,7 +68,7 @@ export function bytesIn(uri: string, code: string, field: string): Buffer {
   const data = uri.slice(comma + 1)
   if (/;base64$/i.test(uri.slice(0, comma))) {
     const bytes = Buffer.from(data, 'base64')
-    // A lenient decoder would skip what it does not know and hash something else than was sent.
+    // A lenient decoder would skip unknown characters and hash other bytes than were sent.
     if (bytes.toString('base64').replace(/=+$/, '') !== data.replace(/=+$/, '')) wrong('the data is not valid base64')
     return bytes
   }
@@ -79,5 +79,5 @@ export function bytesIn(uri: string, code: string, field: string): Buffer {
   )
 }
 
-/** `text/plain` where the URI says nothing (RFC 2397). */
+/** `text/plain` by default (RFC 2397). */
 export const mediaTypeIn = (uri: string): string => /^data:([^;,]+)/.exec(uri)?.[1] ?? 'text/plain'

@@ -8,7 +8,7 @@ export type Policies = {
   gate(read: Read, project_id: string, owner: string | null): Promise<readonly ScopedPolicy[]>
   /** The policy of one scope: a project, a person, or the installation. */
   ofScope(read: Read, scope: string): Promise<ScopedPolicy | null>
-  /** The least risk that needs a passkey, by the installation and the project; null: none does. */
+  /** The least risk that needs a passkey, by the installation and the project; null: no risk does. */
   passkeyFrom(read: Read, project_id: string | null): Promise<Risk | null>
   /** The members of a group of a project; null: there is no such group. */
   group(read: Read, project_id: string, name: string): Promise<readonly string[] | null>

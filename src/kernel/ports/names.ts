@@ -6,6 +6,6 @@ export type Registered = { readonly name: string; readonly created_at: string; r
 export type Names = {
   /** By the kind that the id says; null: there is none, as for services and the system. */
   named(read: Read, id: string): Promise<Registered | null>
-  /** The ids of all projects, at most so many: for callers that are in all of them. */
+  /** The ids of all projects, up to a bound: for callers that are in all of them. */
   projects(read: Read, limit: number): Promise<readonly string[]>
 }

@@ -4,23 +4,23 @@ import { Refusal } from '../declare/errors.ts'
 import type { Value } from '../log/store.ts'
 
 export type Notary = {
-  /** Which server it is: `<public origin>#<installation id>` (X30). */
+  /** The name of this server: `<public origin>#<installation id>` (X30). */
   issuer(): string
   /** SHA-256 over the text and a secret of this server, in hexadecimal digits. */
   evidence(text: string): string
-  /** Always the same for the same person, and does not reveal who that is. */
+  /** The pseudonym of a person: always the same, and it does not reveal the person. */
   pseudonym(id: string): string
   /** A digest that only this server can compute, so that the text cannot be found by guessing. */
   commit(text: string): string
   /** A compact JWS (EdDSA) over the canonical claims, under the present key. */
   attest(claims: Value): Promise<string>
-  /** The claims of a receipt that one of this server's keys has signed, whenever that was; null: none has. */
+  /** The claims of a receipt that any present or former key of this server has signed; null: none has. */
   verify(jws: string): Promise<Value | null>
   /** A session token: signed like a receipt, under a type of its own, so that neither passes for the other. */
   grant(claims: Value): Promise<string>
-  /** The claims of a session token of this server; null: it is none. */
+  /** The claims of a session token of this server; null: it is not one. */
   granted(jws: string): Promise<Value | null>
-  /** Encrypted to a public key (a JWK), or under a key of this server where there is none. */
+  /** Encrypts to a public key (a JWK), or without one under a key of this server. */
   seal(text: string, to: Value | null): Promise<string>
   /** Opens a text that was encrypted under the server's own key. */
   open(sealed: string): Promise<string>

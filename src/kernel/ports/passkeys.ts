@@ -1,14 +1,14 @@
 // The ports of passkeys: the cryptography of the server, and the protocol that keeps enrolments. A person signs a call with a device of
-// their own, so that not even the operator can make the answer.
+// their own, so that not even the operator can forge the answer.
 import { Refusal } from '../declare/errors.ts'
 import type { Change, Context, Read } from '../declare/operation.ts'
 import type { Risk } from '../policy/gate-policy.ts'
 import type { AssertionCrypto, PasskeyJwk, SaidAnswer, Signature } from '../signing/assertion.ts'
 import type { Assertion } from '../signing/input.ts'
 
-/** Whether a call needs a signature, and what a person signs when they make it. */
+/** Whether a call needs a signature, and the content that a person signs for it. */
 export type Signable = {
-  /** Whose policy says from which risk on a signature is needed; null: the installation's alone. */
+  /** The project whose policy sets the risk from which a signature is needed; null: only the installation's policy. */
   readonly project_id: string | null
   /** `always` and `never` count before the policies. */
   readonly risk: Risk | 'always' | 'never'
@@ -20,7 +20,7 @@ export type Covered = {
   readonly shown_digest: string | null
   readonly result_digest: string
   readonly edited?: unknown
-  /** What `result_digest` is over, where a receipt does not hold it: the word of the decision, and a digest of all of it. */
+  /** The content of `result_digest` if no receipt holds it: the word of the decision, and a digest of the whole decision. */
   readonly said?: SaidAnswer | undefined
 }
 /** With the whole name of the operation. */
@@ -45,7 +45,7 @@ export type Registration = {
   readonly challenge: string
 }
 
-/** The server's part: it knows its own address and can compute. */
+/** The server's part: its address and the cryptography. */
 export type Passkeys = AssertionCrypto & {
   party(): RelyingParty
   /** The credential in a registration; a text: why there is none. */

@@ -12,10 +12,10 @@ export type Presence = {
   lastSeen(id: string): number | null
 }
 
-/** An agent as it is known to be there. `connected`: null where no track is kept of it. */
+/** The known presence of an agent. `connected`: null if it is not tracked. */
 export type Seen = { readonly last_seen: string | null; readonly connected: boolean | null }
 
-/** A call that waits is over within a minute, and a stream is asked about twice a second: an agent that is there was heard of lately. */
+/** A waiting call ends within a minute, and streams are polled twice a second, so a present agent has been seen within this time. */
 export function seenBy(presence: Presence | undefined, id: string, now: number): Seen {
   if (presence === undefined) return { last_seen: null, connected: null }
   const at = presence.lastSeen(id)

@@ -1,4 +1,4 @@
-// The port of requests: the part of what people were asked, and answered, that other protocols may know.
+// The port of requests: the part of questions to people and their answers that other protocols can read.
 import type { Risk } from '../policy/gate-policy.ts'
 import type { Listed, ListPage, Read } from '../declare/operation.ts'
 import type { Covered } from './passkeys.ts'
@@ -24,7 +24,7 @@ export type Requests = {
   request(read: Read, id: string): Promise<KnownRequest | null>
   /** Answered questions of an agent, by the case that they are about. */
   cases(read: Read, project_id: string, requester: string, page: ListPage): Promise<Listed[]>
-  /** The answer to one of them; null: it is not there, or not for this actor. */
+  /** The answer to a request; null: it is absent, or the actor cannot see it. */
   answer(read: Read, id: string): Promise<KnownAnswer | null>
   /** `request_id`: the request that the agent itself made, if it did. */
   itemOfCheckpoint(read: Read, checkpoint: { readonly id: string; readonly request_id?: string | undefined }): Promise<AnsweredItem | null>

@@ -1,4 +1,4 @@
-// The port of runs: the part of agents' work and cards that other protocols may know.
+// The port of runs: the part of agents' work and cards that other protocols can read.
 import type { Read } from '../declare/operation.ts'
 
 export type KnownRun = {

@@ -32,7 +32,7 @@ export const sumIds = ({ task_id, by, project_id }: Omit<Holding, 'size'>): read
 
 /** The sums that storing or forgetting these bytes changes. */
 export async function readSums(read: Read, holdings: readonly (Omit<Holding, 'size'> | null)[]): Promise<Sums> {
-  const ids = [...new Set(holdings.flatMap((one) => (one === null ? [] : sumIds(one).map(([, id]) => id))))]
+  const ids = [...new Set(holdings.flatMap((holding) => (holding === null ? [] : sumIds(holding).map(([, id]) => id))))]
   return new Map(await Promise.all(ids.map(async (id) => [id, (await read.raw(StoredBytes, id))?.bytes ?? 0] as const)))
 }
 

@@ -1,4 +1,4 @@
-// The port of tasks: the part of a task, of its questions and of its steering that other protocols may know.
+// The port of tasks: the part of a task, of its questions and of its steering that other protocols can read.
 import type { TimeLimits } from '../codec/timestamps.ts'
 import type { Actor } from '../declare/access.ts'
 import type { Read } from '../declare/operation.ts'
@@ -32,7 +32,7 @@ export const taskKind = (): AnyDoc => kindOf('collaboration.task/')
 
 type Judged = Pick<KnownTask, 'ownership' | 'reviewers' | 'executor' | 'state' | 'spec' | 'votes'>
 /**
- * Those who decide on a task: its principal and its reviewers, none of them on their own work; on a delivery under a review policy, the
+ * The deciders of a task: its principal and its reviewers, none of them on their own work; on a delivery under a review policy, the
  * required reviewers whose votes are missing.
  */
 export function judgesOf({ ownership, reviewers, executor, state, spec, votes }: Judged): string[] {
@@ -58,13 +58,13 @@ export type KnownAmendment = {
 }
 
 export type Tasks = {
-  /** For any caller; null: there is none. */
+  /** The task without an access check; null: it is absent. */
   task(read: Read, id: string): Promise<KnownTask | null>
-  /** The task, or NOT_FOUND for an actor that may not see it. */
+  /** The task, or NOT_FOUND for an actor that cannot see it. */
   seenTask(read: Read, id: string): Promise<KnownTask>
-  /** Whether there is a version of an artifact that the actor may read. */
+  /** Whether the version of an artifact exists and the actor can read it. */
   hasVersion(read: Read, artifact_id: string, version: string, actor: Actor): Promise<boolean>
   checkpoint(read: Read, id: string): Promise<KnownCheckpoint | null>
-  /** The steering log, oldest first. The task is read with it: an amendment that comes meanwhile changes that. */
+  /** The steering log, oldest first. The task is read too, because a concurrent amendment changes it. */
   amendments(read: Read, task_id: string): Promise<readonly KnownAmendment[]>
 }

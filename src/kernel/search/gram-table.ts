@@ -1,10 +1,10 @@
-// The gram table: which documents may hold a word, by the groups of three characters in their texts. Each group is one of some thousand bits, and each
+// The gram table: which documents might contain a word, by the groups of three characters in their texts. Each group is one of some thousand bits, and each
 // document a column of them: for a word the rows of its groups are laid over one another, and the documents that are left are few. Two groups may
 // share a bit, so a search looks into the text itself; no document that holds the word is ever left out.
 
 /** Bits of a document. An item of the inbox has about two hundred groups, a tenth of these; a long text has all of them and is always looked into. */
 const BITS = 2_048
-/** Documents in one block of 2 MiB: a row of it lies in one piece, which is read several times as fast as pieces of 128 bytes. */
+/** Documents in one block of 2 MiB: its rows are contiguous, which reads several times as fast as pieces of 128 bytes. */
 const BLOCK = 8_192
 const WORDS = BLOCK / 32
 const GRAM = 3
@@ -14,16 +14,16 @@ export type GramTable = {
   delete(id: string): void
   has(id: string): boolean
   readonly size: number
-  /** The groups of documents that there are, such as who wrote them. */
+  /** The groups of documents, such as their authors. */
   groups(): Iterable<string>
   /**
-   * Documents that may hold all words; `inGroup`: for each word the groups all of whose documents hold it. Null: there are more than `most`, or no word
+   * Documents that might contain all words; `inGroup`: for each word the groups all of whose documents hold it. Null: there are more than `most`, or no word
    * is long enough to tell.
    */
   holding(words: readonly string[], inGroup: readonly ReadonlySet<string>[], most: number): string[] | null
 }
 
-/** Which bit stands for the group of characters that begins here. */
+/** The bit of the group of characters that begins here. */
 const bitOf = (text: string, i: number): number =>
   Math.imul(
     Math.imul(Math.imul(text.charCodeAt(i), 0x9e3779b1) ^ text.charCodeAt(i + 1), 0x85ebca6b) ^ text.charCodeAt(i + 2),
@@ -44,7 +44,7 @@ export function createGramTable(): GramTable {
   const ids: (string | undefined)[] = []
   const free: number[] = []
   const counts = new Map<string, number>()
-  const [left, one] = [new Uint32Array(WORDS), new Uint32Array(WORDS)]
+  const [left, current] = [new Uint32Array(WORDS), new Uint32Array(WORDS)]
 
   function change(place: number, rows: Iterable<number>, isOn: boolean): void {
     const block = blocks[Math.floor(place / BLOCK)]!
@@ -66,12 +66,12 @@ export function createGramTable(): GramTable {
     if (others === 0) counts.delete(slot.group)
     else counts.set(slot.group, others)
   }
-  /** Lays the rows of a word over one another in a block. */
+  /** Lays the rows of a word over current another in a block. */
   function lay(block: Uint32Array, rows: readonly number[], found: Uint32Array): void {
     found.fill(0xffffffff)
     for (const row of rows) for (let i = 0, from = row * WORDS; i < WORDS; i++) found[i]! &= block[from + i]!
   }
-  /** Those whose group holds the word hold it, whatever their text. */
+  /** Adds the documents whose group contains the word. */
   function addGroups(found: Uint32Array, first: number, groups: ReadonlySet<string>): void {
     for (let i = 0; i < BLOCK; i++) {
       const id = ids[first + i]
@@ -102,9 +102,9 @@ export function createGramTable(): GramTable {
       for (const [n, block] of blocks.entries()) {
         left.fill(0xffffffff)
         for (const { rows, groups } of known) {
-          lay(block, rows, one)
-          if (groups.size > 0) addGroups(one, n * BLOCK, groups)
-          for (let i = 0; i < WORDS; i++) left[i]! &= one[i]!
+          lay(block, rows, current)
+          if (groups.size > 0) addGroups(current, n * BLOCK, groups)
+          for (let i = 0; i < WORDS; i++) left[i]! &= current[i]!
         }
         for (let i = 0; i < WORDS; i++)
           for (let bits = left[i]!; bits !== 0; bits &= bits - 1) {

@@ -49,37 +49,37 @@ export function createTextIndex(store: Store, sleep: Clock['sleep'] | undefined)
     }
   }
   /** Reads the next portion: first of all entries, then of the documents that changed since. */
-  async function goOn(kind: AnyDoc, one: Kept): Promise<void> {
-    if (one.place === null) {
-      const ids = [...one.changed.keys().take(PORTION)]
-      for (const id of ids) one.changed.delete(id)
-      return take(kind, one, ids)
+  async function goOn(kind: AnyDoc, index: Kept): Promise<void> {
+    if (index.place === null) {
+      const ids = [...index.changed.keys().take(PORTION)]
+      for (const id of ids) index.changed.delete(id)
+      return take(kind, index, ids)
     }
-    const entries = await store.scan(one.place, prefixOf(kind, kind.text!.index, []) + END, PORTION)
-    // A document may have several entries.
-    const ids = [...new Set(entries.map(idIn))].filter((id) => !one.table.has(id))
-    await take(kind, one, ids)
-    one.place = entries.length < PORTION ? null : entries.at(-1)!
+    const entries = await store.scan(index.place, prefixOf(kind, kind.text!.index, []) + END, PORTION)
+    // A document can have several entries.
+    const ids = [...new Set(entries.map(idIn))].filter((id) => !index.table.has(id))
+    await take(kind, index, ids)
+    index.place = entries.length < PORTION ? null : entries.at(-1)!
   }
-  async function catchUp(kind: AnyDoc, one: Kept): Promise<void> {
-    one.isBusy = true
-    while (!stopping.signal.aborted && indexes.get(kind.kind) === one && (one.place !== null || one.changed.size > PORTION)) {
+  async function catchUp(kind: AnyDoc, index: Kept): Promise<void> {
+    index.isBusy = true
+    while (!stopping.signal.aborted && indexes.get(kind.kind) === index && (index.place !== null || index.changed.size > PORTION)) {
       // Let calls run between two portions.
       await sleep!(PAUSE_MS, stopping.signal)
-      await goOn(kind, one)
+      await goOn(kind, index)
     }
-    one.isBusy = false
+    index.isBusy = false
   }
   /** Whether the index holds everything that was stored when the search began. */
-  async function isCurrent(kind: AnyDoc, one: Kept): Promise<boolean> {
-    if (one.isBusy) return false
-    for (let i = 0; i < PORTIONS_MAX && one.place !== null; i++) await goOn(kind, one)
-    const portions = Math.ceil(one.changed.size / PORTION)
-    if (one.place === null && portions <= PORTIONS_MAX) {
-      for (let i = 0; i < portions; i++) await goOn(kind, one)
-      return indexes.get(kind.kind) === one
+  async function isCurrent(kind: AnyDoc, index: Kept): Promise<boolean> {
+    if (index.isBusy) return false
+    for (let i = 0; i < PORTIONS_MAX && index.place !== null; i++) await goOn(kind, index)
+    const portions = Math.ceil(index.changed.size / PORTION)
+    if (index.place === null && portions <= PORTIONS_MAX) {
+      for (let i = 0; i < portions; i++) await goOn(kind, index)
+      return indexes.get(kind.kind) === index
     }
-    if (sleep) void catchUp(kind, one).catch(() => indexes.delete(kind.kind))
+    if (sleep) void catchUp(kind, index).catch(() => indexes.delete(kind.kind))
     return false
   }
   function beginIndex(kind: AnyDoc): Kept {

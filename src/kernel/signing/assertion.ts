@@ -1,11 +1,11 @@
-// A person's signature by passkey (WebAuthn): what it is over, and how it is checked. Nothing here needs a server: the SDK checks the
-// same assertion in a browser. The surroundings pass in hashes and signatures. Every input may be hostile.
+// A person's signature by passkey (WebAuthn): the signed content, and its check. Nothing here needs a server: the SDK checks the
+// same assertion in a browser. The caller passes in hashes and signatures. Every input can be hostile.
 import { base64urlOf, bytesOf } from './base64url.ts'
 import { decodeText } from '../codec/strict-json.ts'
 import { limits } from '../limits.ts'
 import { canonical } from '../log/canonical-json.ts'
 
-/** What the device signs: a call, the thing that it is about, how that was shown, and the answer. */
+/** The content that the device signs: a call, its subject, the way that it was shown, and the answer. */
 export type SignedCall = {
   readonly operation: string
   readonly subject_digest: string
@@ -60,7 +60,7 @@ const wrong = (problem: string): CheckedAssertion => ({ problem })
 type Expected = {
   readonly challenge: string
   readonly key: PasskeyKey
-  /** Pages that may ask for a signature; undefined: any, for holders who do not know the server's. */
+  /** Pages that are allowed to ask for a signature; undefined: any, for verifiers that do not know the server's pages. */
   readonly origins?: readonly string[] | undefined
 }
 
@@ -99,7 +99,7 @@ const DATA_BYTES_MIN = HASH_BYTES + 5
 const [PRESENT, VERIFIED] = [1, 4]
 
 type ClientData = { readonly type: unknown; readonly challenge: string; readonly origin: string; readonly isFramed: boolean }
-/** null: it is no client data. */
+/** Null: the text is not client data. */
 export function clientDataIn(text: string): ClientData | null {
   const bytes = text.length > limits.assertionCharsMax ? null : bytesOf(text)
   if (bytes === null) return null
@@ -114,7 +114,7 @@ export function clientDataIn(text: string): ClientData | null {
 }
 
 const [SEQUENCE, INTEGER, POINT_BYTES] = [0x30, 0x02, 32]
-/** An ECDSA signature in DER as r and s of 32 bytes each; null: it is none, or not in the one way to write it. */
+/** An ECDSA signature in DER as r and s of 32 bytes each; null: it is not a canonical one. */
 function rawSignature(der: Uint8Array): Uint8Array<ArrayBuffer> | null {
   if (der.length > MOST_DER_BYTES || der[0] !== SEQUENCE || der[1] !== der.length - 2) return null
   const raw = new Uint8Array(2 * POINT_BYTES)

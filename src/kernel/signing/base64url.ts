@@ -1,4 +1,4 @@
-// Base64url in the one way to write it: bits that no byte needs are zero. It runs in browsers too.
+// Canonical base64url: unused bits are zero. It also runs in browsers.
 
 const ALPHABET = /^[A-Za-z0-9_-]*$/
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'

@@ -1,5 +1,5 @@
 // The signature of one call: whether the policies need one, and the check of the one that was given. The kernel does it for every
-// operation that says what is signed (`signs`), after its rules and before its decision.
+// operation that declares `signs`, after its rules and before its decision.
 import { Refusal } from '../declare/errors.ts'
 import type { Change, Command, Context, Read } from '../declare/operation.ts'
 import type { Signable } from '../ports/passkeys.ts'

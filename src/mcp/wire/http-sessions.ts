@@ -1,4 +1,4 @@
-// MCP over Streamable HTTP, for any server of ours. Clients of 2026-07-28 have no session; earlier ones get one with `initialize`, so that
+// MCP over Streamable HTTP, for any MCP server of this project. Clients of 2026-07-28 have no session; earlier ones get one with `initialize`, so that
 // the server can ask them questions while a call runs. A session belongs to the actor that opened it.
 import { randomUUID } from 'node:crypto'
 import {
@@ -19,7 +19,7 @@ type OpenSession = { readonly transport: WebStandardStreamableHTTPServerTranspor
 export type HttpSessions = {
   /** The body is decoded already. */
   fetch(request: Request, body: unknown, authInfo?: AuthInfo): Promise<Response>
-  /** Sends a notification that concerns no single request to every client, or to those of one family. */
+  /** Sends a notification that concerns no single request to every client, or to the clients of one family. */
   notify(method: string, params: Record<string, unknown>, isModern?: boolean): void
   size(): number
   close(): Promise<void>
@@ -38,7 +38,7 @@ export function openHttpSessions({ serverOf, sessionsMax, log }: HttpSessionsOpt
   const sessions = new Map<string, OpenSession>()
   const modern = createMcpHandler(({ authInfo }) => serverOf(true, authInfo), {
     legacy: 'reject',
-    onerror: (error) => log.debug({ error: error.message }, 'an MCP client sent what cannot be taken'),
+    onerror: (error) => log.debug({ error: error.message }, 'an MCP client sent an invalid message'),
   })
 
   async function open(authInfo: AuthInfo | undefined): Promise<OpenSession> {

@@ -1,5 +1,5 @@
-// The client of an MCP server of ours on stdin and stdout. Lines pass the strict decoder: a repeated key, deep nesting or a line beyond the bound
-// is refused by name and reaches no tool.
+// The stdio transport of our MCP servers. Lines pass the strict decoder: a repeated key, deep nesting or a line beyond the bound is refused with
+// its reason and reaches no tool.
 import type { Readable } from 'node:stream'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server'
 import { decodeText, isObject } from '#kernel/codec/strict-json.ts'
@@ -23,28 +23,28 @@ export class LineTransport implements Transport {
   }
 
   start(): Promise<void> {
-    this.#input.on('data', (part: Buffer) => this.#hear(part))
+    this.#input.on('data', (part: Buffer) => this.#receive(part))
     this.#input.once('end', () => void this.close())
     this.#input.once('close', () => void this.close())
     return Promise.resolve()
   }
 
-  #hear(part: Buffer): void {
+  #receive(part: Buffer): void {
     for (let from = 0; from < part.length;) {
       const end = part.indexOf(10, from)
       const piece = part.subarray(from, end === -1 ? part.length : end)
       this.#restBytes += piece.length
-      // The rest of a line that is too long is read and dropped.
+      // The rest of an overlong line is read and dropped.
       if (this.#restBytes > limits.mcpLineBytesMax) this.#isTooLong = true
       if (this.#isTooLong) this.#rest = []
       else this.#rest.push(piece)
       if (end === -1) return
-      this.#line()
+      this.#handleLine()
       from = end + 1
     }
   }
 
-  #line(): void {
+  #handleLine(): void {
     const line = Buffer.concat(this.#rest).toString().trim()
     const wasTooLong = this.#isTooLong
     this.#rest = []
@@ -65,7 +65,7 @@ export class LineTransport implements Transport {
   }
 
   send(message: JSONRPCMessage): Promise<void> {
-    this.#output.write(`${JSON.stringify(asMeant(message))}\n`)
+    this.#output.write(`${JSON.stringify(withoutTaskContent(message))}\n`)
     return Promise.resolve()
   }
 
@@ -87,7 +87,7 @@ function idIn(line: string): string | number | null {
 }
 
 /** The library adds content to every answer to a call; the handle of a task must have none. */
-export function asMeant<M>(message: M): M {
+export function withoutTaskContent<M>(message: M): M {
   const { result } = message as { result?: unknown }
   if (!isObject(result) || result['resultType'] !== 'task') return message
   const { content: _, ...handle } = result

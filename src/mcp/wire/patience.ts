@@ -2,7 +2,7 @@
 export type Patience =
   /** The client accepts a task and fetches it later. */
   | { readonly way: 'task' }
-  /** Held until the request ends; null has no bound of its own. */
+  /** Held until the request ends; null: unbounded. */
   | { readonly way: 'hold'; readonly ms: number | null }
   /** Held in rounds: each ends with `input_required`, and the client calls again by itself. */
   | { readonly way: 'rounds'; readonly ms: number; readonly rounds: number }

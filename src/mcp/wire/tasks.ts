@@ -33,7 +33,7 @@ export function taskHandle(taskId: string, statusMessage: string): Result {
 
 export type TaskHandlers = {
   get(taskId: string, context: ServerContext): Promise<Result>
-  /** No task of ours accepts an update; unknown tasks are refused. */
+  /** Our tasks accept no updates; unknown tasks are refused. */
   find(taskId: string, context: ServerContext): Promise<unknown>
   cancel(taskId: string, context: ServerContext): Promise<unknown>
 }

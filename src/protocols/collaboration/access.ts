@@ -10,7 +10,7 @@ import { taskMoves } from './states.ts'
 type OfTask = { readonly task: Task }
 type OfCheckpoint = OfTask & { readonly checkpoint: Checkpoint }
 
-/** The human who answers for the task (HACP 0.1.0, Roles), or their substitute, unless that substitute is its executor. */
+/** The human responsible for the task (HACP 0.1.0, Roles), or their substitute, unless that substitute is its executor. */
 export const principal = heldBy(
   "the task's principal",
   role<OfTask>(
@@ -55,7 +55,7 @@ export const allows = (event: string, name = event) =>
     `the task's state does not allow ${name}`,
     ({ task }) => `the task is ${task.outcome === 'cancelled' ? 'cancelled' : task.state}, and that state does not allow ${name}`,
   )
-/** HLP: a caller who decided by an older state of the task is told so, before anything happens. */
+/** HLP: refuses a caller that decided on an older state of the task. */
 type Expected = { readonly expected_task_revision?: number }
 export const isAtRevision: Rule<OfTask, Expected> = {
   ...rule<OfTask, Expected>(
@@ -87,7 +87,7 @@ export const isActive = rule<OfTask>(
 )
 
 const OUT_OF_TIME = 'the deadline of the task has passed, or its max_duration is spent'
-/** A passed deadline or a spent max_duration stops the agent, never the people; an ended task has no deadline any more. */
+/** A passed deadline or a spent max_duration stops the agent, never the people; an ended task has no deadline. */
 export const isInTime = rule<OfTask>(
   'DEADLINE_EXCEEDED',
   'the task is within its deadline and max_duration',
@@ -120,7 +120,7 @@ export const isNotExpired = rule<OfCheckpoint>(
   'CHECKPOINT_EXPIRED',
   'the checkpoint has not expired',
   ({ checkpoint }, _, { hasPassed }) => {
-    // A checkpoint on hold stays answerable; with every other policy its time is up, whether or not the timer has run yet.
+    // A checkpoint on hold stays answerable; with every other policy it expires at its deadline, even before the timer has run.
     const isOver =
       checkpoint.state === 'pending' &&
       checkpoint.on_expiry !== 'hold' &&
@@ -148,7 +148,7 @@ export const isNotReadOnly = rule<OfTask>(
 export const kindAfter = (task: Task, parent: { readonly kind: 'plan' | 'deliverable' } | null): 'plan' | 'deliverable' =>
   task.plan_approved ? 'deliverable' : (parent?.kind ?? 'deliverable')
 
-/** A waiting or read-only agent must not change anything; people may. */
+/** A waiting or read-only agent must not change anything; people can. */
 export const isFreeToChange = rule<OfTask>(
   'PRECONDITION_FAILED',
   'an agent changes something only while its task is not blocked and its autonomy is not read_only',
@@ -171,7 +171,7 @@ export const leavesSpecAlone = rule<unknown, { readonly spec?: unknown }>(
   'the spec never changes after task.create: make a new task',
 )
 
-/** Refuses a blank text where a person or an agent has to decide or work by it. */
+/** Refuses a blank text that a person or an agent would have to act on. */
 export function refuseBlank(message: string, field: string): void {
   if (message.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
 }
@@ -180,7 +180,7 @@ export function refuseBlank(message: string, field: string): void {
 export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
   subject !== null && !subject.disabled && subject.projects.has(project_id)
 
-/** A person or agent that may be given work in this project. */
+/** The person or agent, if it can get work in this project. */
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {
   const found = await read.subject(id)
   if (!isActiveIn(found, project_id))

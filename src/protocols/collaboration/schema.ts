@@ -1,4 +1,4 @@
-// The seven objects of the draft. Field names are the draft's; what is ours says so.
+// The seven objects of the draft. Field names are the draft's; our own are marked.
 import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { Evidence } from '#kernel/declare/evidence.ts'
@@ -40,7 +40,7 @@ export const ExpiryPolicy = either('hold', 'escalate', 'fail', 'default')
 const Constraints = t.Object({
   max_duration: t.Optional(Duration),
   must_use_capabilities: t.Optional(t.Array(CapabilityRef, { maxItems: limits.capabilitiesMax })),
-  /** Continuous control: how far the agent may go by itself. */
+  /** Continuous control: how much the agent can do by itself. */
   autonomy: t.Optional(either('autonomous', 'plan_then_implement', 'confirm_each_action', 'read_only')),
   /** Ours: policies for checkpoints without an answer in time, in addition to waiting and asking the next person. */
   on_expiry: t.Optional(t.Array(ExpiryPolicy, { maxItems: 4 })),
@@ -54,7 +54,7 @@ export const TaskSpec = t.Object({
   /** HLP: whose verdicts on a deliverable count, and how many approve it. */
   review_policy: t.Optional(t.Object({ required_reviewers: RequiredReviewers, quorum: ReviewQuorum })),
 })
-/** As it comes in: only the goal is required. */
+/** The spec in an input: only the goal is required. */
 export const TaskSpecInput = refusedAs(
   'INVALID_SPEC',
   t.Object({
@@ -74,7 +74,7 @@ export const TaskSpecInput = refusedAs(
   }),
 )
 
-/** How a task came here from another system, which knows its conversation and its message by these names. */
+/** The origin of a task in another system: the names of its conversation and message there. */
 const OriginName = (description: string) => t.String({ minLength: 1, maxLength: limits.a2aIdCharsMax, description })
 export const Origin = t.Object({
   protocol: t.Enum(['a2a'], { description: 'the protocol that it came by' }),
@@ -124,8 +124,8 @@ const TaskSchema = t.Object({
   audit_trail: nullable(Id), // the task's first event; its id is its place in the record
   // Ours, from here on.
   executor: nullable(ActorId), // who works on it, also while a person holds it
-  executors: t.Array(ActorId), // everyone who ever did: they may read it
-  delegators: t.Array(ActorId), // the agents that passed it down as a part of their own task: they may read it
+  executors: t.Array(ActorId), // every executor ever: they can read it
+  delegators: t.Array(ActorId), // the agents that delegated it as a part of their own task: they can read it
   reviewers: t.Array(ActorId),
   children: t.Array(Id),
   new_attempt: t.Optional(t.Boolean()), // a new attempt at its parent, which was rejected
@@ -142,7 +142,7 @@ const TaskSchema = t.Object({
   delivered: t.Optional(t.Object({ artifact_id: Id, version: text(40) })), // the version delivered last: verdicts are about it
   amendments: t.Integer(), // entries of the steering log
   origin: t.Optional(Origin),
-  // HLP: raised by one in each command that changes the task. Absent where no command has changed it since it is counted: 0.
+  // HLP: raised by one in each command that changes the task. Absent if no command has changed it since it is counted: 0.
   revision: t.Optional(t.Integer({ minimum: 0 })),
   // While a deliverable is reviewed by a review_policy: the latest verdict for each required reviewer on that version.
   votes: t.Optional(t.Array(Vote)),
@@ -164,7 +164,7 @@ export const Task = doc('collaboration.task', TaskSchema, {
       const { pending_checkpoint } = task
       return pending_checkpoint === null ? [] : judgesOf(task).map((who) => [who, pending_checkpoint])
     }),
-    // Versions of other tasks that its executor may read.
+    // Versions of other tasks that its executor can read.
     input: index(({ executor, spec }) => (executor === null ? [] : versionsIn(spec).map((version) => [executor, version]))),
   },
   // An overdue task needs no timer: a person was asked already.
@@ -185,7 +185,7 @@ const versionsIn = ({ inputs }: Task['spec']): string[] => [
 function partiesOf(task: Task): string[] {
   return [...new Set([task.ownership.principal, ...task.reviewers, ...task.executors, ...task.delegators])]
 }
-/** "Any authorized actor": the principal, reviewers, every executor, who delegated it, and owners of the project. */
+/** "Any authorized actor": the principal, reviewers, every executor, every delegator, and owners of the project. */
 function mayRead(task: Task, actor: Actor): boolean {
   return partiesOf(task).some((who) => speaksFor(actor, who, task.project_id)) || ownsProject(actor, task.project_id)
 }
@@ -244,13 +244,13 @@ export const Checkpoint = doc(
     resolution: nullable(CheckpointResolution),
     proposed_actions: t.Array(ProposedAction),
     state_shown: t.Unknown(), // the state that the agent would resume from
-    state_schema: t.Unknown(), // what a patched state must match; null: anything
+    state_schema: t.Unknown(), // the schema of a patched state; null: any
     // Ours, from here on.
     raised_by: ActorId,
     on_expiry: ExpiryPolicy,
     default: nullable(CheckpointAnswer),
-    routed_to: ActorId, // whose turn it is; authority does not depend on it
-    succeeds: nullable(Id), // the checkpoint whose place this one takes
+    routed_to: ActorId, // the current recipient; authority does not depend on it
+    succeeds: nullable(Id), // the checkpoint that this one replaces
     // The kind of an escalated question, which is answered as before.
     escalates: t.Optional(either('approval', 'choice', 'input', 'escalation', 'interrupt')),
     // The question that ended without an answer because the system asked its own question.
@@ -484,9 +484,9 @@ export const Grant = doc(
     granted_by: ActorId,
     granted_at: Timestamp,
     revoked_at: nullable(Timestamp),
-    executor: nullable(ActorId), // with until `session`: for whom
+    executor: nullable(ActorId), // with until `session`: the agent
     run: t.Optional(nullable(Id)), // with until `session`: the run; null: the first that begins
-    after_run: t.Optional(nullable(Id)), // where there was no run: the one before it
+    after_run: t.Optional(nullable(Id)), // if there was no run: the last run before
   }),
   {
     scopeOf: (grant) => grant.project_id,
@@ -559,7 +559,7 @@ export const LedgerEntry = doc(
     value: t.Unknown(),
     version: t.Integer(),
     written_at: Timestamp,
-    by: Id, // the task in whose name it was written
+    by: Id, // the task for which it was written
     root_task_id: Id,
     actor: ActorId,
   }),

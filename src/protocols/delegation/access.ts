@@ -17,10 +17,10 @@ export type OfRun = {
 }
 type OfAttempt = { readonly attempt?: number }
 export const Attempt = t.Optional(
-  t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt that the messages came with; 0 where none were taken' }),
+  t.Integer({ minimum: 0, maximum: 1_000_000_000, description: 'the attempt that the messages came with; 0 if none were taken' }),
 )
 
-/** The agent whose run it is. */
+/** The agent of the run. */
 export const runAgent = forAgentsToo(
   role<OfRun>("the run's agent", (actor, { run }) => actor.kind === 'agent' && actor.id === run.agent_id),
 )
@@ -63,7 +63,7 @@ export const isPresentAttempt = rule<OfRun, OfAttempt>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
   ({ mailbox }, { attempt = 0 }, { actor }) => actor.kind !== 'agent' || (mailbox?.attempt ?? 0) === attempt,
-  'another process has taken the run since: take it again to go on',
+  'another process has taken the run since: take it again to continue',
 )
 
 type OfFence = { readonly run: Run | null; readonly mailbox: Mailbox | null; readonly last_run: string | null }
@@ -83,7 +83,7 @@ export const isItsRun = rule<OfFence, { run_id?: string }>(
   ({ run }, { run_id }) => run_id === undefined || run !== null,
   'run_id names no run of this agent on this task',
 )
-/** Fences an agent's calls on the task. An ended run may still act until another run follows it. */
+/** Fences an agent's calls on the task. An ended run can still act until another run follows it. */
 export const isPresentFor = rule<OfFence, OfAttempt>(
   'CONFLICT',
   isPresentAttempt.message,
@@ -110,7 +110,7 @@ export type Wanted = { readonly project_id: string; readonly capability: Capabil
 export async function targetOf(read: Read, agent_id: string, { project_id, capability }: Wanted, isDirect: boolean): Promise<Target> {
   const found = await availableFor(read, agent_id, project_id)
   const { card } = found
-  // An agent without a card declares nothing. People may still choose it; agents may delegate only to one that declares the capability.
+  // An agent without a card declares nothing. People can still choose it; agents can delegate only to agents that declare the capability.
   const isJudged = card !== null || isDirect
   if (capability && isJudged && !serves(card?.capabilities ?? [], capability))
     throw new Refusal('CAPABILITY_NOT_SUPPORTED', `${agent_id} does not declare ${capability.capability_id} ${capability.version}`)

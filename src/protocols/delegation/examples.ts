@@ -4,7 +4,7 @@ import type { Step } from '#kernel/declare/operation.ts'
 
 const DAY_MS = 24 * 3_600_000
 
-/** Robin says what it can do. */
+/** Robin declares its capabilities. */
 const offered: Step[] = [
   {
     as: 'robin',

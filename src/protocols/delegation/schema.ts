@@ -1,4 +1,4 @@
-// Agent cards, runs and what is kept for them. Field names are the draft's; what is ours says so.
+// Agent cards, runs and their documents. Field names are the draft's; our own are marked.
 import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { Attempt, forgetAt } from '#kernel/ports/delivery-log.ts'
@@ -38,7 +38,7 @@ const CardSchema = t.Object({
   card_key: t.Optional(text(100)), // the key that signed the remote agent's own card when it was first read; `none`: that card is not signed
   declared: t.Optional(t.Array(Open)), // capabilities for other harnesses, declared by the operator
   owner: nullable(Id),
-  projects: t.Array(Id), // from its registration: where it can be found
+  projects: t.Array(Id), // from its registration: the projects that can find it
   disabled: t.Boolean(),
   updated_at: Timestamp,
 })
@@ -60,7 +60,7 @@ export const Card = doc('delegation.card', CardSchema, {
 })
 
 /**
- * Where an agent is reached. No fact holds it: it is for the runtime and for agents, never for people. `credential` is what a remote agent
+ * The address of an agent. No fact contains it: it is for the runtime and for agents, never for people. `credential` is what a remote agent
  * expects from us; no operation shows it.
  */
 export const Endpoint = doc(
@@ -108,27 +108,27 @@ const RunSchema = t.Object({
   root_task_id: Id,
   parent_run: nullable(Id),
   chain: t.Array(Ancestor), // from the outermost run down to the parent
-  owners: t.Optional(t.Array(Id)), // without a task: the people who answer for its agents and may read it
-  delegated_by: t.Optional(Id), // the agent that delegated it without a run of its own
+  owners: t.Optional(t.Array(Id)), // without a task: the owners of its agents, who can read it
+  delegated_by: t.Optional(Id), // the agent that delegated it outside of a run
   continues: nullable(Id), // the run whose work it continues: after a review, a failure, or handed off
   capability: nullable(CapabilityRef),
   delegable: t.Boolean(),
-  session_id: t.Optional(Id), // of another harness, whose task it executes
+  session_id: t.Optional(Id), // the session of another harness whose task it executes
   started_at: nullable(Timestamp),
   ended_at: nullable(Timestamp),
-  checkpoint_id: nullable(Id), // what a blocked run waits for
+  checkpoint_id: nullable(Id), // the checkpoint that a blocked run waits for
   reason: nullable(text(limits.labelCharsMax)), // why it is blocked, or why it failed
   error: nullable(Text),
   result: t.Unknown(),
   progress: nullable(Progress),
-  asked: t.Optional(t.Object({ message: Text, at: Timestamp })), // a question to the one who delegated: the next steering message answers it
+  asked: t.Optional(t.Object({ message: Text, at: Timestamp })), // a question to the delegator: the next steering message answers it
 })
 export type Run = Static<typeof RunSchema>
 
 /** A run as readers see it. Taking a run adds no fact, so `queued` comes from its mailbox and not from the run document. */
 export const SeenRun = t.Object({
   ...RunSchema.properties,
-  queued: t.Boolean({ description: 'the run was not taken yet, or it waits to go on: its agent is not connected, or busy' }),
+  queued: t.Boolean({ description: 'no process has taken the run yet, or it waits to resume: its agent is not connected, or busy' }),
 })
 export type SeenRun = Static<typeof SeenRun>
 
@@ -153,7 +153,7 @@ export const Run = doc('delegation.run', RunSchema, {
 export const delegatorOf = ({ chain, delegated_by }: Pick<Run, 'chain' | 'delegated_by'>): string | null =>
   chain.at(-1)?.agent_id ?? delegated_by ?? null
 
-/** A task's readers read its runs; without a task, the agents of its chain, the one that delegated it, their owners and the project's. */
+/** A task's readers read its runs; without a task, the agents of its chain, its delegator, their owners and the owners of the project. */
 function mayRead(run: Run, actor: Actor): boolean {
   if (run.task_id !== null) return true
   return (

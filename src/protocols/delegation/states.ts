@@ -8,7 +8,7 @@ export type RunState = (typeof runStates)[number]
 /** AAP 0.1.0, Block and Resume; Handoff; Event Stream. agent.delegate makes a run in `running`. */
 export const runMoves = [
   ['running', 'agent.block', 'blocked'],
-  ['blocked', 'agent.block/successor', 'blocked'], // ours: another question takes the place of the one that it waits for
+  ['blocked', 'agent.block/successor', 'blocked'], // ours: another question replaces the one that it waits for
   ['blocked', 'agent.resume', 'running'],
   ['running', 'run.complete', 'completed'],
   ['running', 'run.complete/delivered', 'completed'], // ours: the task was delivered, and the run that worked on it is done
@@ -25,7 +25,7 @@ export const isActive = (state: string): boolean => state === 'running' || state
 
 /** The next state by the table, or the draft's INVALID_TRANSITION. */
 export function after(state: string, event: string): RunState {
-  const row = runMoves.find((one) => one[0] === state && one[1] === event)
+  const row = runMoves.find((move) => move[0] === state && move[1] === event)
   if (!row) throw new Refusal('INVALID_TRANSITION', `${event} is not possible while the run is ${state}`, { state, event })
   return row[2]
 }

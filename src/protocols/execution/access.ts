@@ -20,7 +20,7 @@ export async function requestOf(read: Read, request_id: string): Promise<OfReque
   return { request, task: await taskBehind(read, request.task_id) }
 }
 
-/** Reads a request for a member of its pool. A member may learn that another member was faster, but not the result. */
+/** Reads a request for a member of its pool. A member can learn that another member was faster, but not the result. */
 export async function poolItemOf(read: Read, request_id: string, actor: Actor): Promise<OfRequest> {
   const there = await read.raw(Request, request_id)
   const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
@@ -60,7 +60,7 @@ export function answersAs(actor: Actor, { request, task }: OfRequest): string | 
 }
 const inPlaceOf = (actor: Actor, whose: string | null): string | null => (whose === null || whose === actor.id ? null : whose)
 
-/** The routed person, the agent's owner, or their substitute. A request with a task: only those who decide on the task. */
+/** The routed person, the agent's owner, or their substitute. For a request with a task: only its deciders. */
 export const answerer = role<OfRequest>(
   'the person it is routed to',
   (actor, state) => answersAs(actor, state) !== null,
@@ -68,7 +68,7 @@ export const answerer = role<OfRequest>(
 )
 /** Any person of the project, while the request is unclaimed. */
 export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
-/** An owner of the installation answers for all of it, apart from what a task's own people decide. */
+/** An owner of the installation can answer every request, except those that the people of a task decide. */
 export const chief = heldBy(
   'an owner of the installation',
   role<OfRequest>(
@@ -81,7 +81,7 @@ export const chief = heldBy(
 /** Up to this risk a remembered device needs no fresh sign-in, and an editor's dialog is enough. */
 const RISK_REMEMBERED = 'R3'
 type Gravity = Pick<Request, 'risk' | 'quorum' | 'approvers'>
-/** An editor asks with a title and two buttons: too little for a grave question, and for one that several or named people answer. */
+/** An editor asks with a title and two buttons: too little for a grave question, or for a question to several or named people. */
 export const isForEditor = ({ risk, quorum, approvers }: Gravity): boolean =>
   (risk ?? 'R1') <= RISK_REMEMBERED && quorum === undefined && approvers === undefined
 export const fitsSurface = rule<OfRequest, { readonly surface?: Surface }>(
@@ -98,7 +98,7 @@ export const isNotLate = rule<OfRequest>(
   ({ request }, _, context) => !(isOpen(request) && endsLate(request) && isOver(request, context)) && !isTimedOut(request),
   'the request timed out: it ended by its deadline',
 )
-/** As the actor says it themself. */
+/** Whether the sign-in is fresh enough for the risk: a remembered device decides only low risks. */
 export const isProvenFor = ({ risk }: Request, via: string | null | undefined): boolean =>
   via !== 'remembered' || (risk ?? 'R1') <= RISK_REMEMBERED
 export const hasProof = freshProof<OfRequest>(({ request }) => isProvenFor(request, 'remembered'))
@@ -117,7 +117,7 @@ export const isUnresolved = rule<OfRequest>(
   'the request has ended before: it was resolved or cancelled, or took its default',
   ({ request }, _, { now }) => endOf(request, now),
 )
-/** A review has a no of its own, and its task would be left without a judge. */
+/** Refuses reviews: a review has its own no, and its task would be left without a decider. */
 export const isQuestion = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'it is a question: a review is answered',
@@ -139,7 +139,7 @@ function endOf({ action, receipt, status: stands }: Request, now: string): strin
 }
 const RESULT_CHARS_MAX = 100
 const textOf = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result)).slice(0, RESULT_CHARS_MAX)
-/** For operations that the system runs by timer: a person who was faster is no failure. */
+/** For operations that the system calls by timer: a faster person is no failure. */
 export const isStillOpen = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'the request is open',
@@ -171,7 +171,7 @@ export async function changedSince(read: Read, request: Request, digest: string 
   const text = last?.images.find(({ key }) => key === keyOf(Request, request.id))?.before ?? null
   if (text === null) return []
   const previous = JSON.parse(text) as Request
-  const before = [previous, ...withFewerRemarks(previous)].find((one) => shownDigest(one, surface) === digest)
+  const before = [previous, ...withFewerRemarks(previous)].find((version) => shownDigest(version, surface) === digest)
   if (before === undefined) return []
   const [was, is]: Record<string, unknown>[] = [cardOf(before, surface), cardOf(request, surface)]
   const names = [...new Set([...Object.keys(was!), ...Object.keys(is!)])]

@@ -1,4 +1,4 @@
-// Our codes for what HXP 0.1, 5.3 names by status only, and what class of refusal each is.
+// Error codes for refusals that HXP 0.1, 5.3 names only by status, each with its class.
 import type { Fault } from '#kernel/declare/errors.ts'
 
 export const codes = {

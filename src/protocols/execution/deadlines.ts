@@ -17,7 +17,7 @@ export const escalatedNext = ({ escalation, created_at }: Request): string | nul
 const wakesNext = ({ snoozed }: Request): string | null =>
   snoozed === undefined ? null : snoozed.reduce((first, { until }) => (until < first ? until : first), snoozed[0]!.until)
 
-/** Everything that may be due, and the operation that is called then. */
+/** Every due time of a request, and the operation that is called then. */
 const times: readonly (readonly [call: string, at: (request: Request) => string | null])[] = [
   // A question of another protocol has a timer there.
   ['request.expire', ({ kind, overdue, expires_at }) => (overdue || kind !== 'request' ? null : expires_at)],

@@ -95,7 +95,7 @@ const bound: Step[] = [
   },
 ]
 
-/** A request that may wait as long as it takes. */
+/** A request without a deadline. */
 const patient: Step[] = [
   {
     as: 'devin',
@@ -123,7 +123,7 @@ const unheard: Step[] = [
   { as: 'devin', call: 'execution/request.create', input: { ...approval, remind_seconds: 600 } },
   { advanceMs: 3_600_000 },
 ]
-/** Rita is to be asked too, now. */
+/** Rita must be asked too, now. */
 const unanswered: Step[] = [
   { as: 'devin', call: 'execution/request.create', input: { ...approval, escalate: { after_seconds: 600, to: ['user_rita'] } } },
   { advanceMs: 3_600_000 },

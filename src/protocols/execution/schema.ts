@@ -31,19 +31,19 @@ export type Kind = Static<typeof Kind>
 
 const Basis = t.Object({ kind: t.String(), id: t.String() })
 
-/** HXP 0.1, 4.1, as it is kept: who decided is named here, and shown to those who may know. It never changes. */
+/** The stored receipt (HXP 0.1, 4.1). It names the decider, whom only some readers see. It never changes. */
 export const Receipt = t.Object({
   receipt_id: Id,
   status: either('completed', 'failed', 'cancelled'),
   result: t.Unknown(),
   reason: t.Optional(text(DECLINED.length + limits.reasonCharsMax)),
-  completed_by: Id, // a pseudonym where a pool or a quorum answered
+  completed_by: Id, // a pseudonym if a pool or a quorum answered
   completed_at: Timestamp,
   duration_seconds: t.Integer(),
   evidence_hash: t.String(),
   // Ours, from here on.
   by: Id, // the person, or the system
-  via: nullable(t.String()), // how they had proven who they are
+  via: nullable(t.String()), // how they had authenticated
   iss: t.Optional(t.String()), // the server as it was called then
   basis: Basis,
   request_digest: t.String(),
@@ -55,8 +55,8 @@ export type Receipt = Static<typeof Receipt>
 
 export const Vote = t.Object({
   by: Id,
-  in_place_of: t.Optional(Id), // whose vote it is, where a substitute gave it
-  result: t.Unknown(), // null where they declined
+  in_place_of: t.Optional(Id), // the represented person, if a substitute voted
+  result: t.Unknown(), // null if they declined
   declined: t.Optional(t.Literal(true)),
   reason: t.Optional(text(limits.reasonCharsMax)),
   via: nullable(t.String()),
@@ -111,8 +111,8 @@ const RequestSchema = t.Object({
   timeout_seconds: t.Integer(),
   fallback: Fallback,
   agent_id: text(limits.labelCharsMax), // as the agent calls itself
-  requester: Id, // who it is by its credential
-  project_id: Id, // where it belongs: chain and visibility
+  requester: Id, // the actor of the credential
+  project_id: Id, // its project: chain and visibility
   label: t.Optional(text(limits.labelCharsMax)), // the draft's project_id, as the agent sent it
   metadata: Open,
   tags: t.Array(text(limits.labelCharsMax)),
@@ -120,44 +120,44 @@ const RequestSchema = t.Object({
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   status: Status,
-  owner: Id, // who answers for the agent; with a task its principal
+  owner: Id, // the owner of the agent; with a task its principal
   people: t.Array(Id), // the people whose inbox lists it
   assigned_to: nullable(Id),
   assigned_at: nullable(Timestamp),
   overdue: t.Boolean(),
-  // Fields that only some have.
-  details_order: t.Optional(t.Array(t.String())), // names of the details as the agent wrote them, where that is not sorted
-  gone: t.Optional(t.Array(Id)), // who is to answer and cannot: switched off, or not in the project any more
+  // Fields that only some requests have.
+  details_order: t.Optional(t.Array(t.String())), // names of the details as the agent wrote them, if that is not sorted
+  gone: t.Optional(t.Array(Id)), // intended people who cannot answer: disabled, or no longer in the project
   no_decider: t.Optional(t.Boolean()), // no person can answer it at present: the project's owners see it
-  asked_with: t.Optional(Id), // the key of a project, where the agent did not ask with its own
-  risk: t.Optional(Risk), // by what the agent said, or by a floor where that is greater
-  // X34: the floor that applied when it was asked; `said`: what the agent had said.
-  option_risks: t.Optional(t.Array(Risk)), // of each option, where a checkpoint gave them one
+  asked_with: t.Optional(Id), // the key of a project, if the agent did not ask with its own
+  risk: t.Optional(Risk), // the greater of the agent's risk and the floor
+  // X34: the floor that applied when it was asked; `said`: the agent's own risk.
+  option_risks: t.Optional(t.Array(Risk)), // of each option, if a checkpoint gave them one
   floor: t.Optional(t.Object({ said: nullable(Risk), risk: Risk, rule: text(limits.promptCharsMax) })),
   quorum: t.Optional(Quorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // the end of the claim on a pool's item
   escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
   escalated_at: t.Optional(Timestamp),
-  escalated_to: t.Optional(t.Array(Id)), // who came to it by escalation, and stays
+  escalated_to: t.Optional(t.Array(Id)), // people added by escalation, who stay
   called: t.Optional(t.Array(t.Object({ group: text(limits.labelCharsMax), people: t.Array(Id) }))), // the groups among them, with their people then
   remind_seconds: t.Optional(t.Integer()),
   reminders: t.Optional(t.Integer()),
   reminded_at: t.Optional(Timestamp),
-  asked_until: t.Optional(Timestamp), // its first deadline, where it was extended
+  asked_until: t.Optional(Timestamp), // its first deadline, if it was extended
   snoozed: t.Optional(t.Array(t.Object({ by: Id, until: Timestamp }))),
   thread: t.Optional(t.Array(Remark)),
   callback: t.Optional(Id),
   task_id: t.Optional(Id),
   root_task_id: t.Optional(Id),
-  session_id: t.Optional(Id), // of another harness, whose work waits for an approval
+  session_id: t.Optional(Id), // a session of another harness that waits for an approval
   call_id: t.Optional(Id), // of a tool, at the gate
-  approvers: t.Optional(t.Array(Id)), // who alone may approve it, with their substitutes
+  approvers: t.Optional(t.Array(Id)), // the only people who can approve it, with their substitutes
   checkpoint_id: t.Optional(Id),
-  artifact: t.Optional(Reviewed), // what a review is about
+  artifact: t.Optional(Reviewed), // the reviewed artifact
   asked_by: t.Optional(either('person', 'system')), // absent: an agent
-  on_expiry: t.Optional(either('hold', 'escalate', 'fail', 'default')), // what a checkpoint does when its time is up; its own timer does it
-  notice: t.Optional(text(limits.promptCharsMax)), // what happened to the task meanwhile, in the words of the system
+  on_expiry: t.Optional(either('hold', 'escalate', 'fail', 'default')), // the effect of a checkpoint's deadline; its own timer applies it
+  notice: t.Optional(text(limits.promptCharsMax)), // the system's message about changes of the task meanwhile
   receipt: t.Optional(Receipt),
 })
 export type Request = Static<typeof RequestSchema>
@@ -208,7 +208,7 @@ export const agentView = pick(RequestSchema, [
 ])
 export type AgentRequest = Static<typeof agentView.schema> & { voted?: number }
 
-/** A request as an agent sees it: what became of its question, and of the people only what it needs to know. */
+/** A request as an agent sees it: the outcome of its question, and only necessary facts about people. */
 export function forAgents(request: Request): AgentRequest {
   const { votes, role, thread } = request
   const view: AgentRequest = { ...agentView.of(request), ...(votes ? { voted: votes.length } : {}) }
@@ -221,22 +221,22 @@ export function forAgents(request: Request): AgentRequest {
 /** A request that has ended, with its receipt. */
 export type EndedRequest = Request & { readonly status: Exclude<Status, 'pending' | 'assigned'> }
 export const isOpen = ({ status }: Pick<Request, 'status'>): boolean => status === 'pending' || status === 'assigned'
-/** The reason in the receipt of what ended by its deadline. */
+/** The reason in the receipt of a request that ended by its deadline. */
 export const TIMEOUT = 'timeout'
 export const isTimedOut = ({ status, receipt }: Pick<Request, 'status' | 'receipt'>): boolean =>
   status === 'failed' && receipt?.reason === TIMEOUT
-/** Its status, with timeouts told apart from other failures. */
+/** Its status, with timeouts separate from other failures. */
 export const outcomeOf = (request: Request): Outcome => (isTimedOut(request) ? 'expired' : request.status)
 export type Outcome = Status | 'expired'
 export const rankOf = { critical: '0', high: '1', normal: '2', low: '3' } as const
-/** The first part of the one order, for each priority: of what is late or was escalated, and of the rest. */
+/** The first part of the order, for each priority: one value for late or escalated requests, and one for the rest. */
 export const tiersOf = { critical: ['0', '1'], high: ['2', '5'], normal: ['3', '6'], low: ['4', '7'] } as const
 export const allTiers = Object.values(tiersOf).flat().toSorted()
-/** What stands for turn and tier of a snoozed request. */
+/** The index parts of a snoozed request, in place of turn and tier. */
 export const SNOOZED_PARTS = ['9', ''] as const
 
 export const poolOf = (project_id: string): string => `pool/${project_id}`
-/** The inboxes that list it: of the people who are to answer, or the pool of the project until a person claims it. */
+/** The inboxes that list it: of its people, or the pool of the project until a person claims it. */
 export function inboxesOf(request: Request): readonly string[] {
   if (request.no_decider === true) return [...request.people, undecidedOf(request.project_id), UNDECIDED]
   return isInPool(request) ? [poolOf(request.project_id), ...request.people] : request.people
@@ -249,11 +249,11 @@ export function undecidedFor({ kind, owner, projects }: Actor): string[] {
   if (owner === true) return [UNDECIDED]
   return projects === 'all' ? [] : [...projects].filter(([, role]) => role === 'owner').map(([id]) => undecidedOf(id))
 }
-/** Anybody of the project may take it. A request that is bound to a task is never in a pool: its people are known. */
+/** Whether any person of the project can take it. A request of a task is never in a pool: its people are known. */
 export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
   role === 'pool' && status === 'pending' && task_id === undefined
 
-/** A request that is late or was escalated is not for later: nothing hides it. */
+/** Whether it is late or was escalated: such a request cannot be snoozed. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
   overdue || escalated_at !== undefined
 /** The end of the person's snooze; null: not snoozed, or the request is pressing. */
@@ -275,7 +275,7 @@ export const turns = ['mine', 'none', 'other'] as const
 export type Turn = (typeof turns)[number]
 
 /**
- * The one order of open requests: critical first, then what is late or was escalated, then by priority; among those the greater risk, the
+ * The one order of open requests: critical ones first, then late or escalated ones, then by priority; among those the greater risk, the
  * earlier deadline, the greater age. Requests without a risk or a deadline come after those that have one.
  */
 export function urgencyOf(request: Request): Part[] {
@@ -287,7 +287,7 @@ export function urgencyOf(request: Request): Part[] {
     created_at,
   ]
 }
-/** The people who have the request because their group was called in. */
+/** Rows of the people who have the request because their group was called in. */
 function calledRows(request: Request): Part[][] {
   const { called } = request
   if (called === undefined) return []
@@ -296,10 +296,10 @@ function calledRows(request: Request): Part[][] {
   return called.flatMap(({ group, people }) => people.filter(isThere).map((who) => [who, group, ...urgencyOf(request)]))
 }
 
-/** The same case: the same agent asks the same thing, by its scope where it names one. */
+/** The same case: the same agent asks the same thing, by its scope if it names one. */
 export function caseOf({ action, payload }: Pick<Request, 'action' | 'payload'>): string {
   const { scope } = payload as { scope?: string }
-  // A scope as it is: grant.preview finds those of a family beside one another.
+  // A plain scope: grant.preview finds the scopes of a family next to each other.
   return scope === undefined ? sha256(`${action}\0${actions[action].question(payload)}`) : `scope ${scope}`
 }
 /** Answers of people, the latest last. */
@@ -317,12 +317,12 @@ function twiceRows(request: Request): Part[][] {
   return people.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, tier])
 }
 
-/** The people whose history it is in: those who were asked, and the one who answered, where that is another one. */
+/** The people whose history includes it: the asked people, and the person who answered. */
 function historiesOf({ people, receipt }: Request): readonly string[] {
   if (!receipt) return []
   return receipt.by === SYSTEM_ID || people.includes(receipt.by) ? people : [...people, receipt.by]
 }
-/** Under which names it is listed, while it waits and when it has ended. */
+/** The names under which it is listed, open or ended. */
 export const namesOf = (request: Request): readonly string[] => (isOpen(request) ? inboxesOf(request) : historiesOf(request))
 
 function closedRows(request: Request): Part[][] {
@@ -339,7 +339,7 @@ function settledRows(request: Request): Part[][] {
   return closedRows(request).map(([who]) => [who!, task_id === undefined ? 'free' : 'bound', project_id, outcomeOf(request)])
 }
 
-/** Those who have claimed it and have not put it off. */
+/** Rows of the people who have claimed it and not snoozed it. */
 function claimedRows(request: Request): Part[][] {
   const listed = request.status === 'assigned' ? inboxesOf(request) : []
   return listed.filter((who) => snoozedUntil(request, who) === null).map((who) => [who, ...urgencyOf(request)])
@@ -352,14 +352,14 @@ export const Request = doc('execution.request', RequestSchema, {
   taskOf: (request) => request.task_id ?? null,
   rootOf: (request) => request.root_task_id ?? request.task_id ?? null,
   visibleTo: mayRead,
-  // A request that no person of the project can answer goes to the owners of the installation. They can also find those they answered.
+  // A request that no person of the project can answer goes to the owners of the installation. They also find requests that they answered.
   reaches: (request, actor) =>
     actor.kind === 'human' &&
     actor.owner === true &&
     (request.people.includes(actor.id) || request.no_decider === true || request.receipt?.by === actor.id),
   // A request with a task is visible only to readers of the task.
   within: (request) => (request.task_id === undefined || request.no_decider === true ? null : { doc: taskKind(), id: request.task_id }),
-  // The ids of those who wait for the answer, and of those who wait for something to answer.
+  // Wakes callers that wait for the answer, and callers that wait for something to answer.
   wakes: (request) => request.id,
   due: timesOf,
   // Only open requests are indexed for search. Ended ones are scanned from the newest on.

@@ -3,7 +3,7 @@ import type { Actor } from '#kernel/declare/access.ts'
 import { pick, t, type Static } from '#kernel/declare/schema.ts'
 import { forAgents, Request } from './schema.ts'
 
-/** Without `receipt`, which an answer has beside the request, signed. */
+/** Without `receipt`: answers have it signed, next to the request. */
 export const personView = pick(Request.schema, [
   'id',
   'kind',

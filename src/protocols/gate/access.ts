@@ -1,4 +1,4 @@
-// Roles at the gate: the calling agent, and the people who answer for it.
+// Roles at the gate: the calling agent, and the people responsible for it.
 import { type Actor, forAgentsToo, heldBy, ownsProject, role } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'

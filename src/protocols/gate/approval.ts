@@ -32,7 +32,7 @@ export async function rulingNow(read: Read, { call, owner }: OfCall, now: string
   }
 }
 
-/** Why a call that was allowed or approved must not begin now; null: it may. */
+/** Why a call that was allowed or approved must not begin now; null: it can. */
 export function refusalNow(call: Call, { verdict, isOutdated, grant }: Now, now: string): string | null {
   if (verdict === 'deny' || grant?.decision === 'deny') return 'the policy denies it since then'
   if (verdict === null && isOutdated) return 'the policy has changed since then'

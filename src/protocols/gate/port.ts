@@ -1,4 +1,4 @@
-// The port of calls: what the protocol that asks people may know of them.
+// The port of calls: their part that the protocol of requests can read.
 import type { Calls } from '#kernel/ports/gate.ts'
 import { Call, LongArguments, Standing } from './schema.ts'
 import { suspensionOf } from './standing.ts'

@@ -28,7 +28,7 @@ export const CallState = either(...callStates)
 /** A person or the agent can still change its outcome. */
 export const isOpenCall = ({ state }: Call): boolean => state === 'proposed' || state === 'waiting' || state === 'approved'
 
-/** What is kept of arguments and results: a digest that only this server can compute, and the size in bytes. */
+/** The record of arguments or a result: a digest that only this server can compute, and the size in bytes. */
 const Kept = t.Object({ hash: text(100), size: t.Integer() })
 
 /** A rule as it was written when it counted. */
@@ -65,7 +65,7 @@ export const Call = doc(
     redact: t.Array(text(limits.gatePatternCharsMax)),
     /** The server's claims about the tool, for rehearsals. */
     hints: t.Optional(t.Object({ readOnlyHint: t.Optional(t.Boolean()), destructiveHint: t.Optional(t.Boolean()) })),
-    /** The rules that allow it, and that sample it: it is asked about nevertheless. */
+    /** The rules that allow the call but send it, as a sample, to a person all the same. */
     sample: t.Optional(t.Array(OfRule)),
     client: Client,
     /** The gate has stopped waiting for it: a repeated call collects the answer. */
@@ -131,7 +131,7 @@ export const answerOf = (call: Call, origin: string | null): CallAnswer => ({
   url: call.request_id === null || origin === null ? null : `${origin}/inbox/${call.request_id}`,
 })
 
-/** The asked call of an agent under its digest, until its end is known: the same call again finds its question, or that it may have acted. */
+/** The asked call of an agent under its digest, until its end is known: a repeated call finds its question, or that its effect might have happened. */
 export const OpenCall = doc('gate.open_call', t.Object({ id: text(200), call_id: Id }), {
   scopeOf: () => SYSTEM_SCOPE,
   visibleTo: () => false,
@@ -154,7 +154,7 @@ export const Question = doc(
 )
 export type Question = Static<typeof Question.schema>
 
-/** The arguments of a call, encrypted under the server's own key, where its rule says `record: "sealed"`. Only rehearsals open them. */
+/** The arguments of a call, encrypted under the server's own key, if its rule has `record: "sealed"`. Only rehearsals open them. */
 export const SealedArguments = doc('gate.sealed_arguments', t.Object({ id: Id, sealed: t.String() }), {
   scopeOf: () => SYSTEM_SCOPE,
   visibleTo: () => false,
@@ -174,7 +174,7 @@ export const Standing = doc(
   { scopeOf: () => SYSTEM_SCOPE, visibleTo: () => false },
 )
 export type Standing = Static<typeof Standing.schema>
-/** The arguments of an asked call, where they are too long for its card. People who can read the question can read them. */
+/** The arguments of an asked call, if they are too long for its card. People who can read the question can read them. */
 export const LongArguments = doc('gate.long_arguments', t.Object({ id: Id, sealed: t.String(), sha256: text(100), size: t.Integer() }), {
   scopeOf: () => SYSTEM_SCOPE,
   visibleTo: () => false,

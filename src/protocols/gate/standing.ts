@@ -1,4 +1,4 @@
-// The standing of rules that allow calls and are sampled: one in so many calls is asked all the same, and the first no suspends the rule.
+// The standing of sampled rules: some of the calls that such a rule allows still go to a person, and the first no suspends the rule.
 import { put } from '#kernel/declare/facts.ts'
 import type { Change, Read } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
@@ -10,10 +10,10 @@ import { Standing, type Call, type OfRule, type Suspended } from './schema.ts'
 
 export type PolicyWithStanding = ScopedPolicy & { readonly standing: Standing | null }
 
-/** A rule that was changed since is another one: its suspension has ended. */
+/** A rule that was changed since is a different rule: its suspension has ended. */
 const isOf = (entry: OfRule, rule: GateRule): boolean => entry.rule === rule.id && entry.digest === ruleDigest(rule)
 export const suspensionOf = (standing: Standing | null, rule: GateRule): Suspended | null =>
-  standing?.suspended.find((one) => isOf(one, rule)) ?? null
+  standing?.suspended.find((entry) => isOf(entry, rule)) ?? null
 
 export async function withStanding(read: Read, scoped: ScopedPolicy): Promise<PolicyWithStanding> {
   const standing = await read.raw(Standing, scoped.scope)
@@ -27,26 +27,26 @@ export async function policiesFor(read: Read, project_id: string, owner: string 
   return Promise.all(policies.map((scoped) => withStanding(read, scoped)))
 }
 
-/** The rules of which this call is a sample; undefined: of none. An agent cannot know beforehand which of its calls are. */
+/** The rules that sample this call; undefined: none. An agent cannot predict which of its calls are sampled. */
 export function sampleFor(call_id: string, { sampled }: Ruling, policies: readonly PolicyWithStanding[], notary: Notary): Call['sample'] {
   const isDrawn = sampled.some(({ scope, rule }) => {
-    const owed = policies.find((one) => one.scope === scope)?.standing?.owed ?? []
+    const owed = policies.find((policy) => policy.scope === scope)?.standing?.owed ?? []
     const drawn = Number.parseInt(sha256Hex(notary.commit(`sample ${call_id} ${scope}#${rule.id}`)).slice(0, 12), 16)
-    return drawn % sampleOf(rule)! === 0 || owed.some((one) => isOf(one, rule))
+    return drawn % sampleOf(rule)! === 0 || owed.some((entry) => isOf(entry, rule))
   })
   return isDrawn ? sampled.map(({ scope, rule }) => ({ scope, rule: rule.id, digest: ruleDigest(rule) })) : undefined
 }
 
 const isSame = (a: OfRule, b: OfRule): boolean => a.scope === b.scope && a.rule === b.rule && a.digest === b.digest
-const without = <T extends OfRule>(entries: readonly T[], gone: OfRule): T[] => entries.filter((one) => !isSame(one, gone))
+const without = <T extends OfRule>(entries: readonly T[], gone: OfRule): T[] => entries.filter((entry) => !isSame(entry, gone))
 
 /** The owed samples that this call is. */
 export function sampleTaken({ state, sample = [] }: Call, policies: readonly PolicyWithStanding[]): Change[] {
   if (state !== 'waiting') return []
-  return sample.flatMap((one) => {
-    const standing = policies.find(({ scope }) => scope === one.scope)?.standing ?? null
-    if (standing === null || !standing.owed.some((owed) => isSame(owed, one))) return []
-    return [put(Standing, one.scope, { ...standing, owed: without(standing.owed, one) })]
+  return sample.flatMap((sampled) => {
+    const standing = policies.find(({ scope }) => scope === sampled.scope)?.standing ?? null
+    if (standing === null || !standing.owed.some((owed) => isSame(owed, sampled))) return []
+    return [put(Standing, sampled.scope, { ...standing, owed: without(standing.owed, sampled) })]
   })
 }
 
@@ -57,7 +57,7 @@ export const sampleOfCall = (read: Read, { sample = [] }: Call): Promise<OfSampl
 const emptyStanding = (id: string): Standing => ({ id, suspended: [], owed: [] })
 const newest = <T>(entries: T[]): T[] => entries.slice(-limits.gateRulesMax)
 
-/** An unanswered sample is owed: otherwise an agent could withdraw it, and call again until it is none. */
+/** An unanswered sample stays owed: otherwise an agent could withdraw it and retry until a call is not sampled. */
 export const sampleOwed = (sample: OfSample): Change[] =>
   sample.map(({ rule, standing }) => {
     const before = standing ?? emptyStanding(rule.scope)
@@ -78,7 +78,7 @@ export const suspensionLifted = (sample: OfSample, call_id: string): Change[] =>
       : [
           put(Standing, rule.scope, {
             ...standing,
-            suspended: standing.suspended.filter((one) => !isSame(one, rule) || one.call_id !== call_id),
+            suspended: standing.suspended.filter((entry) => !isSame(entry, rule) || entry.call_id !== call_id),
           }),
         ],
   )

@@ -1,5 +1,5 @@
 // A client of the daemon's wire, over any stream: lines out, lines in. It sends its name and version, ignores result fields that it does not know,
-// and keeps a tool as it came (HACP hardware draft, 2.5 and 3.3).
+// and keeps a tool unchanged (HACP hardware draft, 2.5 and 3.3).
 import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { limits } from '#kernel/limits.ts'
 import type { ShownTask } from './daemon/schema.ts'
@@ -16,7 +16,7 @@ export class HacpError extends Error {
   }
 }
 
-/** A tool as the daemon lists it; fields that are not known here are kept. */
+/** A tool as the daemon lists it; unknown fields are kept. */
 export type ListedTool = Readonly<Record<string, unknown>> & {
   readonly name: string
   readonly version: number
@@ -34,7 +34,7 @@ export type HacpClient = {
   call(method: string, params: object): Promise<unknown>
   open(): Promise<{ readonly session_id: string; readonly capabilities: readonly string[]; readonly protocol_version: string }>
   tools(session_id: string): Promise<ListedTool[]>
-  /** Submits one step and answers when its task has ended: how it ended, as the events say it. */
+  /** Submits one step, waits until its task has ended, and returns the outcome from the events. */
   finish(session_id: string, tool: string, args: object, more?: RunOptions): Promise<Finished>
   /** The same with the whole task. */
   run(session_id: string, tool: string, args: object, more?: RunOptions): Promise<ShownTask>
@@ -43,7 +43,7 @@ export type Finished = { readonly task_id: string; readonly status: string }
 export type RunOptions = {
   readonly intent?: string | undefined
   readonly extra?: object | undefined
-  /** Cancels the task; its end is waited for all the same. */
+  /** Cancels the task. The call still waits until the task has ended. */
   readonly signal?: AbortSignal | undefined
   readonly started?: ((task_id: string) => void) | undefined
   /** Told of each event of the task, in order. */
@@ -60,7 +60,7 @@ type Message = {
   readonly params?: HeardEvent
 }
 
-/** Longer answers than questions: a task may hold the results of many steps. */
+/** Answers can be longer than requests: a task has the results of many steps. */
 const ANSWER_BYTES_MAX = 64 * limits.deviceLineBytesMax
 
 export function createHacpClient(name: string, version: string, write: (line: string) => void): HacpClient {

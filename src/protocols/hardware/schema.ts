@@ -3,7 +3,7 @@ import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 
 export const DeviceId = t.String({ pattern: '^dev_[0-9A-Z]{26}$', maxLength: 40, description: 'the id that the device has given itself' })
-/** As others name it: one that is none is not found. */
+/** A caller's name for a device. A malformed one is reported as not found. */
 export const NamedDevice = t.String({ minLength: 1, maxLength: limits.idCharsMax, description: 'the id of a device' })
 const Id = t.String({ maxLength: limits.idCharsMax })
 const Timestamp = t.String({ maxLength: 40 })
@@ -41,7 +41,7 @@ export const Device = doc(
 )
 export type Device = Static<typeof Device.schema>
 
-/** How far the audit of a device has come: changed with every line, so that the device itself need not be. */
+/** The progress of a device's audit, in a separate document because it changes with every line. */
 export const DeviceLog = doc(
   'hardware.device_log',
   t.Object({ id: DeviceId, project_id: Id, next_seq: t.Integer(), last_hash: t.String() }),

@@ -15,11 +15,11 @@ export const Attempt = t.Optional(
   t.Integer({
     minimum: 0,
     maximum: 1_000_000_000,
-    description: 'the attempt of the run that the messages came with; 0 where none were taken',
+    description: 'the attempt of the run that the messages came with; 0 if none were taken',
   }),
 )
 
-/** Under either of its ids, as far as the actor may see it. */
+/** The session under either of its ids, if the actor can see it. */
 export async function sessionOf(read: Read, id: string): Promise<Session> {
   const found = await read.maybe(Session, id)
   if (found !== null) return found
@@ -61,7 +61,7 @@ export const isPresentAttempt = rule<AtWork, OfAttempt>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
   ({ attempt }, input, { actor }) => actor.kind !== 'agent' || attempt === (input.attempt ?? 0),
-  'another process has taken the run since: take it again to go on',
+  'another process has taken the run since: take it again to continue',
 )
 export const isRunning = rule<OfSession>(
   'PRECONDITION_FAILED',
@@ -77,7 +77,7 @@ export const isWorkedOn = rule<OfSession>(
   'the session is neither RUNNING nor PAUSED',
   ({ session }) => `the session is ${session.state}, neither RUNNING nor PAUSED`,
 )
-/** Also while it is being aborted: its agent may still say how it ended (C37). */
+/** Also true during an abort: its agent can still report how it ended (C37). */
 export const isNotOver = rule<OfSession>(
   'PRECONDITION_FAILED',
   'the session is at work or being aborted',
@@ -92,7 +92,7 @@ export const isOpen = rule<OfSession>(
   'the session has ended',
 )
 
-/** This harness as the operator has set it up, or a refusal that says how to. */
+/** The configured identity of this harness, or a refusal that says how to configure it. */
 export function harnessIn({ terms }: Pick<Context, 'terms'>): HarnessTerms {
   if (terms.harness === null)
     throw new Refusal(

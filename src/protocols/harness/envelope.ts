@@ -48,10 +48,10 @@ export const eventQueue = (id: string): string => `hcp.evt.${id}`
 export const deadQueue = (id: string): string => `hcp.dead.${id}`
 
 export const textOf = (envelope: Envelope): string => canonical(envelope)
-/** Two payloads are the same where their canonical texts are. */
+/** Two payloads are equal if their canonical texts are. */
 export const digestOf = (payload: Payload): string => sha256(canonical(payload))
 
-/** A text that does not fit into a message is refused where it is said, not lost on the way. */
+/** Refuses a text that does not fit into a message, in the operation that takes it. */
 export function refuseTooLarge(envelope: Envelope): void {
   const bytes = Buffer.byteLength(textOf(envelope))
   if (bytes > limits.harnessMessageBytesMax)

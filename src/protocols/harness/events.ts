@@ -34,7 +34,7 @@ export const fact = factOf(events)
 
 export type SessionEvent = { [K in keyof typeof events]: (typeof events)[K] extends typeof Session ? K : never }[keyof typeof events]
 
-/** The event of a session that reaches a state, where its cause has no event of its own. */
+/** The event of a session that reaches a state, if its cause has no event of its own. */
 export const stateEvents = {
   RUNNING: 'session.running',
   PAUSED: 'session.paused',

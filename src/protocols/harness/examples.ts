@@ -40,7 +40,7 @@ const submission = (message_id: string, temperature: number): Step => ({
     },
   },
 })
-/** Its session is the newest of those that are executed here: each scene submits one of its own, so that scenes can follow each other in one world. */
+/** Each scene submits its own session and takes the newest executed one, so that scenes can follow each other in one world. */
 const found: Step = { as: 'system', call: 'harness/harness.sessions', input: { role: 'callee' } }
 const known: Step = { as: 'system', call: 'harness/harness.session', input: ({ items }) => ({ session_id: items[0].session_id }) }
 const beginSteps = (message_id: string, temperature = 700): Step[] => [...declared, submission(message_id, temperature), found, known]

@@ -1,5 +1,5 @@
 // Reading a message from the broker (HCP 1.0, L1): bytes and properties in, an envelope or the reason why it can never be taken out. The
-// checks stand in the order of the reasons (C22).
+// checks run in the order of the reasons (C22).
 import { decode, isObject } from '#kernel/codec/strict-json.ts'
 import { parseTimestamp } from '#kernel/codec/timestamps.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -78,7 +78,7 @@ export function decodeMessage(exchange: Exchange, bytes: Uint8Array, properties:
   }
 }
 
-/** The readable part of a message that cannot be taken, so that its sender can be told (C21). */
+/** The readable part of a rejected message, so that its sender gets an answer (C21). */
 function readablePart(decoded: unknown, properties: Properties): Pick<Dead, 'message_id' | 'type'> {
   const { message_id, type } = (typeof decoded === 'object' && decoded !== null ? decoded : {}) as Partial<Envelope>
   const id = isUuid(message_id) ? message_id : (properties.message_id ?? null)
@@ -105,7 +105,7 @@ function checkEnvelope(exchange: Exchange, decoded: unknown, properties: Propert
     return unfit('invalid_message', 'timestamp must be an ISO 8601 time')
   if (typeof type !== 'string') return unfit('invalid_message', 'type must be a text')
   const types: readonly string[] = exchange === 'commands' ? commandTypes : answerTypes
-  // L3's example of task_rejected shows null; we send the id and take both (C19). A type that is none says nothing about its session.
+  // L3's example of task_rejected shows null; we send the id and take both (C19). An unknown type says nothing about its session.
   const isFree = type === 'task_submit' || type === 'task_rejected' || !types.includes(type)
   if (type === 'task_submit' && isUuid(session_id))
     unfit('invalid_message', 'session_id must be null in task_submit: the callee makes the session')
@@ -128,7 +128,7 @@ function checkEnvelope(exchange: Exchange, decoded: unknown, properties: Propert
 
 type Mirrored = { readonly message_id: string; readonly timestamp: string; readonly type: string; readonly session_id: string | null }
 
-/** Properties mirror the envelope: one that says something else is a forgery or a fault (C20). */
+/** Properties mirror the envelope: a different value is a forgery or a fault (C20). */
 function refuseOther(properties: Properties, { message_id, timestamp, type, session_id }: Mirrored): void {
   if (properties.content_type?.toLowerCase() !== 'application/json') unfit('invalid_message', 'content_type must be application/json')
   if (properties.content_encoding?.toLowerCase() !== 'utf-8') unfit('invalid_message', 'content_encoding must be utf-8')
@@ -141,7 +141,7 @@ function refuseOther(properties: Properties, { message_id, timestamp, type, sess
   if (properties.timestamp !== undefined && properties.timestamp !== Math.floor(parseTimestamp(timestamp)! / 1_000)) other('timestamp')
 }
 
-/** The properties of a message of ours. */
+/** The properties of a message that this server sends. */
 export function propertiesOf({ message_id, timestamp, type, session_id }: Envelope): Properties {
   return {
     message_id,

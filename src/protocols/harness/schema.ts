@@ -1,4 +1,4 @@
-// Sessions, declarations and callers as documents. Field names are those of HCP 1.0; ours are marked.
+// Sessions, declarations and callers as documents. Field names come from HCP 1.0; our own are marked.
 import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -65,7 +65,7 @@ export const Declaration = t.Object({
   extensions: t.Optional(t.Array(text(limits.labelCharsMax), { maxItems: limits.harnessRulesMax })),
 })
 export type Declaration = Static<typeof Declaration>
-/** Fields that L3 marks as required: stored declarations of earlier versions may lack them, a new one may not. */
+/** Fields that L3 marks as required: stored declarations of earlier versions can lack them, new ones must not. */
 export const NewDeclaration = t.Object({
   ...Declaration.properties,
   description: Words,
@@ -124,7 +124,7 @@ const CallerSchema = t.Object({
   disallowed: t.Boolean(),
 })
 export type Caller = Static<typeof CallerSchema>
-/** The tasks that another harness may submit here. */
+/** The permissions of another harness to submit here. */
 export const Caller = doc('harness.caller', CallerSchema, {
   scopeOf: () => SYSTEM_SCOPE,
   indexes: { all: index((of) => (of.disallowed ? [] : [[]])) },
@@ -167,7 +167,7 @@ export const taskFields = {
   resume_from: t.Optional(
     t.Object(
       { session_id: Id, checkpoint_id: t.Optional(Id) },
-      { description: 'a session that ended, whose snapshot the new one goes on from' },
+      { description: 'an ended session, from whose snapshot the new one continues' },
     ),
   ),
 }
@@ -228,7 +228,7 @@ const SessionSchema = t.Object({
   abort_reason: nullable(Words),
   deadline: nullable(Timestamp), // when its time is up: for an answer of people, for the work, for the clean-up
   resources: t.Array(text(limits.labelCharsMax)),
-  sealed: nullable(t.Record(t.String(), t.String())), // what is confidential of the fields above, each by its name: T3 and T4
+  sealed: nullable(t.Record(t.String(), t.String())), // the sealed values of confidential fields by name: T3 and T4
 })
 export type Session = Static<typeof SessionSchema>
 
@@ -265,7 +265,7 @@ export const Task = doc(
   t.Object({
     id: Id, // of the session
     project_id: Id,
-    submission: Open, // without what is sealed
+    submission: Open, // without sealed fields
     sealed: nullable(t.Record(t.String(), t.String())),
     declaration: nullable(CapabilitySchema), // as it was when the session began
   }),
@@ -301,7 +301,7 @@ export const Event = doc(
 export type Event = Static<typeof Event.schema>
 export const eventId = (session: string, sequence: number): string => `${session}/${String(sequence).padStart(9, '0')}`
 const AFTER_END = '/late/'
-/** By its message: an event after the end does not take the place of one of the session's own numbers. */
+/** The id of a late event, from its message id: it must not take a number of the session's own events. */
 export const lateEventId = (session: string, message_id: string): string => `${session}${AFTER_END}${message_id}`
 export const isLateEventKey = (key: string): boolean => key.includes(AFTER_END)
 
@@ -326,11 +326,11 @@ export const Cursor = doc(
     project_id: Id,
     role: Role,
     sequence: t.Integer(), // of the last event
-    sent: t.Integer(), // messages put into the outbox
-    attempt: t.Integer(), // of the run, the last one that spoke
+    sent: t.Integer(), // messages in the outbox
+    attempt: t.Integer(), // the last attempt of the run that reported
     steps: t.Integer(),
     checkpoints: t.Integer(),
-    snapshot: nullable(Id), // the newest that can be gone on from
+    snapshot: nullable(Id), // the newest resumable one
     last_checkpoint: nullable(Id),
     risk_events: t.Array(Open),
     warnings: t.Array(Open),
@@ -362,7 +362,7 @@ export const Answer = doc(
 export type Answer = Static<typeof Answer.schema>
 export const answerId = (caller_id: string, message_id: string): string => `${caller_id}/${message_id}`
 
-/** Which submission of ours a session of another harness belongs to: every event of it asks that. */
+/** The submission of this server that a session of another harness belongs to. Every event of the session reads it. */
 export const Route = doc(
   'harness.route',
   t.Object({ id: text(200), session: Id }), // `${callee_id}/${session_id}`: another callee cannot take the place
@@ -412,7 +412,7 @@ export const Snapshot = doc(
 )
 export type Snapshot = Static<typeof Snapshot.schema>
 
-/** The text of an artifact that came with the end of a session; bytes stand in the blobs. */
+/** The text of an artifact that came with the end of a session. Bytes are stored as blobs. */
 export const Content = doc(
   'harness.content',
   t.Object({
@@ -429,5 +429,5 @@ export const Content = doc(
 )
 export type Content = Static<typeof Content.schema>
 
-/** How often a message was tried in vain: counted here, because a classic queue counts nothing. */
+/** The failed attempts of a message, counted here because a classic queue counts nothing. */
 export const Tries = doc('harness.tries', t.Object({ id: Id, tries: t.Integer(), at: Timestamp }), { scopeOf: () => SYSTEM_SCOPE })

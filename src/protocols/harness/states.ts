@@ -9,7 +9,7 @@ export type ReachedState = Exclude<SessionState, 'PENDING'>
 export const sessionMoves: readonly (readonly [from: SessionState, to: ReachedState])[] = [
   ['PENDING', 'RUNNING'],
   ['PENDING', 'REJECTED'],
-  ['PENDING', 'ABORTED'], // ours (C3): a caller may take back what waits for a person
+  ['PENDING', 'ABORTED'], // ours (C3): a caller can withdraw a session that waits for a person
   ['RUNNING', 'PAUSED'],
   ['PAUSED', 'RUNNING'],
   ['RUNNING', 'ABORTING'],
@@ -21,7 +21,7 @@ export const sessionMoves: readonly (readonly [from: SessionState, to: ReachedSt
 
 const terminal: readonly SessionState[] = ['COMPLETED', 'FAILED', 'ABORTED', 'REJECTED']
 export const isEnded = (state: string): boolean => terminal.includes(state as SessionState)
-/** It is worked on, or may be again. */
+/** Whether it runs or can run again. */
 export const isAtWork = (state: string): boolean => state === 'RUNNING' || state === 'PAUSED'
 export const isState = (word: unknown): word is SessionState => sessionStates.includes(word as SessionState)
 export const canMove = (from: string, to: string): to is ReachedState => sessionMoves.some((edge) => edge[0] === from && edge[1] === to)

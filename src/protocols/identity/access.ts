@@ -1,4 +1,4 @@
-// Roles of administration: the administrator, an owner of this installation, or the person whom the thing belongs to.
+// Roles of administration: the administrator, an owner of this installation, or the person to whom a document belongs.
 import { administrator, heldBy, installationOwner, isWhole, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'

@@ -49,7 +49,7 @@ export async function authenticate(store: Store, credential: Credential, nowMs: 
 /** Claims of an issuer's token, once it was verified: the person, and until when. */
 export type Claims = { readonly issuer: string; readonly sub: string; readonly until: string }
 
-/** The id of what an issuer said about a person. */
+/** The id of the document with an issuer's claims about a person. */
 export const signedInIdOf = (issuer: string, user_id: string): string => `sign_${sha256(JSON.stringify([issuer, user_id]))}`
 
 export const linkIdOf = (issuer: string, sub: string): string => `subj_${sha256(JSON.stringify([issuer, sub]))}`
@@ -63,12 +63,12 @@ export function authenticateClaims(store: Store, { issuer, sub, until }: Claims,
 export const authenticateSubject = (store: Store, subject: string, nowMs: number, via?: Via): Promise<Actor> =>
   actorOf(store, subject, timestampOf(nowMs), new Map(), via)
 
-/** The bearer of a ticket: the subject and, where there was one, the credential that asked for it. */
+/** The bearer of a ticket: the subject and, if there was one, the credential that asked for it. */
 export type Bearer = {
   readonly subject: string
   readonly credential: StoreKey | null
   readonly until: string | null
-  /** The credential carried only some of the subject's rights, and no document says so. */
+  /** The credential had only some of the subject's rights, and no document records that. */
   readonly narrowed?: boolean
 }
 
@@ -97,7 +97,7 @@ async function proven<S extends TSchema>(store: Store, doc: Doc<S>, id: string, 
 export const isGoodKey = ({ revoked_at, expires_at }: Key, now: string): boolean =>
   revoked_at === null && (expires_at === null || now < expires_at)
 
-/** Not closed, not expired, and used recently unless its device is remembered or it is of the command line. */
+/** Whether a session is open, unexpired, and recently used. Remembered devices and the command line need no recent use. */
 export const isGoodSession = ({ closed_at, expires_at, seen_at, remembered, command_line }: Session, nowMs: number): boolean =>
   closed_at === null &&
   nowMs < Date.parse(expires_at) &&
@@ -119,7 +119,7 @@ export async function isOpenerGood(read: Documents, opened: Opened, now: string)
   return !key.subject.startsWith('user_') || (await read.raw(User, key.subject))?.disabled === false
 }
 
-/** The login of a link; null if the link does not work any more. */
+/** The login of a link; null if the link no longer works. */
 export async function loginOf(store: Pick<Store, 'read'>, token: string, now: string): Promise<Login | null> {
   const { id, secret } = partsOf(token)
   const [found] = await store.read([keyOf(Login, `login_${id}`)])
@@ -158,7 +158,7 @@ async function bySession(store: Store, id: string, secret: string | null, nowMs:
   return actorOf(store, session.user_id, timestampOf(nowMs), proof, isStale ? 'remembered' : 'session')
 }
 
-/** A session of the command line comes as a bearer token; one of a browser does not, so that its cookie is of no use elsewhere. */
+/** Authenticates a session of the command line, which is a bearer token. Browser sessions are not accepted here, so that a stolen cookie is useless. */
 async function byCommandLine(store: Store, id: string, secret: string, nowMs: number, proof: Proof): Promise<Actor> {
   if ((await proven(store, Session, id, proof)).command_line !== true) throw noValidCredential()
   return { ...(await bySession(store, id, secret, nowMs, proof)), fleeting: true }

@@ -1,4 +1,4 @@
-// The directory: the part of people and agents that other protocols may know, behind the kernel's port, since protocols never import one
+// The directory: the part of people and agents that other protocols can read, behind the kernel's port, since protocols never import one
 // another.
 import type { PeopleSought, Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -37,7 +37,7 @@ type Row = readonly [
   after?: string | undefined,
   limit?: number,
 ]
-/** Enough rows to know that a project has people, even if one of them leaves in the same call. */
+/** Rows that show that a project has people, even if one of them leaves in the same call. */
 const SOME = 10
 function rowsOf(sought: PeopleSought): Row {
   if ('someOf' in sought) return ['active', [[sought.someOf]], undefined, SOME]

@@ -31,7 +31,7 @@ const Substitution = t.Object({
   from: Timestamp,
   until: Timestamp,
   granted_by: t.String(),
-  project_id: t.Optional(ProjectId), // in this project alone
+  project_id: t.Optional(ProjectId), // only in this project
 })
 
 /** Stands for all projects in place of a project id. */
@@ -39,7 +39,7 @@ export const EVERYWHERE = '*'
 type Owning = { readonly role: string; readonly projects: readonly Static<typeof Membership>[] }
 const ownedBy = ({ role, projects }: Owning): string[][] => [
   ...(role === 'owner' ? [[EVERYWHERE]] : []),
-  ...projects.filter((one) => one.role === 'owner').map(({ project_id }) => [project_id]),
+  ...projects.filter((project) => project.role === 'owner').map(({ project_id }) => [project_id]),
 ]
 
 export const User = doc(
@@ -60,7 +60,7 @@ export const User = doc(
     indexes: {
       all: index(() => [[]]),
       project: index((user) => user.projects.map(({ project_id }) => [project_id])),
-      // Those who could answer in the place of others, so that no call has to look through all people.
+      // Active people, who could answer for others, so that no call has to scan all people.
       active: index((user) => (user.disabled ? [] : user.projects.map(({ project_id }) => [project_id]))),
       owner: index((user) => (user.disabled ? [] : ownedBy(user))),
       substitute: index((user) =>
@@ -192,11 +192,11 @@ export const Ticket = doc(
   t.Object({
     id: t.String(),
     subject: t.String(),
-    /** The document of the credential; null where the actor came without one. */
+    /** The document of the credential; null if the actor had none. */
     credential: nullable(t.String()),
     digest: t.String(),
     expires_at: Timestamp,
-    /** When the credential ends, and that it is for less than all rights of its person, where its document does not say so. */
+    /** When the credential ends, and whether it has less than all rights of its person, if its document does not say so. */
     until: nullable(Timestamp),
     narrowed: t.Optional(t.Boolean()),
   }),
@@ -277,7 +277,7 @@ export const SubjectLink = doc(
 )
 export type SubjectLink = Static<typeof SubjectLink.schema>
 
-/** What an issuer said about a person at their last sign-in there. It gives nothing: documents of this installation decide what a group gives. */
+/** An issuer's claims about a person at their last sign-in. They give no rights: documents of this installation decide about groups. */
 export const SignedIn = doc(
   'identity.signed_in',
   t.Object({
@@ -299,7 +299,7 @@ export const SignedIn = doc(
 )
 export type SignedIn = Static<typeof SignedIn.schema>
 
-/** Keys and sessions as they are shown: without the digest of the secret. */
+/** Views of keys and sessions, without the digest of the secret. */
 export const keyView = pick(Key.schema, ['id', 'subject', 'project_id', 'label', 'issued_by', 'created_at', 'expires_at', 'revoked_at'])
 export const sessionView = pick(Session.schema, [
   'id',

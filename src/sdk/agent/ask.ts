@@ -13,9 +13,9 @@ import type { Steps } from './steps.ts'
 type Raise = Input<'collaboration/checkpoint.raise'>
 type Checkpoint = Output<'collaboration/checkpoint.get'>['checkpoint']
 
-/** Options of a checkpoint alone; see `collaboration/checkpoint.raise`. */
+/** Options that only a checkpoint has; see `collaboration/checkpoint.raise`. */
 type OfCheckpoint = Omit<Raise, 'task_id' | 'kind' | 'prompt' | 'options' | 'context' | 'run_id' | 'attempt'>
-/** Options of a question: those of `client.hxp`, and those that only a checkpoint has. */
+/** Options of a question: the options of `client.hxp`, and further ones of checkpoints. */
 export type AskOptions = Omit<QuestionOptions, 'context'> &
   OfCheckpoint & {
     /** Why: words, at most 500 characters; or evidence, which makes it a checkpoint. */
@@ -37,14 +37,14 @@ type Question = {
   readonly more: Omit<AskOptions, 'key' | keyof Proof>
 }
 type Kind = (typeof questions)[QuestionName]['kind']
-/** The note that is kept of a question that was put; for a checkpoint by itself it is the id alone. */
+/** The memo of an asked question; for a plain checkpoint it is only the id. */
 type Put = string | { readonly request_id: string; readonly checkpoint_id: string | null }
 
 export function createAsk(job: RunState, steps: Steps): Ask {
   const { client } = job
   let last: Promise<unknown> = Promise.resolve()
 
-  /** A task has one question at a time; the next is put when the one before it is answered. */
+  /** A task has one question at a time; the next is asked when the former one is answered. */
   function inTurn<T>(ask: () => Promise<T>): Promise<T> {
     const turn = last.then(ask, ask)
     last = turn.catch(() => undefined)
@@ -92,7 +92,7 @@ export function createAsk(job: RunState, steps: Steps): Ask {
     let raised: string | null = null
     const known = steps.once(step, key, async (idempotencyKey) => {
       const raisedAs = await put(question, task_id, idempotencyKey)
-      // Before the first handler nothing can have been asked: the answer comes as a message.
+      // Before the first handler nothing can have been asked: the answer arrives as a message.
       if (job.isFirst) raised = job.waitsFor = typeof raisedAs === 'string' ? raisedAs : raisedAs.checkpoint_id
       return raisedAs
     })
@@ -125,10 +125,10 @@ const ofRequest = new Set<string>([
   'callback',
 ])
 
-/** Whether HXP can carry it: from two to six options by their words, short words, and nothing that only checkpoints know. */
+/** Whether HXP can express the question: two to six short text options, and no fields that only checkpoints have. */
 function isPlain({ name, prompt, choices, more }: Question): boolean {
   const isShort = Array.from(prompt).length <= PROMPT_CHARS_MAX
-  const areWords = choices.every((one) => typeof one === 'string' && one !== '' && Array.from(one).length <= CHOICE_CHARS_MAX)
+  const areWords = choices.every((choice) => typeof choice === 'string' && choice !== '' && Array.from(choice).length <= CHOICE_CHARS_MAX)
   const isChoice = name !== 'decide' || (choices.length >= 2 && choices.length <= 6 && areWords && new Set(choices).size === choices.length)
   const isKnown = Object.entries(more).every(([option, value]) => value === undefined || ofRequest.has(option))
   return isShort && isChoice && isKnown && !Array.isArray(more.context)
@@ -143,18 +143,18 @@ function checkpointOf({ name, prompt, choices, more }: Question): Omit<Raise, 't
     )
   const { context, ...rest } = more as OfCheckpoint & { context?: string | Raise['context'] }
   const evidence = typeof context === 'string' ? [{ kind: 'text' as const, text: context }] : context
-  const options = verdicts.map((one) => (typeof one === 'string' ? { id: one, label: one, risk: 'low' as const } : one))
+  const options = verdicts.map((verdict) => (typeof verdict === 'string' ? { id: verdict, label: verdict, risk: 'low' as const } : verdict))
   return { ...rest, kind, prompt, ...(evidence === undefined ? {} : { context: evidence }), ...(kind === 'choice' ? { options } : {}) }
 }
 
 // --- The answer --------------------------------------------------------------------------------------------------------------
 
-async function answerOf(job: RunState, kind: Kind, made: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
-  if (typeof made === 'string') {
-    const resolution = await answerTo(job, made, isNew, proof)
-    return resolution && ofCheckpoint(made, resolution, kind)
+async function answerOf(job: RunState, kind: Kind, put: Put, isNew: boolean, proof: Proof): Promise<Asked<unknown> | null> {
+  if (typeof put === 'string') {
+    const resolution = await answerTo(job, put, isNew, proof)
+    return resolution && ofCheckpoint(put, resolution, kind)
   }
-  const { request_id, checkpoint_id } = made
+  const { request_id, checkpoint_id } = put
   const resolution = checkpoint_id === null ? null : await answerTo(job, checkpoint_id, isNew, proof)
   if (checkpoint_id !== null && resolution === null) return null
   const answer = await job.client.hxp.outcome(request_id, { ...proof, signal: job.signal })
@@ -204,7 +204,7 @@ async function answerTo(job: RunState, checkpoint_id: string, isNew: boolean, pr
       if (checkpoint.resolution) return checkpoint.resolution
       if (checkpoint.reason === 'superseded') return null
       const successor = checkpoint.state === 'expired' ? await successorOf(job, checkpoint) : null
-      // The system asks what shall become of the task: an answer to that is none to the question before it.
+      // The system asks how to continue the task: an answer to that does not answer the earlier question.
       if (successor?.raised_by === 'agent_system' && successor.escalates === undefined) {
         if (checkpoint.reason !== 'declined') return null
         declined = itemOf(id)

@@ -1,13 +1,13 @@
-// The connection of an agent, reported in one line each time that it changes: people who start an agent must not have to guess.
+// The connection of an agent: each change is reported in one line, so that people who start an agent see its state.
 import { messageOf } from '#kernel/codec/cut-text.ts'
 import { persistently } from '../transport/retry.ts'
 import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 
 export type Connection = {
-  /** Says whose key it is, and refuses one that is not the agent's. */
+  /** Logs the owner of the key, and refuses a key of another agent. */
   open(signal: AbortSignal): Promise<void>
-  /** One attempt of a call that may wait for long; where the server was away, it is found out first whether it is back. */
+  /** One attempt of a long call. If the server was away, a short call checks first whether it is back. */
   attempt<T>(call: () => Promise<T>): Promise<T>
 }
 

@@ -9,15 +9,15 @@ import type { Steps } from './steps.ts'
 
 type Spec = NonNullable<Input<'collaboration/ownership.delegate'>['spec']>
 export type DelegateOptions = {
-  /** An agent by its id; or one that has the capability, in a compatible version. */
+  /** The id of an agent; by default any agent with the capability in a compatible version. */
   readonly to?: string
   readonly capability?: { readonly capability_id: string; readonly version: string }
   /** The work to be done: the other handler's `run.input`. */
   readonly spec: Spec
   readonly deadline?: string
-  /** Whether it may pass the work on in turn. */
+  /** Whether it can delegate the work further. */
   readonly delegable?: boolean
-  /** Names the delegation where its place in the handler may change from one attempt to the next. */
+  /** Names the delegation, for handlers in which its place can differ between attempts. */
   readonly key?: string
 }
 export type Delegated = {
@@ -83,7 +83,7 @@ async function beginWith(job: RunState, to: string, { spec, deadline, delegable 
     )
     return { task_id: null, run_id: run.id }
   } catch (error) {
-    // An attempt before this one came as far as here, and not to its note.
+    // An earlier attempt got to this point but not to its memo.
     if (!isRefusal(error, 'CONFLICT')) throw error
     const { items } = await job.effect(() => client.delegation.run.list({ root_task_id }))
     for (const { id } of items.filter((run) => run.parent_run === parent_run && run.agent_id === to)) {

@@ -5,13 +5,13 @@ import type { RunState } from './run-state.ts'
 import type { Steps } from './steps.ts'
 
 type CommitInput = Input<'collaboration/artifact.commit'>
-/** Text, bytes, or a payload as `collaboration/artifact.commit` takes it (such as a ref to where the bytes are). */
+/** Text, bytes, or a payload as `collaboration/artifact.commit` takes it (such as a reference to bytes elsewhere). */
 export type Content = string | Uint8Array<ArrayBuffer> | Blob | CommitInput['payload']
 export type CommitOptions = Omit<CommitInput, 'task_id' | 'payload' | 'run_id' | 'attempt'> & {
   /** A file name: the bytes are then uploaded, however few they are. */
   readonly name?: string
   readonly media_type?: string
-  /** Names the delivery where its place in the handler may change from one attempt to the next. */
+  /** Names the delivery, for handlers in which its place can differ between attempts. */
   readonly key?: string
 }
 export type Delivered = { readonly artifact_id: string; readonly version: string }
@@ -54,7 +54,7 @@ export function createCommit(job: RunState, steps: Steps): (content: Content, op
   }
 }
 
-/** The bytes of an artifact that this agent may read. */
+/** The bytes of an artifact that this agent can read. */
 export async function openArtifact({ client, signal }: RunState, artifact_id: string, version?: string): Promise<Uint8Array<ArrayBuffer>> {
   const which = version === undefined ? { artifact_id } : { artifact_id, version }
   const { uri }: Output<'collaboration/artifact.download'> = await client.collaboration.artifact.download(which, { signal })

@@ -27,7 +27,7 @@ export class Rejected extends NotApproved {
  */
 export type EndReason = 'cancelled' | 'handed_off' | 'stale' | 'stopping' | 'done'
 
-/** The reason of `run.signal`, and what every further call of the run throws. */
+/** The reason of `run.signal`, which every further call of the run throws too. */
 export class Ended extends Error {
   override name = 'Ended'
   readonly reason: EndReason

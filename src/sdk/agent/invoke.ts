@@ -6,16 +6,16 @@ import type { Steps } from './steps.ts'
 
 type InvokeInput = Input<'delegation/capability.invoke'>
 export type InvokeOptions = {
-  /** How long it may take: 30 s by default, at most 5 minutes. */
+  /** The timeout: 30 s by default, at most 5 minutes. */
   readonly timeoutMs?: number
-  /** Names the invocation where its place in the handler may change from one attempt to the next. */
+  /** Names the invocation, for handlers in which its place can differ between attempts. */
   readonly key?: string
 }
-/** The capability's answer; with `ok: false`, why there is none. */
+/** The output of the capability; with `ok: false`, the reason why there is none. */
 export type Invoked = Output<'delegation/capability.invoke'>
 
 const USUAL_MS = 30_000
-/** Beyond what the capability may take. */
+/** Added to the timeout of the capability. */
 const ANSWER_MS = 15_000
 
 export function createInvoke(

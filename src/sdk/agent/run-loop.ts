@@ -13,7 +13,7 @@ export type Settings = Required<Omit<ServeOptions, 'url' | 'key' | 'transport' |
 
 /** A server that lets no call wait is not asked in a hurry. */
 const AGAIN_MS = 500
-/** How often it is looked whether another process has taken a run that waits for a person. */
+/** How often the loop checks whether another process has taken a run that waits for a person. */
 const LOOK_MS = 300_000
 /** Grace period for aborted handlers before their runs are given back. */
 const LEAVE_MS = 500

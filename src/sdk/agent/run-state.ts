@@ -1,4 +1,4 @@
-// The state of one run in this process: its attempt, its messages, whether it is paused, and whether it is over.
+// The state of one run in this process: its attempt, its messages, and whether it is paused or has ended.
 import type { Client } from '../client.ts'
 import { CountersignError } from '../errors.ts'
 import { pause } from '../transport/transport.ts'
@@ -46,7 +46,7 @@ export type RunState = {
   confirm(): Promise<void>
   /** Resolves with the next message, and when the run is over. */
   news(): Promise<void>
-  /** Resolves when the run is not paused; throws when it is over. */
+  /** Resolves when the run is not paused; throws when it has ended. */
   untilFree(): Promise<void>
   /** One call on behalf of the run: it waits while the run is paused or the server is unreachable, and aborts when the run ends. */
   effect<T>(call: () => Promise<T>): Promise<T>
@@ -61,7 +61,7 @@ const CONFLICTS_MAX = 10
 export function createRunState(client: Client, item: MailboxItem, slots: Concurrency): RunState {
   const id = item.run.id
   const over = new AbortController()
-  // The run brings along all amendments that earlier executors of the task received.
+  // The run includes all amendments that earlier executors of the task received.
   const amendments = ((item.request.context as Record<string, unknown> | null)?.['amendments'] ?? []) as {
     id: string
     text: string
@@ -138,7 +138,7 @@ export function createRunState(client: Client, item: MailboxItem, slots: Concurr
     return items[0]?.lease_until !== null
   }
 
-  /** Whether a refusal only means that the run is paused or was taken away. A pause is waited out; a lost run ends the handler. */
+  /** Whether a refusal only means that the run is paused or that another process took it. A pause is waited out; a lost run ends the handler. */
   async function isPassing(error: unknown): Promise<boolean> {
     if (isRefusal(error, 'CONFLICT') && error.details['reason'] === undefined) {
       if (!(await isHeld())) await onRunLost()

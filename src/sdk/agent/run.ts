@@ -1,4 +1,4 @@
-// The run as a handler is given it, with everything that it may do about it.
+// The run that a handler gets, with all its methods.
 import type { Client, Input, Output } from '../client.ts'
 import { newKey } from '../transport/transport.ts'
 import { createAsk, type Ask } from './ask.ts'
@@ -14,17 +14,17 @@ export type LedgerOptions = { readonly scope?: NonNullable<Input<'collaboration/
 export type LedgerWriteOptions = LedgerOptions & { readonly expected_version?: number; readonly key?: string }
 
 /**
- * A run in the hands of a handler. A handler may be started more than once for the same run: after a crash it begins again, and
+ * The run of a handler. A handler can be started more than once for the same run: after a crash it begins again, and
  * every step below that it had finished is answered from the record instead of being done again. Steps are known by their order;
- * one whose order may change is given a `key`.
+ * a step whose order can change needs a `key`.
  */
 export type Run<I extends object = Record<string, unknown>> = {
   readonly id: string
   /** The work to be done: the spec of the task, or the input that the delegating agent sent. */
   readonly input: I
-  /** Context that came along: a review that asks for changes, the answer to an escalation, the state of the agent before. */
+  /** The context of the run: a review that requests changes, the answer to an escalation, or the former agent's state. */
   readonly context: Readonly<Record<string, unknown>> | null
-  /** The task behind the run, as it was at the start of this attempt; null: there is none. */
+  /** The task of the run at the start of this attempt, or null. */
   readonly task: Task | null
   /** The run, as it was at the start of this attempt. */
   readonly document: RunDocument
@@ -47,15 +47,15 @@ export type Run<I extends object = Record<string, unknown>> = {
   /** Invokes a capability and waits for its result. A refusal by the capability is a result with `ok: false`. */
   invoke(ref: { readonly capability_id: string; readonly version: string }, input?: unknown, options?: InvokeOptions): Promise<Invoked>
   readonly ledger: {
-    /** The value under a key of the project's ledger; undefined: there is none. */
+    /** The value under a key of the project's ledger, or undefined. */
     read(key: string, options?: LedgerOptions): Promise<unknown>
     write(key: string, value: unknown, options?: LedgerWriteOptions): Promise<void>
   }
   /** Words of people and of the delegating agent since the run began. */
   readonly steering: readonly Steer[]
-  /** The same as it comes, from the first on, until the run is over. */
+  /** The steering messages from the first on, as they arrive, until the run ends. */
   steers(): AsyncIterable<Steer>
-  /** The value under a key or, the first time, what `make` returns: small, and JSON. */
+  /** The value stored under a key; the first time, stores the result of `make`, a small JSON value. */
   memo<T>(key: string, make: () => T | Promise<T>): Promise<T>
   /** Everything else that the server can do, as this agent. */
   readonly client: Client

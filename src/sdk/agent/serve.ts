@@ -1,4 +1,4 @@
-// An agent is a handler and a loop that waits for its runs. This is the loop's outside: options, connection, signals.
+// The entry of an agent: options, connection and signals around the loop that waits for runs and calls the handler.
 import { createClient, type Client, type Input } from '../client.ts'
 import { httpTransport } from '../transport/http.ts'
 import type { Transport } from '../transport/transport.ts'
@@ -7,17 +7,17 @@ import { createConnection, endingOf } from './connection.ts'
 import { createRunLoop, type Settings } from './run-loop.ts'
 import type { Run } from './run.ts'
 
-/** Every run is a call of it: what it returns is the run's result, what it throws fails the run. */
+/** Called once for every run. The returned value is the result of the run; an exception fails it. */
 export type Handler<I extends object = Record<string, unknown>> = (run: Run<I>) => unknown
-/** The agent's declaration about itself: put down as its card when it starts. */
+/** The agent's declaration about itself, published as its card at the start. */
 export type Card = Input<'delegation/agent.publish'> & { readonly agent_id: string }
 
 export type ServeOptions = {
-  /** Where the server is; COUNTERSIGN_URL or http://127.0.0.1:3402 by default. */
+  /** The address of the server; COUNTERSIGN_URL or http://127.0.0.1:3402 by default. */
   readonly url?: string
   /** The agent's key; COUNTERSIGN_KEY by default. */
   readonly key?: string
-  /** Instead of both: any transport of the SDK. It is closed when serving ends. */
+  /** Any transport of the SDK, in place of `url` and `key`. It is closed when serving ends. */
   readonly transport?: Transport
   /** Maximum number of concurrent handlers, 1 by default. A handler that waits for a person or another agent does not count. */
   readonly concurrency?: number
@@ -29,16 +29,16 @@ export type ServeOptions = {
   readonly waitMs?: number
   /** How long `stop` lets handlers finish: 10 s by default. */
   readonly graceMs?: number
-  /** Stop at SIGTERM and SIGINT, and then let the signal do what it does. */
+  /** Stops at SIGTERM and SIGINT, and then gives the signal its default effect. */
   readonly signals?: boolean
-  /** Told of a failure: of a handler, with its run, or of a call about one. Written to the standard error stream by default. */
+  /** Gets the failure of a handler, with its run, or of a call about a run. By default it is written to stderr. */
   readonly onError?: (error: unknown, run: Run | null) => void
-  /** One line each time: it is connected, it is not, the key is refused. Written to the standard error stream by default. */
+  /** Gets one line for each change: connected, disconnected, key refused. By default it is written to stderr. */
   readonly log?: (line: string) => void
 }
 
 export type Serving = {
-  /** Takes nothing more, lets handlers finish for a while, and gives back the rest. */
+  /** Takes no more runs, lets handlers finish for a while, and releases the rest. */
   stop(): Promise<void>
   /**
    * Resolves when serving has stopped; rejects when it cannot continue, such as with an invalid key. If the program does not use this
@@ -63,9 +63,9 @@ export function serve<I extends object = Record<string, unknown>>(
   handler: Handler<I>,
   options: ServeOptions = {},
 ): Serving {
-  const { url, key, transport: own, signals = false, log = (line) => console.error(line), ...given } = options
-  const transport = own ?? httpTransport(connectionOf(url, key))
-  const where = (own ? null : transport.where) ?? 'the server'
+  const { url, key, transport: givenTransport, signals = false, log = (line) => console.error(line), ...given } = options
+  const transport = givenTransport ?? httpTransport(connectionOf(url, key))
+  const where = (givenTransport ? null : transport.where) ?? 'the server'
   const client = createClient({ transport })
   const agent_id = typeof agent === 'string' ? agent : agent.agent_id
   const connection = createConnection(agent_id, client, where, log)
@@ -93,7 +93,7 @@ export function serve<I extends object = Record<string, unknown>>(
       await client.close()
     }
   }
-  /** False: it was stopped before. */
+  /** False: serving was stopped before the connection opened. */
   async function isOpen(): Promise<boolean> {
     try {
       await connection.open(loop.stopping)
@@ -133,7 +133,7 @@ async function register(client: Client, card: Card, stopping: AbortSignal): Prom
   }
 }
 
-/** A second signal is not ours any more. */
+/** A second signal has its default effect. */
 function hear(stop: () => Promise<void>): () => void {
   const { process } = globalThis
   const names = ['SIGTERM', 'SIGINT'] as const

@@ -1,9 +1,9 @@
-// Steps of a handler that happen once, however often it is started: each has a name, made of its kind and its place or its key. The
-// name is the idempotency key of the call and the note under which its outcome is kept.
+// Steps of a handler that happen once, however often it is restarted: each has a name from its kind and its place or key. The
+// name is the idempotency key of the call and the key of the memo with its outcome.
 import type { RunState } from './run-state.ts'
 
 export type Steps = {
-  /** The outcome that the step had before; or the outcome of `take`, which is kept. */
+  /** The stored outcome of the step; the first time, runs `take` and stores its outcome. */
   once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T>
   /** The name of a step whose outcome is not needed. */
   keyOf(kind: string, key: string | undefined): string
@@ -31,7 +31,7 @@ export function createSteps(job: RunState): Steps {
     keyOf: (kind, key) => idempotent(nameOf(kind, key)),
     async once<T>(kind: string, key: string | undefined, take: (idempotencyKey: string) => Promise<T>): Promise<T> {
       const name = nameOf(kind, key)
-      // Before the first handler nothing can have been kept.
+      // Before the first handler nothing can be stored.
       if (!job.isFirst && !job.isDelivered) {
         const { found, value } = await job.effect(() => client.delegation.memo.get({ run_id, key: name }))
         if (found) return value as T
@@ -39,7 +39,7 @@ export function createSteps(job: RunState): Steps {
       const outcome = await take(idempotent(name))
       if (job.isDelivered) return outcome
       const step = { run_id, key: name, value: outcome }
-      // It is the same however often it is put: the first one stays.
+      // Repeated puts change nothing: the first value stays.
       const { value } = await job.effect(() => client.delegation.memo.put({ ...step, attempt: job.attempt }, { idempotencyKey: null }))
       return value as T
     },

@@ -1,4 +1,4 @@
-// One call of the handler: the run is started, worked on, and its end is reported. A process that is not its worker any more reports
+// One call of the handler: the run is started, worked on, and its end is reported. A process that is no longer its worker reports
 // nothing.
 import { isRefusal } from '../transport/retry.ts'
 import { Ended, Rejected } from './errors.ts'
@@ -46,7 +46,7 @@ async function start(job: RunState): Promise<void> {
   const { client, id: run_id, signal } = job
   if (job.item.run.started_at !== null) return job.confirm()
   try {
-    // Without a key: an answer that is remembered does not say whether it is still so.
+    // Without a key: a remembered answer would not show the current state.
     await job.effect(() => client.delegation.run.start({ run_id, attempt: job.attempt }, { idempotencyKey: null, signal }))
     job.begun()
   } catch (error) {

@@ -20,22 +20,22 @@ export type Job = {
   mustBeHeld?(): Promise<boolean>
   /** The server reports that this attempt does not hold the run. */
   lost(): Promise<void>
-  /** The loop takes no more runs: a job that only waits ends, another one may finish. */
+  /** The loop takes no more runs: a job that only waits ends, any other can finish. */
   leave?(): void
   stop(): void
 }
 
 export type MailboxLoopOptions = {
   readonly agent_id: string
-  /** The name of this process, among those of the same agent. */
+  /** The name of this process among the agent's processes. */
   readonly worker: string
   readonly call: Transport['call']
-  /** Jobs at work. `waitingMax`: jobs that hold a run without a slot. */
+  /** Concurrent jobs. `waitingMax`: jobs that hold a run without a slot. */
   readonly concurrency: number
   readonly waitingMax?: number
   readonly leaseMs: number
   readonly waitMs: number
-  /** The pause after a failed take, and after one that the server did not let wait. */
+  /** The pause after a failed take, and after a take without a long poll. */
   readonly againMs: number
   /** How long stopped jobs get to end before their runs are released. */
   readonly leaveMs: number
@@ -76,7 +76,7 @@ export function createMailboxLoop(options: MailboxLoopOptions): MailboxLoop {
   const lease = durationOf(options.leaseMs)
   const jobs = new Map<string, Job>()
   const slots = createConcurrency(concurrency, () => pump())
-  /** Aborted in this order: nothing is taken any more, the grace is over, all jobs have ended. */
+  /** Aborted in this order: no more runs are taken, the grace period has passed, all jobs have ended. */
   const [stopping, leaving, over] = [new AbortController(), new AbortController(), new AbortController()]
   const ended = Promise.withResolvers<void>()
   ended.promise.catch(() => undefined)
@@ -105,7 +105,7 @@ export function createMailboxLoop(options: MailboxLoopOptions): MailboxLoop {
     let isAgain = true
     try {
       const input = { agent_id, worker, lease, wait: durationOf(waitMs), ...which }
-      // One key for all attempts: an answer that was lost on the way is given again.
+      // One key for all attempts: a lost response is returned again.
       const more = { idempotencyKey: newKey(), signal, timeoutMs: waitMs + ANSWER_MS }
       const { items } = await call('delegation/mailbox.take', input, more)
       isAgain = items.length === 0 && performance.now() - began < Math.min(SOON_MS, waitMs / 2)
@@ -160,7 +160,7 @@ export function createMailboxLoop(options: MailboxLoopOptions): MailboxLoop {
       await pause(options.leaseMs / 3, over.signal)
       try {
         const held: [string, Job][] = []
-        for (const one of jobs) if ((await one[1].mustBeHeld?.()) ?? true) held.push(one)
+        for (const entry of jobs) if ((await entry[1].mustBeHeld?.()) ?? true) held.push(entry)
         if (!over.signal.aborted) for (const some of portions(held)) await hold(some)
       } catch {
         // The next beat tries again. The server refuses calls of a run that is lost in the meantime.

@@ -2,7 +2,7 @@
 import type { CountersignError } from '../errors.ts'
 
 export type Arrivals<T> = {
-  push(one: T): void
+  push(item: T): void
   /** `all` throws this error after the queued items were taken. */
   end(error: CountersignError): void
   readonly waiting: number
@@ -18,8 +18,8 @@ export function createArrivals<T>(): Arrivals<T> {
     wake = null
   }
   return {
-    push(one) {
-      queue.push(one)
+    push(item) {
+      queue.push(item)
       ring()
     },
     end(error) {

@@ -1,4 +1,4 @@
-// The HTTP transport, on fetch alone: the same file serves Node and browsers. In a browser that is signed in it needs no key.
+// The HTTP transport, on fetch alone: the same file serves Node and browsers. A signed-in browser needs no key.
 import { closedError, timeoutError } from '../errors.ts'
 import { failureOf, jsonIn, refusalIn, type Http, type Request } from './request.ts'
 import { socketStreams } from './socket.ts'
@@ -7,7 +7,7 @@ import { newKey, withRetries, usualRetry, type Retry, type RetryOptions, type Tr
 import { downloadBytes, uploadBytes } from './upload.ts'
 
 export type HttpTransportOptions = RetryOptions & {
-  /** Where the server is, such as http://127.0.0.1:3402. */
+  /** The address of the server, such as http://127.0.0.1:3402. */
   readonly url: string
   /** An API key. Without one, the session cookie of the browser authenticates. */
   readonly key?: string | undefined
@@ -35,21 +35,27 @@ export function httpTransport(options: HttpTransportOptions): Transport {
   const base = url.replace(/\/+$/, '')
   const closing = new AbortController()
 
-  const request: Request = async (path, { method, headers: its, body, signal, timeoutMs }) => {
-    const late = new AbortController()
-    const timer = timeoutMs === null ? undefined : setTimeout(() => late.abort(), timeoutMs)
-    const aborted = AbortSignal.any([late.signal, closing.signal, ...(signal ? [signal] : [])])
+  const request: Request = async (path, { method, headers: requestHeaders, body, signal, timeoutMs }) => {
+    const timeout = new AbortController()
+    const timer = timeoutMs === null ? undefined : setTimeout(() => timeout.abort(), timeoutMs)
+    const aborted = AbortSignal.any([timeout.signal, closing.signal, ...(signal ? [signal] : [])])
     let answer: Response
     try {
       const streams = body instanceof ReadableStream ? { duplex: 'half' as const } : {}
-      const sent = { method, headers: { ...headers(), ...its }, signal: aborted, ...(body === undefined ? {} : { body }), ...streams }
+      const sent = {
+        method,
+        headers: { ...headers(), ...requestHeaders },
+        signal: aborted,
+        ...(body === undefined ? {} : { body }),
+        ...streams,
+      }
       answer = await send(`${base}/${path.startsWith('.well-known/') ? '' : 'v1/'}${path}`, {
         credentials: 'same-origin',
         redirect: 'error',
         ...sent,
       })
     } catch (error) {
-      throw closing.signal.aborted ? closedError() : failureOf(error, signal, late.signal.aborted ? timeoutMs : null)
+      throw closing.signal.aborted ? closedError() : failureOf(error, signal, timeout.signal.aborted ? timeoutMs : null)
     } finally {
       clearTimeout(timer)
     }
@@ -70,12 +76,12 @@ export function httpTransport(options: HttpTransportOptions): Transport {
       const more = { 'content-type': 'application/json', ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }) }
       return withRetries(retry, signal, async () => {
         // The timeout covers the whole response, not only its headers.
-        const enough = AbortSignal.timeout(timeoutMs)
-        const both = signal ? AbortSignal.any([signal, enough]) : enough
+        const timeout = AbortSignal.timeout(timeoutMs)
+        const either = signal ? AbortSignal.any([signal, timeout]) : timeout
         try {
-          return await jsonIn(await request(operation, { method: 'POST', headers: more, body, signal: both, timeoutMs: null }))
+          return await jsonIn(await request(operation, { method: 'POST', headers: more, body, signal: either, timeoutMs: null }))
         } catch (error) {
-          throw enough.aborted && !signal?.aborted ? timeoutError(timeoutMs) : error
+          throw timeout.aborted && !signal?.aborted ? timeoutError(timeoutMs) : error
         }
       })
     },

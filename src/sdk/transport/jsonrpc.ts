@@ -1,5 +1,5 @@
 // JSON-RPC over a Unix socket, for Node on the server's own machine (`countersign/node`). One connection for calls, and one for each
-// stream: a reader that is slow with its stream must not hold up its own calls.
+// stream: a slow reader of a stream must not hold up its own calls.
 import { connect, type Socket } from 'node:net'
 import { createLineReader } from '#kernel/codec/line-reader.ts'
 import { closedError, CountersignError, invalidAnswer, networkError, statusOf, timeoutError } from '../errors.ts'
@@ -84,7 +84,7 @@ export function socketTransport({ path, key, ...rest }: SocketTransportOptions):
 
 type Connection = {
   request(method: string, params: object, signal: AbortSignal | undefined, timeoutMs: number): Promise<unknown>
-  /** The items of the one stream that is followed here, until its end. */
+  /** The items of the stream of this connection, until its end. */
   items(): AsyncIterable<Followed>
   onGone(gone: () => void): void
   close(): void
@@ -185,7 +185,7 @@ function connectionOn(socket: Socket): Connection {
   }
 }
 
-/** Items that have come and were not taken; the socket waits when they are many. */
+/** A queue of received items; the socket pauses when it is long. */
 function createItems(socket: Socket): { push(item: Followed): void; end(error: CountersignError): void; all(): AsyncIterable<Followed> } {
   const items = createArrivals<Followed>()
   return {

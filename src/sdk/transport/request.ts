@@ -1,4 +1,4 @@
-// One request over HTTP, and what its answer means.
+// One request over HTTP, and the interpretation of its response.
 import { CountersignError, invalidAnswer, networkError, timeoutError } from '../errors.ts'
 import type { Retry } from './transport.ts'
 
@@ -17,7 +17,7 @@ export type Http = {
   readonly request: Request
   readonly retry: Retry
   readonly base: string
-  /** Of every request. */
+  /** The headers that every request has. */
   headers(): Readonly<Record<string, string>>
 }
 
@@ -60,7 +60,7 @@ export async function refusalIn(answer: Response): Promise<CountersignError> {
 
 export function refusalOf(status: number, retryAfter: string | null, text: string): CountersignError {
   const fault = errorIn(text)
-  // In the server's own words a request is late for good.
+  // A 408 with the server's own code means that the request cannot succeed any more.
   const retryable = passing.has(status) && !(fault && status === 408)
   const seconds = retryAfter !== null && /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : null
   const retryAfterMs = seconds === null ? null : seconds * 1_000

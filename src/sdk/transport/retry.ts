@@ -1,4 +1,4 @@
-// Retries that outlast a server that is away: a call is tried again until it is back, however long that takes.
+// Retries across an outage: a call is retried until the server is back, however long that takes.
 import { CountersignError } from '../errors.ts'
 import { backoffOf, pause, usualRetry } from './transport.ts'
 

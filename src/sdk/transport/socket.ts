@@ -9,7 +9,7 @@ type Frame = {
   readonly id?: string
   readonly cursor?: string
   readonly items?: readonly unknown[]
-  /** Of each item, where there are several. */
+  /** The cursor of each item, if there are several. */
   readonly cursors?: readonly string[]
   readonly authenticated?: string
   readonly error?: { readonly code: string; readonly message: string; readonly details?: Readonly<Record<string, unknown>> }
@@ -69,7 +69,7 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
       return resolve(line)
     }
     const reader = frame.id === undefined ? undefined : readers.get(frame.id)
-    // The server has ended it: there is nothing to unsubscribe from.
+    // The server has ended the subscription: there is nothing to unsubscribe.
     if (frame.error && frame.id !== undefined) readers.delete(frame.id)
     if (reader) reader.take(frame)
     else if (frame.id === undefined && frame.error) end(refusalIn(frame.error))
@@ -86,7 +86,7 @@ function openLine(address: string, ticket: string, failed: (error: CountersignEr
   return promise
 }
 
-/** Items that came over one subscription and were not taken yet. */
+/** A queue of received items of one subscription. */
 function createQueue(moved: (cursor: string | null) => void): Reader & { all(before: string | null): AsyncIterable<Followed> } {
   const frames = createArrivals<Frame>()
   return {
@@ -106,7 +106,7 @@ function createQueue(moved: (cursor: string | null) => void): Reader & { all(bef
 
 export type SocketStreams = {
   streamOf(operation: string, input: object): Connect
-  /** Sockets do not come through, although calls do: a proxy in between may not carry them. */
+  /** Sockets fail although calls succeed: probably a proxy does not forward them. */
   isBlocked(): boolean
   close(): void
 }
@@ -133,7 +133,7 @@ export function socketStreams(base: string, ticket: () => Promise<string>): Sock
   function open(): Shared {
     const opened: Shared = { line: openTicketLine(forgetLine), carried: 0 }
     function forgetLine(): void {
-      shared = shared.filter((one) => one !== opened)
+      shared = shared.filter((entry) => entry !== opened)
     }
     opened.line.catch(forgetLine)
     shared = [...shared, opened]

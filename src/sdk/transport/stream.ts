@@ -11,7 +11,7 @@ const SILENCE_MS = 45_000
 const STEADY_MS = 10_000
 const LINE_BYTES_MAX = 64 * 1024 * 1024
 
-/** One connection: yields items until it is over. The cursor may move without an item; once the server follows, `moved` is called. */
+/** One connection: yields items until it ends. Calls `moved` once the server follows, and when the cursor moves without an item. */
 export type Connect = (after: string | null, signal: AbortSignal, moved: (cursor: string | null) => void) => AsyncIterable<Followed>
 
 export const eventsOf =
@@ -46,7 +46,7 @@ export async function* resumeStream(
       }
     } catch (error) {
       if (signal?.aborted) return
-      // Once it has worked it is worth waiting for, however long the server is away.
+      // After a first connection the stream waits for the server, however long it is away.
       const isHopeless = !(error instanceof CountersignError) || !error.retryable || (!connected && failures + 1 >= retry.attempts)
       if (isHopeless) throw error
       await pause(error.retryAfterMs ?? 0, signal)
@@ -125,11 +125,11 @@ async function* eventsIn(answer: Response, heard: () => void): AsyncIterable<Eve
       heard()
       lines.push(value)
       for (let line = lines.next(); line !== null; line = lines.next()) {
-        const message = text.decode(line)
-        if (message === '' || message === '\r') {
+        const fieldLine = text.decode(line)
+        if (fieldLine === '' || fieldLine === '\r') {
           yield event
           event = { id: null, type: 'message', data: null }
-        } else take(event, message)
+        } else take(event, fieldLine)
       }
       if (lines.tooLong) throw networkError('the server sent a line without an end')
     }

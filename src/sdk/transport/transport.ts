@@ -4,7 +4,7 @@ import { CountersignError } from '../errors.ts'
 
 export type CallOptions = {
   /**
-   * Made for each call by default. Give one to make a call of your own repeatable, also after a restart; null for a call that does
+   * Created for each call by default. Pass your own to make a call repeatable even after a restart; null for a call that does
    * the same when it is repeated.
    */
   readonly idempotencyKey?: string | null
@@ -34,10 +34,10 @@ export type Transport = {
   readonly where?: string
   call(operation: string, input: object, options?: CallOptions): Promise<unknown>
   follow(operation: string, input: object, options?: FollowOptions): AsyncIterable<Followed>
-  /** Only where bytes can be carried. */
+  /** Only on transports that carry bytes. */
   upload?(operation: string, input: object, bytes: Blob, options?: UploadOptions): Promise<unknown>
   download?(operation: string, input: object, options?: BytesOptions): Promise<Downloaded>
-  /** The public keys that receipts are signed with; only where they are published. */
+  /** The public keys of receipts, if the transport can read published keys. */
   keys?(): Promise<unknown>
   close(): Promise<void>
 }
@@ -69,7 +69,7 @@ export async function withRetries<T>(retry: Retry, signal: AbortSignal | undefin
   }
 }
 
-/** Doubling with jitter, so that clients that failed together do not come back together. */
+/** Exponential backoff with jitter, so that clients that failed together do not retry together. */
 export const backoffOf = ({ backoffMs, waitMsMax }: Retry, attempts: number): number =>
   Math.min(waitMsMax, backoffMs * 2 ** Math.min(attempts - 1, 20)) * (0.5 + Math.random() / 2)
 

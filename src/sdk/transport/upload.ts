@@ -63,13 +63,13 @@ type Xhr = {
   send(body: Blob): void
   abort(): void
 }
-/** undefined in Node. */
+/** Undefined in Node, which has no XMLHttpRequest. */
 const xhrHere = (): (new () => Xhr) | undefined => Reflect.get(globalThis, 'XMLHttpRequest') as (new () => Xhr) | undefined
 
 /** Browsers report upload progress only through XMLHttpRequest: fetch cannot count, and over HTTP/1.1 cannot stream. */
 function sendByXhr(
   xhr: Xhr,
-  { base, headers: own }: Http,
+  { base, headers: httpHeaders }: Http,
   path: string,
   headers: Readonly<Record<string, string>>,
   bytes: Blob,
@@ -78,14 +78,14 @@ function sendByXhr(
 ): Promise<unknown> {
   return new Promise((done, failed) => {
     const abort = (): void => xhr.abort()
-    const over = (settle: () => void) => (): void => {
+    const onEnd = (settle: () => void) => (): void => {
       signal?.removeEventListener('abort', abort)
       settle()
     }
     xhr.open('PUT', `${base}/v1/${path}`)
-    for (const [name, value] of Object.entries({ ...own(), ...headers })) xhr.setRequestHeader(name, value)
+    for (const [name, value] of Object.entries({ ...httpHeaders(), ...headers })) xhr.setRequestHeader(name, value)
     xhr.upload.onprogress = ({ loaded }) => onProgress(loaded, bytes.size)
-    xhr.onload = over(() => {
+    xhr.onload = onEnd(() => {
       if (xhr.status !== 200) return failed(refusalOf(xhr.status, xhr.getResponseHeader('retry-after'), xhr.responseText))
       try {
         done(JSON.parse(xhr.responseText))
@@ -93,8 +93,8 @@ function sendByXhr(
         failed(invalidAnswer(xhr.status, 'the answer is not JSON'))
       }
     })
-    xhr.onerror = over(() => failed(networkError('the upload broke')))
-    xhr.onabort = over(() => failed(networkError('the upload was aborted')))
+    xhr.onerror = onEnd(() => failed(networkError('the connection broke during the upload')))
+    xhr.onabort = onEnd(() => failed(networkError('the upload was aborted')))
     signal?.addEventListener('abort', abort)
     xhr.send(bytes)
   })
@@ -117,7 +117,7 @@ export async function downloadBytes(
     throw new CountersignError({
       code: 'INVALID_ANSWER',
       status: 200,
-      message: 'the bytes are not those that the server names',
+      message: 'the downloaded bytes do not match the checksum of the server: download them again',
       retryable: false,
     })
   return { bytes, checksum, name }
@@ -145,9 +145,9 @@ async function receive(
       onProgress?.(got.done, Math.max(total, got.done))
     }
   } catch (error) {
-    throw signal?.aborted ? signal.reason : networkError('the download broke', error)
+    throw signal?.aborted ? signal.reason : networkError('the connection broke during the download', error)
   }
-  if (got.done < total) throw networkError('the download was cut')
+  if (got.done < total) throw networkError('the download ended early')
   return nameIn(answer.headers.get('content-disposition'))
 }
 

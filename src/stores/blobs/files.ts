@@ -64,7 +64,7 @@ export function filesIn(path: string, fatal: (error: unknown) => void) {
         await utimes(target, now, now)
         await rm(temporary)
       }
-      // For an existing file, too: the process that named it may have ended before this line.
+      // For an existing file, too: the process that named it can have ended before the sync.
       await syncFolder(folder)
       return created
     },

@@ -13,8 +13,8 @@ import { createPortions, writeOut } from './writing.ts'
 /** Pins of bytes in a folder shared by several servers. */
 export type SharedPins = {
   hold(checksum: Checksum): Promise<{ release(): void }>
-  /** Runs `work` while no other pin can be added to these bytes. Returns false if there is another pin, or was one beside `own`. */
-  ifFree(checksum: Checksum, own: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
+  /** Runs `work` while no other pin can be added to these bytes. Returns false if there is another pin, or was one beside `pin`. */
+  ifFree(checksum: Checksum, pin: { release(): void } | null, work: () => Promise<boolean>): Promise<boolean>
 }
 
 export type BlobOptions = {

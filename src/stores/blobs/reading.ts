@@ -1,4 +1,4 @@
-// Reading bytes by their checksum. A complete read hashes the file every time, since the file may have been changed outside of the server. Reading
+// Reading bytes by their checksum. A complete read hashes the file every time, because it can have been changed outside of the server. Reading
 // a part hashes the complete file once per state of the file.
 import { createHash } from 'node:crypto'
 import { open, rename, stat, type FileHandle } from 'node:fs/promises'
@@ -14,7 +14,7 @@ const KNOWN_MAX = 10_000
 export const hexIn = (checksum: Checksum): string => checksum.slice('sha256:'.length)
 export const pathIn = (folder: string, hex: string): string => join(folder, hex.slice(0, 2), hex.slice(2, 4), hex)
 
-/** For programs that read a folder which a server might be using. */
+/** Checks for programs that read a folder that a server might be using. */
 export function checksOf(folder: string, reading = createBlobReading()): Pick<Blobs, 'check'> {
   return {
     async check(checksum) {
@@ -38,11 +38,11 @@ export function createBlobReading() {
   /** Renamed, so no server uses the bytes, and an operator can still examine them. */
   async function setAside(path: string, hex: string): Promise<never> {
     known.delete(hex)
-    // Another reader may have renamed it first.
+    // Another reader can have renamed it first.
     await rename(path, `${path}.changed-${Date.now()}`).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })
-    throw new Damaged(`sha256:${hex}`, 'its bytes are not those of its name; the file was set aside')
+    throw new Damaged(`sha256:${hex}`, 'its bytes do not match its checksum; the file was set aside')
   }
 
   /** Holds back the last portion until the hash matches: a reader that reaches the end has read the uploaded bytes. */

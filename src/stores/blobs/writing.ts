@@ -34,7 +34,7 @@ export async function writeOut(
   }
 }
 
-/** Copies incoming bytes, which are only lent, into its own buffers. Fills one buffer while the other is being written. */
+/** Copies incoming bytes, which are valid only until the next chunk, into its own buffers. Fills one buffer while the other is being written. */
 function writerTo(file: FileHandle, portions: Portions) {
   let filling = portions.take()
   let bytes = 0
@@ -73,7 +73,7 @@ function writerTo(file: FileHandle, portions: Portions) {
   }
 }
 
-/** A disk that is almost full may write only a part. */
+/** Writes all bytes: an almost full disk can write only a part at a time. */
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten
 }

@@ -50,13 +50,13 @@ export async function sealDatabase(
   }
 
   async function insert(seals: readonly Seal[]): Promise<void> {
-    for (const { last, first, before, hashes, tag: made } of seals)
+    for (const { last, first, before, hashes, tag: sealTag } of seals)
       await client.query('INSERT INTO seals (last, first, before, hashes, tag) VALUES ($1, $2, $3, $4, $5)', [
         last,
         first,
         before,
         hashes,
-        made,
+        sealTag,
       ])
   }
 }

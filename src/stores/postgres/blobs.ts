@@ -57,7 +57,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
       try {
         const isNew = await within(pool, async (client) => {
           const { rows } = await client.query<{ id: string }>(`UPDATE ${blobs} SET at = now() WHERE checksum = $1 RETURNING id`, [checksum])
-          // Another server has finished the same bytes in the meantime: check those first.
+          // Another server has finished the same bytes meanwhile: check those first.
           if (rows[0] !== undefined && rows[0].id !== found?.id) return null
           if (rows[0] !== undefined && isSound) {
             await drop(client, id)
@@ -129,7 +129,7 @@ export function postgresBlobs(pool: pg.Pool, pins: Pins): Blobs {
 
   async function refuseDamaged(checksum: Checksum): Promise<never> {
     await setAside(pool, checksum)
-    throw new Damaged(checksum, 'its bytes are not those of its name; they were set aside')
+    throw new Damaged(checksum, 'its bytes do not match its checksum; they were set aside')
   }
 
   return {
@@ -170,7 +170,7 @@ async function orUnavailable<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** By age: another server may be writing them. */
+/** Removes unfinished uploads by age: another server can be writing them. */
 async function sweep(pool: pg.Pool): Promise<void> {
   const old = `SELECT id FROM ${blobs} WHERE checksum IS NULL AND at < now() - make_interval(hours => ${UNFINISHED_HOURS}) LIMIT 100`
   // One at a time: each can be large.

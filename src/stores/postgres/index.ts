@@ -29,7 +29,7 @@ export type PostgresOptions = Partial<GroupCommitOptions> & {
   readonly readOnly?: boolean
   /** False: behave as if notifications did not arrive. */
   readonly listens?: boolean
-  /** The timeout before a group has sent its COMMIT, and the one after. */
+  /** The timeouts before and after a group has sent its COMMIT. */
   readonly unsentMs?: number
   readonly unknownMs?: number
   /** Metrics: the duration of commits and of barriers, and commits with an unknown outcome. */
@@ -151,7 +151,7 @@ export async function postgresStore(url: string, options: PostgresOptions = {}):
   })
 }
 
-/** Queries can be retried, so a lost connection is no reason to refuse. */
+/** Runs queries. They can be retried, so a lost connection is no reason to refuse. */
 function queryOn(link: Link, told: (isReachable: boolean) => void, mostMs = READ_MS): Query {
   return async <T>(name: string, text: string, values: unknown[]): Promise<T[]> => {
     const until = performance.now() + mostMs

@@ -71,7 +71,7 @@ export function createLink({ url, name, queryMs, settings = {}, opened, warned }
     get() {
       if (closed) return Promise.reject(new Error('the store is closed'))
       if (current === null) {
-        // Set before it begins, so that it can forget itself.
+        // Set before the connection opens, so that a failure can clear it.
         const { promise, resolve, reject } = Promise.withResolvers<Client>()
         current = promise
         promise.catch(() => {
@@ -98,7 +98,7 @@ type Socket = { destroy(): void; cork(): void; uncork(): void }
 const socketOf = (client: Client): Socket => (client as unknown as { connection: { stream: Socket } }).connection.stream
 const destroy = (client: Client): void => socketOf(client).destroy()
 
-/** A separate connection for work that may wait for other servers. The caller ends it. */
+/** A separate connection for work that can wait for other servers. The caller ends it. */
 export async function connectAlone(url: string, name: string, signal?: AbortSignal): Promise<Client> {
   const client = new pg.Client({
     connectionString: url,
@@ -113,7 +113,7 @@ export async function connectAlone(url: string, name: string, signal?: AbortSign
   return client
 }
 
-/** A setting that did not take, such as behind a pooler that hands each transaction to another session, would hold up every server. */
+/** Verifies the settings: a lost setting, such as behind a pooler in transaction mode, would block every server. */
 async function prepare(client: Client, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<Row>(`SELECT current_setting('transaction_read_only') AS value`)
   // A standby might return old data, and refuses a change only at its end.
@@ -149,9 +149,9 @@ export function inOneTrip<T>(client: Client, send: () => T): T {
 /** Waits for all results of a round trip. Rejects with the first error, since later errors only follow from it. */
 export async function together(queries: readonly Promise<QueryResult<Row>>[]): Promise<QueryResult<Row>[]> {
   const all = await Promise.allSettled(queries)
-  const failed = all.find((one) => one.status === 'rejected')
+  const failed = all.find((result) => result.status === 'rejected')
   if (failed) throw failed.reason
-  return all.map((one) => (one as PromiseFulfilledResult<QueryResult<Row>>).value)
+  return all.map((result) => (result as PromiseFulfilledResult<QueryResult<Row>>).value)
 }
 
 // --- Errors of the database -----------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ export const codeOf = (error: unknown): string => (error as { code?: unknown }).
 const isSqlState = (code: string): boolean => /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('E')
 export const isLost = (error: unknown): boolean => error instanceof Lost || !isSqlState(codeOf(error)) || ENDED.has(codeOf(error))
 const SHUT = new Set(['53300', '28P01', '28000', '3D000'])
-/** The database is unreachable: the connection is lost or refused. A database that rejects one statement can still run others. */
+/** The database is unreachable: the connection is lost or refused. A database that rejects one statement can still run other statements. */
 export const letsNobodyIn = (error: unknown): boolean => isLost(error) || SHUT.has(codeOf(error))
 /** Serializable engines can return these for any statement. */
 export const asksAgain = (error: unknown): boolean => ASKS_AGAIN.has(codeOf(error))

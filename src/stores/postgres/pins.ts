@@ -12,10 +12,10 @@ export type Pin = { release(): void }
 export type Pins = {
   hold(checksum: Checksum): Promise<Pin>
   /**
-   * Runs `work` in a transaction while no other pin can be added to these bytes. Returns false if there is a pin other than `own`. With `own`,
+   * Runs `work` in a transaction while no other pin can be added to these bytes. Returns false if there is a pin other than `pin`. With `pin`,
    * it also returns false if another pin has ended: a document can refer to the bytes by now.
    */
-  ifFree(checksum: Checksum, own: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
+  ifFree(checksum: Checksum, pin: Pin | null, work: (client: pg.PoolClient) => Promise<boolean>): Promise<boolean>
 }
 
 export function createPins(pool: pg.Pool): Pins {
@@ -35,10 +35,10 @@ export function createPins(pool: pg.Pool): Pins {
       held.set(pin, { id, isAlone })
       return pin
     },
-    ifFree: (checksum, own, work) =>
+    ifFree: (checksum, pin, work) =>
       within(pool, async (client) => {
         const last = await lock(client, checksum)
-        const mine = own && held.get(own)
+        const mine = pin && held.get(pin)
         const isOnly = !mine || (mine.isAlone && last === mine.id)
         const done = isOnly && !(await isHeldBut(client, checksum, mine?.id ?? '')) && (await work(client))
         // Skip locked rows: they are in use, and waiting for them could take forever.
@@ -49,9 +49,9 @@ export function createPins(pool: pg.Pool): Pins {
   }
 }
 
-async function isHeldBut(client: pg.PoolClient, checksum: Checksum, own: string): Promise<boolean> {
+async function isHeldBut(client: pg.PoolClient, checksum: Checksum, exceptId: string): Promise<boolean> {
   const text = `SELECT 1 FROM ${table} WHERE checksum = $1 AND until > now() AND id <> $2 LIMIT 1`
-  return (await client.query(text, [checksum, own])).rows.length > 0
+  return (await client.query(text, [checksum, exceptId])).rows.length > 0
 }
 
 /** Locks the checksum until the transaction ends. Records the pin `by` as its last one; without `by`, returns the last recorded pin. */

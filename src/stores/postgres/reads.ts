@@ -24,7 +24,7 @@ const TABLES = `unnest($1::text[]) AS k (key) LEFT JOIN docs d ON d.key = k.key
 
 function atRestIn({ key: _, docVersion, docImage, docText, docTag, ...newest }: DocumentRow): AtRest | undefined {
   const doc = docVersion === null ? null : { version: docVersion, image: docImage, text: docText, tag: docTag }
-  // A left join leaves nulls where there is no image.
+  // A left join leaves nulls if there is no image.
   const image = (newest.id as number | null) === null ? null : newest
   return doc === null && image === null ? undefined : { doc, newest: image }
 }
@@ -119,7 +119,7 @@ export const placeIn = async (query: Query, key: Key): Promise<Place | null> => 
   return (await query<Place>('place', text, [inDb(key)]))[0] ?? null
 }
 
-/** Times never decrease along a chain. */
+/** A binary search: times never decrease along a chain. */
 export async function seekIn(query: Query, scope: string, at: string): Promise<number> {
   let low = 1
   const [head] = await query<{ seq: number }>('last', 'SELECT seq FROM chains WHERE scope = $1', [scope])

@@ -32,7 +32,7 @@ export const steps: readonly string[] = [
    CREATE TABLE counts (prefix text COLLATE "C" PRIMARY KEY, count bigint NOT NULL) WITH (fillfactor = 50)`,
   // Values that only servers with the secret can read.
   `CREATE TABLE wrapped (name text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, value text NOT NULL)`,
-  // Bytes by their checksum; what has no \`size\` is being uploaded. A pin holds bytes until its time is over.
+  // Bytes by their checksum; a row without \`size\` is being uploaded. A pin holds bytes until it expires.
   `CREATE TABLE blobs (
      id text COLLATE "C" PRIMARY KEY, checksum text COLLATE "C", size bigint, at timestamptz NOT NULL DEFAULT now());
    CREATE UNIQUE INDEX blobs_checksum ON blobs (checksum) WHERE checksum IS NOT NULL;
@@ -64,7 +64,7 @@ export const steps: readonly string[] = [
      ('execution.request.open', 'execution.request.twice', 'execution.request.claimed') AND split_part(prefix, E'\\x01\\x01', 3) <> '9';
    INSERT INTO counts SELECT array_to_string((string_to_array(next, E'\\x01\\x01'))[1:3], E'\\x01\\x01') || E'\\x01\\x01', count(*) FROM moved
      WHERE split_part(next, E'\\x01\\x01', 1) NOT IN ('execution.request.urgent', 'execution.request.called') GROUP BY 1`,
-  // A seal for each group of facts. Servers of the release before write facts without one, so they must not write any more: they do not find
+  // A seal for each group of facts. Servers of the previous release write facts without a seal and must be kept from writing: they do not find
   // their table, and answer 503 until they are restarted.
   `CREATE TABLE seals (
      last bigint PRIMARY KEY, first bigint NOT NULL, before text NOT NULL, hashes text COLLATE "C" NOT NULL, tag text NOT NULL);
@@ -103,7 +103,7 @@ export const steps: readonly string[] = [
 export const MIGRATING = 4_820_174_231
 
 const SESSION = 'countersign migrations'
-/** How often a session polls for the lock, and how long it waits for a holder that is not a server of ours. */
+/** How often a session polls for the lock, and how long it waits for a holder that is no Countersign server. */
 const POLL_MS = 250
 const FOREIGN_MS_MAX = 10_000
 
@@ -119,7 +119,7 @@ export async function migrate(
   try {
     // Without missing steps, take no lock: any role that can connect could hold it.
     if ((await notedIn(client)) === all.length) return
-    // The database ends a session that stops between two steps. PostgreSQL 13 has no such setting for a session.
+    // The database ends a session that stalls between two steps. PostgreSQL 13 has no such setting for a session.
     await client.query(`SET idle_session_timeout = '30s'`).catch(() => undefined)
     // Concurrent CREATEs of one object fail in PostgreSQL, even with IF NOT EXISTS.
     await lock(client, foreignMs, progress)
@@ -161,7 +161,7 @@ async function runSteps(client: pg.Client, all: readonly string[], noted: number
 const DEADLOCK = '40P01'
 const ATTEMPTS_MAX = 5
 
-/** For a server that changes nothing. */
+/** The check for a read-only server. */
 export async function refuseUnmigrated(url: string, signal?: AbortSignal): Promise<void> {
   const client = await connectAlone(url, SESSION, signal)
   try {

@@ -10,17 +10,17 @@ export type Statement = readonly [name: string, text: string, values: unknown[]]
 /** A part of a statement: one change of one table, with its own parameters. */
 type Part = { readonly name: string; readonly table: string; readonly text: string; readonly values: readonly unknown[] }
 
-/** The group itself: its number, its id, and the process that writes it. */
-export type Own = { readonly n: number; readonly id: string; readonly node: string; readonly image: number }
+/** A group as a row: its number, its id, the process that writes it, and the id of the last image before it. */
+export type GroupRow = { readonly n: number; readonly id: string; readonly node: string; readonly image: number }
 
 /** The group's rows, its feed row and the head. The last statement returns the notification. */
-export const statementsOf = (group: Group, own: Own): Statement[] => inFew([...rowsIn(group), ...ownOf(group, own)])
+export const statementsOf = (group: Group, row: GroupRow): Statement[] => joinByTable([...rowsIn(group), ...headOf(group, row)])
 
-export const rowsOf = (group: Group): Statement[] => inFew(rowsIn(group))
+export const rowsOf = (group: Group): Statement[] => joinByTable(rowsIn(group))
 
 const rowsIn = (group: Group): Part[] => [...recordOf(group), ...docsOf(group), ...indexOf(group)]
 
-function inFew(parts: readonly Part[]): Statement[] {
+function joinByTable(parts: readonly Part[]): Statement[] {
   const isBefore = ({ table }: Part, i: number): boolean => parts.some((later, k) => k > i && later.table === table)
   const first = parts.filter(isBefore)
   const last = parts.filter((part) => !first.includes(part))
@@ -143,7 +143,7 @@ function indexOf({ entries, present, counts }: Group): Part[] {
   for (const [i, entry] of entries.entries()) last.set(entry, present[i]!)
   const added: string[] = []
   const dropped: string[] = []
-  for (const [entry, comes] of last) (comes ? added : dropped).push(inDb(entry))
+  for (const [entry, isPresent] of last) (isPresent ? added : dropped).push(inDb(entry))
   const table = 'entries'
   if (dropped.length > 0)
     all.push({ name: 'drop', table, text: 'DELETE FROM entries WHERE entry = ANY($1::text[])', values: [texts(dropped)] })
@@ -165,7 +165,7 @@ function indexOf({ entries, present, counts }: Group): Part[] {
   return all
 }
 
-const ownOf = ({ hint, images, seal }: Group, { n, id, node, image }: Own): Part[] => [
+const headOf = ({ hint, images, seal }: Group, { n, id, node, image }: GroupRow): Part[] => [
   {
     name: 'group',
     table: 'delegated_groups',

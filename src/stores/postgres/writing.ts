@@ -16,7 +16,7 @@ import { fromDb, inDb, isTooLong } from './text.ts'
 
 /** A group that has not sent its COMMIT is refused after this time. */
 const UNSENT_MS = 4_500
-/** How long the answer is held back while the outcome of a COMMIT is unknown. */
+/** How long the caller waits while the outcome of a COMMIT is unknown. */
 const UNKNOWN_MS = 15_000
 const COMMIT_MS = 5_000
 const PAUSE_MS_MAX = 500
@@ -148,7 +148,7 @@ export function createWriting({ node, link, feed, ...options }: WritingOptions):
   /** PostgreSQL also answers the COMMIT of a failed transaction, with ROLLBACK. */
   function checkCommit(all: PromiseSettledResult<QueryResult<Row>>[]): void {
     const commit = all.at(-1)!
-    const failed = all.find((one) => one.status === 'rejected')
+    const failed = all.find((result) => result.status === 'rejected')
     if (commit.status === 'rejected') throw isLost(commit.reason) ? commit.reason : (failed?.reason ?? commit.reason)
     if (commit.value.command !== 'COMMIT') throw failed?.reason ?? new Error(`the group was rolled back (${commit.value.command})`)
     if (warnings.includes(NOT_REPLICATED)) throw new Lost('it is not known to be replicated')

@@ -1,4 +1,4 @@
-// Agents and their runs: who answers for each, what it can do, and how far it is, live.
+// Agents and their runs: owners, capabilities and progress, live.
 import { useEffect, useState } from 'react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
@@ -34,7 +34,7 @@ async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run
 
 const idsIn = (text: string): string[] => text.split(' ').filter((id) => id !== '')
 
-/** Runs of everything that one may read. Owners follow all that happens in their projects; others the tasks whose runs they see. */
+/** All readable runs. Owners follow all events of their projects; others the tasks whose runs they see. */
 function useRuns(project: string): readonly Run[] {
   const me = useMe().data
   const projects = (me?.projects ?? [])
@@ -137,9 +137,9 @@ function AgentRow({ agent, card, load }: { readonly agent: Agent; readonly card:
         </span>
         {card !== undefined && (
           <span className="row wrap">
-            {card.capabilities.map((one) => (
-              <span className="chip" key={one.capability_id}>
-                {one.capability_id}
+            {card.capabilities.map((capability) => (
+              <span className="chip" key={capability.capability_id}>
+                {capability.capability_id}
               </span>
             ))}
             {card.tags.map((tag) => (

@@ -1,4 +1,4 @@
-// The whole page: which part is shown at which path. Each further page is a chunk of its own.
+// The routes of the page. Each further page is a separate chunk.
 import { lazy, Suspense, useEffect } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
 import { InboxPage } from '../inbox/page.tsx'
@@ -40,7 +40,7 @@ export function App() {
   }, [me.error, myId])
   useEffect(() => {
     if (!isOut) return undefined
-    // A link that was opened in another tab signs this one in, too.
+    // A login link opened in another tab also signs this tab in.
     const look = (): void => void lookForSession().catch(() => undefined)
     addEventListener('focus', look)
     return () => removeEventListener('focus', look)

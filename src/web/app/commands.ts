@@ -57,7 +57,7 @@ export const useSingleKeys = (): boolean => singles.use()
 export const QUIET_MS = 300
 let movedAt = 0
 const moveListeners = createListeners()
-/** Something appeared, moved, or the window got the focus: for a moment nothing decides. */
+/** Called when content appears or moves, or the window gets the focus: for a moment no key decides. */
 export function noteMove(): void {
   movedAt = performance.now()
   moveListeners.notify()
@@ -75,7 +75,7 @@ const isToggle = (target: HTMLElement): boolean =>
 /** Takes a letter before any command; returns whether it did. `isElsewhere`: the letter's command is for the list or page, not an item. */
 type Taker = (letter: string, isElsewhere: boolean) => boolean
 const takers: { take: Taker | null }[] = []
-/** For a field that asks for a phrase: it receives letters wherever the focus is, and they are no shortcuts while it is shown. */
+/** For a field that asks for a phrase: it receives letters wherever the focus is, and they are not shortcuts while it is shown. */
 export function useLetters(take: Taker | null): void {
   const held = useRef({ take })
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-// Toasts for what went wrong away from where one looks. An error that a row or a form shows by itself has none.
+// Toasts for errors that happen elsewhere on the page. An error that a row or a form shows itself has none.
 import { Icon } from '../parts/icon.tsx'
 import { createStore } from '../parts/store.ts'
 import { messageOf } from '../server/errors.ts'

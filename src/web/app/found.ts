@@ -12,12 +12,12 @@ const EACH_MAX = 6
 const PAUSE_MS = 150
 const WORDS_MIN = 2
 
-function useSettledText(message: string): string {
-  const [settled, setSettled] = useState(message)
+function useSettledText(text: string): string {
+  const [settled, setSettled] = useState(text)
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(message), PAUSE_MS)
+    const timer = setTimeout(() => setSettled(text), PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [message])
+  }, [text])
   return settled
 }
 
@@ -28,9 +28,9 @@ export type Found = Omit<Command, 'group'> & {
 }
 export function useFound(typed: string): { readonly found: readonly Found[]; readonly isLooking: boolean } {
   const [, go] = useLocation()
-  const message = typed.trim().toLowerCase()
-  const isAsked = message.length >= WORDS_MIN
-  const settled = useSettledText(message)
+  const text = typed.trim().toLowerCase()
+  const isAsked = text.length >= WORDS_MIN
+  const settled = useSettledText(text)
   const items = useQuery({
     queryKey: ['palette', settled],
     queryFn: async () => (await call('execution/inbox.list', { text: settled, view: 'row', limit: EACH_MAX })).items,
@@ -40,9 +40,9 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
   const agents = useAgents().data ?? []
   const { projects, choose } = useProject()
   if (!isAsked) return { found: [], isLooking: false }
-  const has = (...texts: readonly string[]): boolean => message.split(/\s+/).every((word) => texts.join(' ').toLowerCase().includes(word))
+  const has = (...texts: readonly string[]): boolean => text.split(/\s+/).every((word) => texts.join(' ').toLowerCase().includes(word))
   const found: Found[] = [
-    ...(settled === message ? (items.data ?? []) : []).map(({ request_id, title, agent }) => ({
+    ...(settled === text ? (items.data ?? []) : []).map(({ request_id, title, agent }) => ({
       group: 'Inbox' as const,
       id: request_id,
       title,
@@ -77,5 +77,5 @@ export function useFound(typed: string): { readonly found: readonly Found[]; rea
         },
       })),
   ]
-  return { found, isLooking: settled !== message || items.isFetching }
+  return { found, isLooking: settled !== text || items.isFetching }
 }

@@ -1,4 +1,4 @@
-// Keyboard shortcuts: all of them, and the switch for single keys.
+// The list of keyboard shortcuts, and the switch for single keys.
 import { Dialog } from '../parts/dialog.tsx'
 import { Switch } from '../parts/switch.tsx'
 import { singleKeys, useSingleKeys } from './commands.ts'
@@ -47,8 +47,8 @@ export default function KeyHelp({ close }: { close(): void }) {
       }
     >
       <dl className="sheet">
-        {keys.map(([names, message]) => (
-          <div className="row" key={message}>
+        {keys.map(([names, label]) => (
+          <div className="row" key={label}>
             <dt className="row">
               {names.split(' ').map((name) => (
                 <span className="kbd" key={name}>
@@ -56,7 +56,7 @@ export default function KeyHelp({ close }: { close(): void }) {
                 </span>
               ))}
             </dt>
-            <dd className="soft">{message}</dd>
+            <dd className="soft">{label}</dd>
           </div>
         ))}
       </dl>

@@ -1,4 +1,4 @@
-// A path of the page at which there is nothing.
+// The page for an unknown path.
 import { Link } from 'wouter'
 import { Empty } from '../parts/states.tsx'
 

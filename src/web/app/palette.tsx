@@ -16,16 +16,16 @@ export function Keys({ command }: { readonly command: Command }) {
   return (
     <span className="row keys-row" aria-hidden="true">
       {command.withModifier === true && <span className="kbd">Ctrl</span>}
-      {key.split(' ').map((one) => (
-        <span className="kbd" key={one}>
-          {keyWord(one)}
+      {key.split(' ').map((name) => (
+        <span className="kbd" key={name}>
+          {keyWord(name)}
         </span>
       ))}
     </span>
   )
 }
 
-const keyOf = (one: Command | Found): string => ('id' in one ? one.id : one.title)
+const keyOf = (entry: Command | Found): string => ('id' in entry ? entry.id : entry.title)
 
 const CommandLine = ({ command }: { readonly command: Command | Found }) => (
   <>
@@ -58,8 +58,8 @@ export default function Palette({ close, help }: { close(): void; help(): void }
     ...found,
     ...groups.flatMap((group) => commands.filter((command) => command.group === group)),
   ]
-  // A command that decides is never chosen by itself: one moves to it first.
-  const chosen = listed.find((one) => keyOf(one) === picked) ?? listed.find((one) => !('decides' in one && one.decides === true))
+  // A deciding command is never preselected: the person must move to it first.
+  const chosen = listed.find((entry) => keyOf(entry) === picked) ?? listed.find((entry) => !('decides' in entry && entry.decides === true))
   const run = (command: Command | Found | undefined): void => {
     if (!command) return
     close()

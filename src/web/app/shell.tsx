@@ -179,7 +179,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const isSlim = at.startsWith('/reviews/')
   const isItem = /^\/inbox\/./.test(at)
   const { projects, project, choose } = useProject()
-  // The number of what waits is right on every page, not only where the list is.
+  // The number of waiting items is current on every page, not only on the list.
   useEffect(() => onNews(steadily(() => queries.invalidateQueries({ queryKey: ['inbox-count'] }))), [])
   const commands: Command[] = [
     ...places.map(({ name, href, key }) => ({ title: name, keys: [`g ${key}`], group: 'Go to' as const, run: () => go(href) })),

@@ -1,4 +1,4 @@
-// Light or dark theme: the system's, or the one the user chose here.
+// Light or dark theme: the system's, or the user's choice.
 export type Theme = 'system' | 'light' | 'dark'
 const KEY = 'theme'
 const dark = matchMedia('(prefers-color-scheme: dark)')

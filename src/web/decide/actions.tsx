@@ -1,4 +1,4 @@
-// Proposed actions: an approval may cover some of them; the others are denied.
+// Proposed actions: an approval can cover some of them; the others are denied.
 import { RiskBadge } from '../parts/risk.tsx'
 import { Said } from '../parts/text.tsx'
 import { leavesOf, valueText } from '../item/arguments.tsx'
@@ -7,11 +7,11 @@ import { isVerdict } from './kinds/words.ts'
 
 const risks: Readonly<Record<string, Risk>> = { low: 'R1', medium: 'R3', high: 'R4' }
 
-const isAction = (one: unknown): one is ProposedAction => {
-  const { id, summary } = (one ?? {}) as Partial<Record<string, unknown>>
+const isAction = (value: unknown): value is ProposedAction => {
+  const { id, summary } = (value ?? {}) as Partial<Record<string, unknown>>
   return typeof id === 'string' && typeof summary === 'string'
 }
-/** The actions that a checkpoint proposes, each of which may be approved by itself. A field of that name elsewhere is an argument like any other. */
+/** The proposed actions of a checkpoint, each approved separately. In other items, a field of that name is an ordinary argument. */
 export function proposedIn(item: Item): readonly ProposedAction[] {
   if (!isVerdict(item.action) || item.kind === 'request' || item.kind === 'review') return []
   const { proposed_actions: proposed } = (item.card.payload.details ?? {}) as { proposed_actions?: unknown }

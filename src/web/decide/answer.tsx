@@ -1,4 +1,4 @@
-// An answer that is more than yes or no: one of the options, or what was asked for, in the field that fits it.
+// Answers other than yes or no: one of the options, or a value in a field that fits it.
 import { useEffect, useId, useRef, useState, type ChangeEvent } from 'react'
 import { useCommands } from '../app/commands.ts'
 import { Icon } from '../parts/icon.tsx'
@@ -18,13 +18,13 @@ export type Prepared = {
   readonly blocked: string | undefined
   /** The sent value is still in the form and can be sent from there again. */
   readonly isKept: boolean
-  /** The answer itself, so far as it may be kept: a phrase is typed for exactly that. */
+  /** The answer, unless it is a secret: a typed phrase applies only to this value. */
   readonly value: string
   make(): Promise<DecisionInput>
   readonly draft: string
 }
 
-/** Its own risk: the item shows the greatest of all. */
+/** The risk of an option; the item shows the greatest of all options. */
 function OptionRisk({ item, option }: { readonly item: Item; readonly option: string }) {
   const risk = item.options?.find(({ label }) => label === option)?.risk ?? null
   return risk === null ? null : <RiskBadge risk={risk} testId="option-risk" />
@@ -63,7 +63,7 @@ function Options({ item, value, choose }: { readonly item: Item; readonly value:
   )
 }
 
-/** Which of the options; a review has buttons of its own. */
+/** The choice among the options. A review has its own buttons. */
 export function useChoice(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
   const draft = `choice/${item.request_id}`
   const [value, choose] = useDraft(draft, '')
@@ -84,7 +84,7 @@ export function useChoice(item: Item): { readonly prepared: Prepared; readonly f
 const typeLabel = (type: string): string =>
   type.endsWith('/*') ? `${type.slice(0, -2)}s` : (type.split(/[/+.]/).at(-1) ?? type).toUpperCase()
 const isOfType = (types: readonly string[] | undefined, type: string): boolean =>
-  types === undefined || types.some((one) => one === type || (one.endsWith('/*') && type.startsWith(one.slice(0, -1))))
+  types === undefined || types.some((pattern) => pattern === type || (pattern.endsWith('/*') && type.startsWith(pattern.slice(0, -1))))
 
 function FileField({
   item,
@@ -213,7 +213,7 @@ function Selection({
       <legend className="lbl">Your answer</legend>
       {allowed_values.map(String).map((value) => {
         const isOn = chosen.includes(value)
-        const toggle = (): void => choose(!multiple ? [value] : isOn ? chosen.filter((one) => one !== value) : [...chosen, value])
+        const toggle = (): void => choose(!multiple ? [value] : isOn ? chosen.filter((option) => option !== value) : [...chosen, value])
         return (
           <label className={isOn ? 'option on' : 'option'} key={value}>
             <input
@@ -235,14 +235,14 @@ function Selection({
   )
 }
 
-/** Typed or chosen. A secret is never kept: it is in the field alone, and gone from it when it was sent. */
+/** A typed or chosen value. A secret is never stored: only the field has it, until it is sent. */
 export function useTyped(item: Item): { readonly prepared: Prepared; readonly form: React.ReactNode } {
   const { input_type = 'text', sensitive = false, placeholder, validation = {} } = item.card.payload
   const draft = `answer/${item.request_id}`
   const [kept, keep] = useDraft<readonly string[]>(draft, [])
   const secret = useRef<HTMLInputElement>(null)
   const rules = useRules()
-  /** Of the secret only whether it is there, and which rule it breaks. */
+  /** About a secret, only whether it is present and which rule it breaks. */
   const stateOf = (secret: string) => ({
     has: secret !== '',
     broken: secret === '' ? undefined : brokenRule(rules, item.card.payload, secret),
@@ -263,7 +263,7 @@ export function useTyped(item: Item): { readonly prepared: Prepared; readonly fo
       setSecret(stateOf(''))
       return sealedFor(item, value)
     }
-    const valueOf = (one: string): string | number => allowed_values?.find((value) => String(value) === one) ?? one
+    const valueOf = (text: string): string | number => allowed_values?.find((value) => String(value) === text) ?? text
     if (isChoice) return { result: validation.multiple === true ? kept.map(valueOf) : valueOf(text) }
     return { result: text }
   }

@@ -32,7 +32,7 @@ export function RejectDialog({ item, name, close, send }: NoProps) {
   const [preset, setPreset] = useState('')
   const [text, setText] = useDraft(`reject/${item.request_id}`, '')
   const isRequired = item.card.payload.reject_requires_reason === true
-  const reason = [preset, text.trim()].filter((message) => message !== '').join(': ')
+  const reason = [preset, text.trim()].filter((part) => part !== '').join(': ')
   const isAgents = item.kind === 'request' || item.kind === 'approval'
   return (
     <FormDialog
@@ -55,7 +55,7 @@ export function RejectDialog({ item, name, close, send }: NoProps) {
           columns
           value={preset}
           onValue={setPreset}
-          options={presets.map((message) => ({ value: message, message }))}
+          options={presets.map((value) => ({ value, label: value }))}
         />
       )}
       <TextArea
@@ -68,7 +68,7 @@ export function RejectDialog({ item, name, close, send }: NoProps) {
   )
 }
 
-/** A dialog with one text that must be there. */
+/** A dialog with one required text. */
 export function TextDialog({ item, name, label, note, blocked, danger = false, draft, close, send }: TextProps) {
   const [text, setText] = useDraft(`${draft}/${item.request_id}`, '')
   return (
@@ -132,7 +132,7 @@ type ConfirmProps = {
   setTyped(typed: string): void
   enter(): void
 }
-/** Asks for the phrase: letters reach its field from anywhere, and nothing else happens by them. */
+/** Asks for the phrase: letters typed anywhere go to its field and trigger nothing else. */
 function Confirm({ item, phrase, typed, isAsking, children, setTyped, enter }: ConfirmProps) {
   const field = useRef<HTMLInputElement>(null)
   const sayWhy = (): void => announce(`${riskSentence(item.risk)}. Type ${phrase} to confirm.`, 'assertive')
@@ -181,7 +181,7 @@ function Confirm({ item, phrase, typed, isAsking, children, setTyped, enter }: C
   )
 }
 
-/** The buttons of an answer, behind the phrase where one is asked for. `note`: why it cannot be sent yet. */
+/** The buttons of an answer, after the phrase if one is required. `note`: why it cannot be sent yet. */
 export function ConfirmBar({
   phrase,
   note,
@@ -197,7 +197,7 @@ export function ConfirmBar({
   )
 }
 
-/** A comment that goes with a yes: there when it is wanted, or all the time, or needed. */
+/** A comment with a yes: shown on demand, always shown, or required. */
 export type Comment = { readonly label: string; readonly note: string; readonly isRequired: boolean; readonly isOpen: boolean }
 
 type Props = {
@@ -211,9 +211,9 @@ type Props = {
   readonly no: string | null
   readonly comment: Comment
   readonly canChange: boolean
-  /** The content of a yes beside its comment: a phrase is typed for that and nothing else. */
+  /** The content of a yes, without its comment: a typed phrase applies only to this value. */
   readonly value?: string
-  /** Why a yes cannot be said yet, where a no can. */
+  /** Why a yes is blocked while a no is possible. */
   readonly unready?: string | undefined
   readonly children?: ReactNode
   approve(comment: string): void

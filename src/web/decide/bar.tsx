@@ -1,4 +1,4 @@
-// The bar that decides: always at the same place, with the digest of what was shown beside its buttons.
+// The bar with the deciding buttons: always at the same place, next to the digest of the shown item.
 import { useRef, useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { noteMove, useCommands, type Command } from '../app/commands.ts'
@@ -25,7 +25,7 @@ type Props = {
   readonly item: Item
   readonly isStale: boolean
   readonly isReadToEnd: boolean
-  /** A deliverable is on the screen: one that is not is not approved here. */
+  /** A deliverable is on the screen: without it there is no approval here. */
   readonly isShown: boolean
   accepted(item: Item): void
   advance(): void
@@ -105,7 +105,7 @@ function Tools({
   const canExtend = item.expires_at !== null
   // Questions that are answered have the button in their bar.
   const canDecline = item.declinable && isVerdict(item.action)
-  // C requests changes where that is an answer.
+  // C requests changes if that is an answer.
   const commentKey = canChange(item) ? [] : ['c']
   const commands: Command[] = [
     { title: 'Ask back', keys: ['q'], group: 'This item', run: () => open('Ask back') },
@@ -171,7 +171,7 @@ export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, adv
     setCommenting(!isCommenting)
     if (!isCommenting) requestAnimationFrame(() => bar.current?.querySelector('textarea')?.focus())
   }
-  /** One's own remark is no surprise: it needs no second reading. */
+  /** The person's own remark changes the item, but needs no second reading. */
   const onDone = (): void => {
     const key = ['item', item.request_id]
     void queries.refetchQueries({ queryKey: key }).then(() => {

@@ -83,7 +83,7 @@ function useAnswerers({ task_id }: Item): { readonly choices: Choice[]; readonly
   const judges = task === undefined ? [] : [task.ownership.principal, ...task.reviewers]
   return { choices: people.filter(({ id }) => judges.includes(id)), isOfTask: task !== undefined }
 }
-const ONLY_TASK = 'Only people of the task can answer it, and nobody else is one. Add a reviewer to the task first.'
+const ONLY_TASK = 'Only people of the task can answer it, and you are the only one. Add a reviewer to the task first.'
 
 export function Reassign(props: Props) {
   const { request_id } = props.item
@@ -104,10 +104,10 @@ export function Reassign(props: Props) {
   )
 }
 
-/** Another agent goes on with the task; the question ends with it. */
+/** Hands the task to another agent, which also closes the question. */
 export function HandOver({ item, close }: Omit<Props, 'done'>) {
   const [to, setTo] = useState('')
-  const agents = (useAgents().data ?? []).filter((one) => isOffered(one, item.project.id) && one.id !== item.agent.id)
+  const agents = (useAgents().data ?? []).filter((agent) => isOffered(agent, item.project.id) && agent.id !== item.agent.id)
   const { checkpoint_id, digest } = item
   const act = (): Promise<unknown> =>
     call('collaboration/checkpoint.resolve', { checkpoint_id: checkpoint_id!, action: 'reassign', reassign_to: to, digest })
@@ -132,7 +132,7 @@ export function HandOver({ item, close }: Omit<Props, 'done'>) {
 }
 
 const MINUTE = 60_000
-/** As the field for it writes it: the time of this place, without a zone. */
+/** The value of a `datetime-local` field: local time without a zone. */
 const localOf = (at: Date): string => new Date(at.getTime() - at.getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
 function untilOf(choice: string, custom: string): string | null {
   if (choice === 'custom') return custom === '' || Number.isNaN(Date.parse(custom)) ? null : new Date(custom).toISOString()
@@ -162,10 +162,10 @@ export function Snooze(props: Props) {
         value={choice}
         onValue={setChoice}
         options={[
-          { value: '30', message: '30 minutes' },
-          { value: '60', message: '1 hour' },
-          { value: 'tomorrow', message: 'Tomorrow', note: 'at 9:00' },
-          { value: 'custom', message: 'Another time' },
+          { value: '30', label: '30 minutes' },
+          { value: '60', label: '1 hour' },
+          { value: 'tomorrow', label: 'Tomorrow', note: 'at 9:00' },
+          { value: 'custom', label: 'Another time' },
         ]}
       />
       {choice === 'custom' && (
@@ -200,7 +200,7 @@ export function Extend(props: Props) {
   )
 }
 
-/** Groups of the project, which may be named as people are. */
+/** Groups of the project, which can be chosen like people. */
 function useGroupChoices(project_id: string): Choice[] {
   const groups = useQuery({
     queryKey: ['groups', project_id],
@@ -235,7 +235,7 @@ export function Escalate(props: Props) {
         onValue={setTo}
         onUnknown={setUnknown}
         choices={[...choices, ...(isOfTask ? [] : groups)]}
-        note={`They can answer, too, and it becomes more urgent.${named.length === 0 ? '' : ' Left empty, it goes to those whom the agent named.'}`}
+        note={`They can answer, too, and it becomes more urgent.${named.length === 0 ? '' : ' If you choose nobody, it goes to the people whom the agent named.'}`}
       />
     </Act>
   )

@@ -1,4 +1,4 @@
-// Edit, then approve: each value in its own field, and the difference of fields before it is sent. The agent gets the edited ones, the receipt holds both.
+// Edit, then approve: each value in its own field, and the changed fields before sending. The agent gets the edited values, the receipt has both.
 import { useId } from 'react'
 import { changesBetween, ChangeTable, everyLeaf, inOrder, isObject, typeWord, valueText } from '../item/arguments.tsx'
 import { plural, Said } from '../parts/text.tsx'
@@ -7,7 +7,7 @@ import type { Item } from '../server/types.ts'
 import { brokenEdit, useRules } from './rules.ts'
 
 /**
- * The editable part: the arguments, where the agent gave a schema for them and one person decides; or the state that a checkpoint shows.
+ * The editable part: the arguments, if the agent gave a schema for them and one person decides; or the state that a checkpoint shows.
  */
 export function editableOf(item: Item): { readonly value: unknown; readonly kind: 'details' | 'state' } | null {
   const { details, details_schema } = item.card.payload
@@ -18,7 +18,7 @@ export function editableOf(item: Item): { readonly value: unknown; readonly kind
 }
 
 type Edits = Readonly<Record<string, string>>
-/** A text as the kind of value that stood there; undefined: it is none. */
+/** A text parsed as the type of the former value; undefined if it does not parse. */
 function parseLike(text: string, before: unknown): unknown {
   if (typeof before === 'string') return text
   try {
@@ -30,7 +30,7 @@ function parseLike(text: string, before: unknown): unknown {
 }
 function withEdits(value: unknown, edits: Edits, path = ''): unknown {
   const at = (name: string): string => (path === '' ? name : `${path}.${name}`)
-  if (Array.isArray(value) && value.length > 0) return value.map((one, i) => withEdits(one, edits, at(String(i + 1))))
+  if (Array.isArray(value) && value.length > 0) return value.map((entry, i) => withEdits(entry, edits, at(String(i + 1))))
   if (typeof value === 'object' && value !== null && Object.keys(value).length > 0 && !Array.isArray(value))
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withEdits(inner, edits, at(name))]))
   const edit = edits[path]
@@ -136,7 +136,7 @@ export function useEdits(item: Item): Edited | null {
   return { value, isChanged: changes.length > 0, problem: sentence, clear, form }
 }
 
-/** A JSON Merge Patch (RFC 7396). Values are edited in place here: no field comes or goes. */
+/** A JSON Merge Patch (RFC 7396). Values are edited in place: no field is added or removed. */
 export function patchOf(before: unknown, after: unknown): unknown {
   if (!isObject(before) || !isObject(after)) return after
   const changed = Object.entries(after).filter(([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value))

@@ -1,4 +1,4 @@
-// A grant, so that one is not asked again for exactly this: how far it goes, and what it would have answered before.
+// A grant from an approval, so that the person is not asked again: its extent, and the earlier questions that it would have answered.
 import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { FormDialog } from '../parts/dialog.tsx'
@@ -89,10 +89,10 @@ export function GrantDialog({ item, close }: { readonly item: Item; close(): voi
         value={far}
         onValue={(value) => setFar(value as Far)}
         options={[
-          { value: 'session', message: 'This run only' },
-          { value: 'uses', message: '3 uses in this task', note: 'ends with the task' },
-          { value: 'task', message: 'The whole task', note: 'ends with the task' },
-          { value: 'time', message: 'For a day', note: `until ${momentOf(until)}` },
+          { value: 'session', label: 'This run only' },
+          { value: 'uses', label: '3 uses in this task', note: 'ends with the task' },
+          { value: 'task', label: 'The whole task', note: 'ends with the task' },
+          { value: 'time', label: 'For a day', note: `until ${momentOf(until)}` },
         ]}
       />
       <GrantPreview task_id={task_id} scope={scope.trim()} />

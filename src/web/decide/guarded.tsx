@@ -2,7 +2,7 @@
 import { useEffect, useState, type ReactNode } from 'react'
 import { isSettled, noteMove, onMove, QUIET_MS } from '../app/commands.ts'
 
-/** Whether nothing has moved for a moment, since the last change of `about`. A button says by it that it does nothing yet, and keys follow the same. */
+/** Whether nothing has moved for a moment, since the last change of `about`. Until then buttons are shown as inactive, and keys do nothing. */
 export function useSettled(about: string): boolean {
   const [settled, setSettled] = useState(false)
   useEffect(() => {

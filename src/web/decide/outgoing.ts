@@ -15,9 +15,9 @@ export type Decision = {
   /** Such as "Approving". */
   readonly verb: string
   readonly digest: string
-  /** Answers the receipt, or null where there is none yet: a vote that decides nothing alone. */
+  /** Returns the receipt; null for a vote that decides nothing yet. */
   send(): Promise<unknown>
-  /** Text that was typed is kept until it has arrived. */
+  /** Called when the answer has arrived: typed text is kept until then. */
   arrived?(): void
 }
 export type Phase = 'held' | 'sending' | 'done' | 'voted' | 'failed' | 'changed'
@@ -57,7 +57,7 @@ export function undoLast(): void {
   const last = held.toSorted((one, other) => one.dueAt - other.dueAt).at(-1)
   if (last) undo(last.request_id)
 }
-/** Sends once more what was refused or not answered; nothing of it has to be typed again. */
+/** Resends a refused or unanswered decision, without retyping anything. */
 export function sendAgain(request_id: string): void {
   const outgoing = all.get().get(request_id)
   if (outgoing?.phase !== 'failed' || isDoubted(outgoing)) return
@@ -65,7 +65,7 @@ export function sendAgain(request_id: string): void {
   void release(request_id)
 }
 /** The server returned a receipt that does not verify, so the item is not shown as decided, even if the server says so. */
-export const isDoubted = (one: Outgoing | undefined): boolean => one?.phase === 'failed' && one.error instanceof Unverified
+export const isDoubted = (sent: Outgoing | undefined): boolean => sent?.phase === 'failed' && sent.error instanceof Unverified
 
 /** Drops a refusal that the user has read. */
 export function dismiss(request_id: string): void {

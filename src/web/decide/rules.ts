@@ -1,11 +1,11 @@
-// The rules of an answer, checked while it is typed by the code of the server, and said in one sentence.
+// The rules of an answer, checked during typing by the server's code, each with a message.
 import { useEffect, useState } from 'react'
 import type { FieldProblem } from '#sdk/answers.ts'
 import type { Payload } from '../server/types.ts'
 
 type Rules = typeof import('#sdk/answers.ts')
 let loaded: Rules | null = null
-/** null: not here yet. The server checks all the same. */
+/** null: not loaded yet. The server checks in any case. */
 export function useRules(): Rules | null {
   const [rules, setRules] = useState(loaded)
   useEffect(() => {
@@ -25,7 +25,7 @@ function numberRule(min: number | undefined, max: number | undefined): string {
   return min === undefined ? 'Enter a number, such as 42 or -1.5.' : `Enter a number of at least ${number(min)}.`
 }
 
-/** The rule that the text breaks, such as "Enter a number up to 100,000."; undefined: it breaks none. */
+/** The rule that the text breaks, such as "Enter a number up to 100,000."; undefined: none. */
 export function brokenRule(rules: Rules | null, payload: Payload, value: unknown): string | undefined {
   const problem = rules?.answerProblem(payload, value) ?? null
   if (problem === null) return undefined

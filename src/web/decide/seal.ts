@@ -1,4 +1,4 @@
-// Secrets: sealed here to the key of the agent where it has one, so that not even the server reads them; else the server seals them.
+// Secrets. If the agent has a key, the browser seals them to it and not even the server can read them; otherwise the server seals them.
 import { sealAnswer } from '#sdk/index.ts'
 import type { Item } from '../server/types.ts'
 import type { DecisionInput } from './send.ts'

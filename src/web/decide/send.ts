@@ -1,4 +1,4 @@
-// The call that carries what a person chose, always with the digest of what they saw.
+// The call that sends a person's decision, always with the digest of the shown item.
 import { dropDraft } from '../server/drafts.ts'
 import { call } from '../server/client.ts'
 import type { Input } from '#sdk/index.ts'
@@ -8,7 +8,7 @@ import { hold } from './outgoing.ts'
 export type DecisionInput = { readonly result?: unknown; readonly reason?: string; readonly edited?: unknown; readonly sealed?: string }
 const verbs: Readonly<Record<string, string>> = { approved: 'Approving', rejected: 'Rejecting', changes_requested: 'Requesting changes' }
 
-/** Answers with the receipt; null: it was a vote that decided nothing yet. */
+/** Answers with the receipt; null for a vote that decided nothing yet. */
 async function resolve({ request_id, digest }: Item, answer: DecisionInput): Promise<unknown> {
   const { result, reason, ...rest } = answer
   const why = reason === undefined || reason.trim() === '' ? {} : { reason: reason.trim() }
@@ -43,7 +43,7 @@ export function decline(item: Item, reason: string): void {
 
 type Approval = Omit<Input<'collaboration/checkpoint.resolve'>, 'checkpoint_id' | 'action'>
 
-/** An approval of a checkpoint in part or with changes; its receipt is that of the item that stands for it. */
+/** An approval of a checkpoint in part or with changes; the receipt belongs to the item of the checkpoint. */
 export function approveCheckpoint(item: Item, approval: Approval, drafts: readonly string[] = []): void {
   hold({
     request_id: item.request_id,

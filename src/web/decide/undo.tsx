@@ -1,9 +1,9 @@
-// Undo: for five seconds what was decided is still here, and one key takes it back.
+// Undo: a decision is held for five seconds, and one key takes it back.
 import { useEffect, useState } from 'react'
 import { Icon } from '../parts/icon.tsx'
 import { undo, useAllOutgoing, type Outgoing } from './outgoing.ts'
 
-/** Such as "Approving in 4 s"; it counts by itself. */
+/** Such as "Approving in 4 s", counting down. */
 export function HeldMessage({ one }: { readonly one: Outgoing }) {
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {

@@ -1,4 +1,4 @@
-// Grants: what was allowed or denied beforehand, the live ones first, and the way to take one back.
+// Grants: scopes that were allowed or denied in advance, live ones first, each with a button to revoke it.
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { Page } from '../parts/page.tsx'

@@ -1,4 +1,4 @@
-// Batch decisions: each item is decided as it was shown and has its own result. Weightier items are left out of the batch, with a notice.
+// Batch decisions: each item is decided as shown and has its own result. Items of higher risk are left out of the batch, with a notice.
 import { useState } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Dialog, FormDialog } from '../parts/dialog.tsx'
@@ -16,7 +16,7 @@ export type Verdict = 'approved' | 'rejected'
 type Outcome = 'done' | 'already_decided' | 'changed' | 'refused'
 type Result = { readonly row: Row; readonly outcome: Outcome; readonly message: string }
 
-/** Why it is decided by itself; null: it may go with others. */
+/** Why it must be decided alone; null: it can be part of a batch. */
 const apart = (row: Row): string | null => (isEnded(row) ? 'It is decided.' : row.guard.batch)
 const outcomes: Readonly<Record<string, readonly [Outcome, string]>> = {
   ALREADY_RESOLVED: ['already_decided', 'already decided, left alone'],

@@ -111,7 +111,7 @@ function createRows(key: string, filters: Filters): RowStore {
   function put(row: Row): void {
     if (!store.get().rows.some(({ request_id }) => request_id === row.request_id)) return
     if (row.snoozed_until !== null && filters.tab !== 'snoozed') return drop(row.request_id)
-    set({ rows: store.get().rows.map((one) => (one.request_id === row.request_id ? row : one)) })
+    set({ rows: store.get().rows.map((known) => (known.request_id === row.request_id ? row : known)) })
   }
   function drop(request_id: string): void {
     set({ rows: store.get().rows.filter((row) => row.request_id !== request_id) })

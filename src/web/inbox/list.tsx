@@ -5,7 +5,7 @@ import type { Row } from '../server/types.ts'
 import { InboxRow } from './row.tsx'
 import { isEnded } from './data.ts'
 
-/** The tiers of the server's order; within one its rows stay as they came. */
+/** The tiers of the server's order; within a tier, rows keep the order of the server. */
 type Section = 'Critical' | 'Overdue or escalated' | 'High' | 'Normal' | 'Low'
 const order: readonly Section[] = ['Critical', 'Overdue or escalated', 'High', 'Normal', 'Low']
 
@@ -30,7 +30,7 @@ export function entriesOf(rows: readonly Row[], sectioned: boolean): Entry[] {
 }
 export const rowsIn = (entries: readonly Entry[]): Row[] => entries.flatMap((entry) => ('row' in entry ? [entry.row] : []))
 
-/** The browser tells each height by itself once it is known: to ask for it would make it lay out the page for every row that comes into sight. */
+/** Uses the height that the browser observes: measuring it would force a layout for every row that scrolls into view. */
 function heightOf(element: Element, told: ResizeObserverEntry | undefined, list: Virtualizer<HTMLUListElement, Element>): number {
   const height = told?.borderBoxSize[0]?.blockSize
   const index = list.indexFromElement(element)
@@ -69,7 +69,7 @@ export function InboxList({ entries, currentId, selected, search, hasMore, more,
   const showCurrent = useEffectEvent(() => {
     if (at >= 0) virtual.scrollToIndex(at, { align: 'auto' })
   })
-  // The list is moved when another item is opened, not when rows come and go.
+  // The list scrolls when another item is opened, not when rows are added or removed.
   useEffect(() => showCurrent(), [currentId])
   const size = useMemo(() => rowsIn(entries).length, [entries])
   return (

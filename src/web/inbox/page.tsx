@@ -1,4 +1,4 @@
-// The inbox: the list, and beside it the item that is open.
+// The inbox: the list, and the open item beside it.
 import { useCallback, useEffect, useMemo, useState } from 'react'
 import { useLocation, useSearch } from 'wouter'
 import { useCommands, type Command } from '../app/commands.ts'
@@ -165,7 +165,7 @@ export function InboxPage({ id: asked }: { readonly id: string | null }) {
     }
     open(to)
   }
-  /** The next one that waits, from here to the end and then from the top. */
+  /** The next waiting item, from here to the end and then from the top. */
   const next = (): void => {
     const waits = (row: Row): boolean => !isEnded(row) && row.request_id !== id && !outgoing.has(row.request_id)
     open(listed.slice(at + 1).find(waits) ?? listed.find(waits))

@@ -50,7 +50,7 @@ export const kinds: readonly (readonly [string, string])[] = [
 ]
 
 type Asked = Input<'execution/inbox.list'>
-/** The same filters in the server's words; a saved filter is kept in them, too. */
+/** The filters as the input of the server, in which saved filters are stored too. */
 export function queryOf({ tab, agent, project, kind, risk, text, saved }: Filters): Asked {
   return {
     ...(agent === '' ? {} : { agent_id: agent }),

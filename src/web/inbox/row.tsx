@@ -1,4 +1,4 @@
-// One row of the inbox: what is asked, who asks and for whom, how risky it is, and how long there is.
+// A row of the inbox: the question, the agent and its owner, the risk, and the time left.
 import { memo } from 'react'
 import { Link } from 'wouter'
 import { isDoubted, useOutgoing } from '../decide/outgoing.ts'
@@ -12,26 +12,26 @@ import { capital, useNameOf } from '../server/names.ts'
 import type { Row as RowData } from '../server/types.ts'
 import { isEnded } from './data.ts'
 
-type Kind = { readonly message: string; readonly icon: IconName }
+type Kind = { readonly label: string; readonly icon: IconName }
 export function kindOf({ kind, action }: Pick<RowData, 'kind' | 'action'>): Kind {
-  if (kind === 'review') return { message: 'Review', icon: 'review' }
-  if (kind === 'escalation') return { message: 'Escalation', icon: 'alert' }
-  if (kind === 'interrupt') return { message: 'Interrupt', icon: 'stop' }
+  if (kind === 'review') return { label: 'Review', icon: 'review' }
+  if (kind === 'escalation') return { label: 'Escalation', icon: 'alert' }
+  if (kind === 'interrupt') return { label: 'Interrupt', icon: 'stop' }
   const { label, icon } = actionWords[action]
-  return { message: label, icon }
+  return { label, icon }
 }
 
 /** Such as "Approved", "Chose eu-north-1" or "Withdrawn". */
-export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { message: string; no: boolean } {
+export function outcomeOf({ status, action, ended }: Pick<RowData, 'status' | 'action' | 'ended'>): { label: string; no: boolean } {
   const result = ended?.result
-  if (status === 'declined') return { message: 'Declined', no: true }
-  if (status === 'cancelled') return { message: 'Withdrawn', no: true }
-  if (status === 'failed') return { message: 'Not answered in time', no: true }
-  if (result === 'approved') return { message: 'Approved', no: false }
-  if (result === 'rejected') return { message: 'Rejected', no: true }
-  if (result === 'changes_requested') return { message: 'Changes requested', no: true }
+  if (status === 'declined') return { label: 'Declined', no: true }
+  if (status === 'cancelled') return { label: 'Withdrawn', no: true }
+  if (status === 'failed') return { label: 'Not answered in time', no: true }
+  if (result === 'approved') return { label: 'Approved', no: false }
+  if (result === 'rejected') return { label: 'Rejected', no: true }
+  if (result === 'changes_requested') return { label: 'Changes requested', no: true }
   const { answered, results = {} } = actionWords[action]
-  return { message: results[String(result)] ?? answered, no: false }
+  return { label: results[String(result)] ?? answered, no: false }
 }
 
 /** The person who answered, for people who share the inbox. The receipt of a pool or a vote has a pseudonym: agents never see the name. */
@@ -44,13 +44,13 @@ function useAnswerer({ ended, status, quorum, assignee, assignee_name }: RowData
 }
 
 export function EndedMessage({ row }: { readonly row: RowData }) {
-  const { message, no } = outcomeOf(row)
+  const { label, no } = outcomeOf(row)
   const answerer = useAnswerer(row)
   return (
     <span className={no ? 'by no' : 'by'}>
       <Icon name={no ? 'x' : 'check'} />
       <span className="clip">
-        {message}
+        {label}
         {answerer !== null && <> by {answerer}</>}
         {row.ended !== null && (
           <>
@@ -67,7 +67,7 @@ function Time({ row }: { readonly row: RowData }) {
   if (isEnded(row)) return null
   const deadline = deadlineOf(row.expires_at, row.overdue, now)
   if (deadline === null) return <span className="time">{span(now - Date.parse(row.created_at))}</span>
-  return <span className={`time ${deadline.tone}`}>{deadline.message}</span>
+  return <span className={`time ${deadline.tone}`}>{deadline.text}</span>
 }
 
 const priorityTone = { critical: 'chip bad', high: 'chip warn', low: 'chip' } as const
@@ -151,7 +151,7 @@ export const InboxRow = memo(function InboxRow(props: Props) {
   const outgoing = useOutgoing(row.request_id)
   const kind = kindOf(row)
   const isSending = isUnderWay(outgoing)
-  // One's own decision has ended when its receipt was checked here, not when the server says so.
+  // A decision of this person is done once its receipt was verified here, not when the server says so.
   const isDone = isEnded(row) && !isSending && !isDoubted(outgoing)
   return (
     <li
@@ -168,9 +168,9 @@ export const InboxRow = memo(function InboxRow(props: Props) {
       aria-setsize={size}
       aria-posinset={position}
     >
-      <span className="kind" title={kind.message}>
+      <span className="kind" title={kind.label}>
         <Icon name={kind.icon} />
-        <span className="sr">{kind.message}</span>
+        <span className="sr">{kind.label}</span>
         {!isDone && (
           <input
             type="checkbox"

@@ -1,4 +1,4 @@
-// Insight: how many questions come, how they are answered, how long it takes, and where agents wait longest.
+// Insight: the number of questions, their answers, the time to an answer, and where agents wait longest.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Select } from '../parts/fields.tsx'
@@ -8,7 +8,7 @@ import { Empty, Loaded } from '../parts/states.tsx'
 import { dayOf, span } from '../parts/time.tsx'
 import { capital, useNameOf } from '../server/names.ts'
 import { Bars, Lines, Plot } from './plot.tsx'
-import { sinceTheFirst, together, trendsBy, type By, type Day, type Trend } from './trends.ts'
+import { sinceFirstRequest, together, trendsBy, type By, type Day, type Trend } from './trends.ts'
 
 const outcomes = [
   { name: 'approved', tone: 'ok' },
@@ -34,15 +34,15 @@ function Numbers({ days }: { readonly days: readonly Day[] }) {
           <tbody>
             {days
               .filter(({ asked, approved, rejected, expired }) => asked + approved + rejected + expired > 0)
-              .map((one) => (
-                <tr key={one.day}>
-                  <td className="nowrap">{dayOf(one.day)}</td>
-                  <td>{one.asked}</td>
-                  <td>{one.approved}</td>
-                  <td>{one.rejected}</td>
-                  <td>{one.expired}</td>
-                  <td>{one.p50 === null ? '' : span(one.p50 * 1_000)}</td>
-                  <td>{one.p90 === null ? '' : span(one.p90 * 1_000)}</td>
+              .map(({ day, asked, approved, rejected, expired, p50, p90 }) => (
+                <tr key={day}>
+                  <td className="nowrap">{dayOf(day)}</td>
+                  <td>{asked}</td>
+                  <td>{approved}</td>
+                  <td>{rejected}</td>
+                  <td>{expired}</td>
+                  <td>{p50 === null ? '' : span(p50 * 1_000)}</td>
+                  <td>{p90 === null ? '' : span(p90 * 1_000)}</td>
                 </tr>
               ))}
           </tbody>
@@ -55,7 +55,7 @@ function Numbers({ days }: { readonly days: readonly Day[] }) {
 function Plots({ title, days }: { readonly title: string; readonly days: readonly Day[] }) {
   const names = days.map(({ day }) => day)
   const answered = days.reduce((sum, { approved, rejected }) => sum + approved + rejected, 0)
-  const asked = days.reduce((sum, one) => sum + one.asked, 0)
+  const asked = days.reduce((sum, day) => sum + day.asked, 0)
   const [from, to] = [dayOf(days[0]!.day), dayOf(days.at(-1)!.day)]
   const most = Math.max(...days.map(({ approved, rejected, expired }) => approved + rejected + expired))
   const longest = Math.max(0, ...days.flatMap(({ p90 }) => (p90 === null ? [] : [p90])))
@@ -112,7 +112,7 @@ function Plots({ title, days }: { readonly title: string; readonly days: readonl
   )
 }
 
-/** Those for whom the usual answer takes longest. */
+/** The five with the longest 90th percentile of the time to an answer. */
 function Longest({ trends, by }: { readonly trends: readonly Trend[]; readonly by: By }) {
   const nameOf = useNameOf()
   const ranked = trends
@@ -120,7 +120,7 @@ function Longest({ trends, by }: { readonly trends: readonly Trend[]; readonly b
       const known = days.flatMap(({ p90 }) => (p90 === null ? [] : [p90]))
       return { id, name, seconds: known.length === 0 ? null : Math.max(...known) }
     })
-    .filter((one) => one.seconds !== null)
+    .filter(({ seconds }) => seconds !== null)
     .toSorted((one, other) => other.seconds! - one.seconds!)
     .slice(0, 5)
   if (ranked.length === 0) return null
@@ -149,7 +149,7 @@ export default function InsightPage() {
   const chosen = useProject()
   const trends = useQuery({
     queryKey: ['trends', by, days, chosen.project],
-    queryFn: async () => sinceTheFirst(await trendsBy(by, Number(days), chosen.input)),
+    queryFn: async () => sinceFirstRequest(await trendsBy(by, Number(days), chosen.input)),
   })
   return (
     <Page
@@ -193,8 +193,8 @@ export default function InsightPage() {
             <div className="insights">
               <Plots title="All together" days={together(found)} />
               <Longest trends={found} by={by} />
-              {found.map(({ id, name, days: own }) => (
-                <Plots key={id} title={by === 'rule' ? name : capital(nameOf(id, name))} days={own} />
+              {found.map((trend) => (
+                <Plots key={trend.id} title={by === 'rule' ? trend.name : capital(nameOf(trend.id, trend.name))} days={trend.days} />
               ))}
             </div>
           )

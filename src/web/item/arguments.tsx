@@ -1,4 +1,4 @@
-// The exact arguments: every field, at any depth, as it will be used. No markup, no live link, nothing left out.
+// The exact arguments: every field at any depth, unchanged. No markup, no live links, no omissions.
 import { Said } from '../parts/text.tsx'
 
 export type Leaf = { readonly path: string; readonly value: unknown }
@@ -6,12 +6,12 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null
 
-/** Every field with its path. A list of plain values stays together; what is empty is shown as empty. */
+/** Every field with its path. A list of plain values stays together; empty values are shown as empty. */
 export function leavesOf(value: unknown, path = ''): Leaf[] {
   const at = (name: string): string => (path === '' ? name : `${path}.${name}`)
   if (Array.isArray(value)) {
     if (value.every(isPlain)) return [{ path, value }]
-    return value.flatMap((one, i) => leavesOf(one, at(String(i + 1))))
+    return value.flatMap((entry, i) => leavesOf(entry, at(String(i + 1))))
   }
   if (!isObject(value)) return [{ path, value }]
   const entries = Object.entries(value)
@@ -26,7 +26,7 @@ function shownLeaves(value: unknown, path = ''): Leaf[] {
 /** The same value with its names in the order of the agent; places in lists do not count. */
 export function inOrder(value: unknown, order: readonly string[] | null, path = ''): unknown {
   if (order === null) return value
-  if (Array.isArray(value)) return value.map((one) => inOrder(one, order, path))
+  if (Array.isArray(value)) return value.map((entry) => inOrder(entry, order, path))
   if (!isObject(value)) return value
   const at = (name: string): string => `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
   const place = (name: string): number => (order.indexOf(at(name)) + order.length + 1) % (order.length + 1)
@@ -37,7 +37,7 @@ const COLUMNS_MAX = 6
 const isTable = (value: unknown): value is readonly Record<string, unknown>[] =>
   Array.isArray(value) &&
   value.length > 0 &&
-  value.every((one) => isObject(one) && Object.values(one).every(isPlain) && Object.keys(one).length > 0) &&
+  value.every((entry) => isObject(entry) && Object.values(entry).every(isPlain) && Object.keys(entry).length > 0) &&
   columnsOf(value as Record<string, unknown>[]).length <= COLUMNS_MAX
 const columnsOf = (rows: readonly Record<string, unknown>[]): string[] => [...new Set(rows.flatMap((row) => Object.keys(row)))]
 
@@ -45,7 +45,7 @@ const columnsOf = (rows: readonly Record<string, unknown>[]): string[] => [...ne
 export function everyLeaf(value: unknown): Leaf[] {
   return leavesOf(value).flatMap(({ path, value: held }) =>
     Array.isArray(held) && held.length > 0
-      ? held.map((one, i) => ({ path: `${path}.${i + 1}`, value: one as unknown }))
+      ? held.map((entry, i) => ({ path: `${path}.${i + 1}`, value: entry as unknown }))
       : [{ path, value: held }],
   )
 }
@@ -111,9 +111,9 @@ function Value({ value }: { readonly value: unknown }) {
   if (Array.isArray(value) && value.length > 0)
     return (
       <ol>
-        {value.map((one, i) => (
+        {value.map((entry, i) => (
           <li key={i} data-n={i + 1}>
-            <Said>{valueText(one)}</Said>
+            <Said>{valueText(entry)}</Said>
           </li>
         ))}
       </ol>
@@ -153,9 +153,9 @@ export function Arguments({ of }: { readonly of: unknown }) {
 }
 
 export type Change = { readonly path: string; readonly before: unknown; readonly after: unknown }
-/** Which fields differ; undefined: it is not there. */
+/** The fields that differ; undefined stands for an absent value. */
 export function changesBetween(before: unknown, after: unknown): Change[] {
-  // A value that was not there at all has no field of its own.
+  // A value that was absent has no field.
   const within = (value: unknown): Leaf[] => everyLeaf(value).filter(({ path }) => path !== '')
   const [old, fresh] = [within(before), within(after)]
   const paths = [...new Set([...old, ...fresh].map(({ path }) => path))]

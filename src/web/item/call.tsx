@@ -1,4 +1,4 @@
-// The call of a tool at the gate: what Countersign knows of it, and arguments that are too long for the question itself.
+// A tool call at the gate: the facts that Countersign knows, and arguments that are too long for the question.
 import { useQuery } from '@tanstack/react-query'
 import { Failed, Skeleton } from '../parts/states.tsx'
 import { bytesOf, Said } from '../parts/text.tsx'

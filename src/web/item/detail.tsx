@@ -1,4 +1,4 @@
-// One item, whole: the exact action, what is known and what is claimed about it, what each answer will do, and the bar that decides.
+// A whole item: the exact action, known and claimed facts, the effect of each answer, and the bar with the deciding buttons.
 import { memo, useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from 'react'
 import { Link } from 'wouter'
 import { announce } from '../app/announce.ts'
@@ -45,7 +45,7 @@ export function DeadlineChip({ expires_at, overdue }: Pick<Item, 'expires_at' | 
   return (
     <span className={`chip${tone}`} data-testid="item-deadline" title={wholeTime(expires_at)}>
       <Icon name="clock" />
-      {deadline.message}
+      {deadline.text}
       {deadline.tone === 'late' ? `, since ${momentOf(expires_at)}` : `, until ${momentOf(expires_at)}`}
     </span>
   )
@@ -114,7 +114,7 @@ function Notice({ of: { card } }: { readonly of: Item }) {
   )
 }
 
-/** All that was asked, where the title is only its beginning. */
+/** All that was asked, if the title is only its beginning. */
 function WholeQuestion({ item }: { readonly item: Item }) {
   const { question, item: asked, prompt, claim } = item.card.payload
   const whole = question ?? asked ?? prompt ?? claim ?? ''
@@ -126,7 +126,7 @@ function WholeQuestion({ item }: { readonly item: Item }) {
   )
 }
 
-/** The details without the fields that have a section of their own. */
+/** The details without the fields that have their own section. */
 export function plainDetails(item: Item): Record<string, unknown> {
   const details = inOrder(item.card.payload.details ?? {}, item.order) as Record<string, unknown>
   const apart = [
@@ -176,7 +176,7 @@ const Raw = memo(function Raw({ shown }: { readonly shown: Shown }) {
   )
 })
 
-/** How it ended; where there is a receipt, only once it was verified here. */
+/** The outcome; with a receipt, shown only after the receipt was verified here. */
 function Decided({ item, next }: { readonly item: Item; next(): void }) {
   const { data } = useRequest(item.request_id)
   const outgoing = useOutgoing(item.request_id)
@@ -217,7 +217,7 @@ function Decided({ item, next }: { readonly item: Item; next(): void }) {
 }
 
 type Props = { readonly id: string; readonly place: string | null; readonly back: string; next(): void; advance(): void }
-/** With its row, where the list has one: that much is shown before the item itself is here. */
+/** With its row, if the list has one: that much is shown before the item itself is here. */
 export function ItemDetail({ id, row, place, back, next, advance }: Props & { readonly row: Row | undefined }) {
   const query = useItem(id)
   const shown = query.data
@@ -250,7 +250,7 @@ function Coming({ row, place, back }: Pick<Props, 'place' | 'back'> & { readonly
   )
 }
 
-/** On a phone an item is a page of its own: the way back, its place in the list, and the connection, which the rail shows elsewhere. */
+/** On a phone an item fills the page: a back button, its place in the list, and the connection state, which the rail shows elsewhere. */
 function Topbar({ place, back }: Pick<Props, 'place' | 'back'>) {
   if (!useNarrow()) return null
   return (
@@ -264,7 +264,7 @@ function Topbar({ place, back }: Pick<Props, 'place' | 'back'>) {
   )
 }
 
-/** Moves the focus to the heading of what was just opened, and says it. */
+/** Moves the focus to the heading of the opened item and announces it. */
 function useArrival({ item }: Shown): void {
   const arrive = useEffectEvent(() => {
     noteMove()
@@ -274,8 +274,8 @@ function useArrival({ item }: Shown): void {
       document.querySelector<HTMLElement>('#item-title')?.focus({ preventScroll: true })
     const deadline = deadlineOf(item.expires_at, item.overdue, Date.now())
     announce(
-      [kindOf(item).message, item.risk === null ? '' : riskLabel(item.risk), item.title, deadline?.message ?? '']
-        .filter((message) => message !== '')
+      [kindOf(item).label, item.risk === null ? '' : riskLabel(item.risk), item.title, deadline?.text ?? '']
+        .filter((part) => part !== '')
         .join(', '),
     )
   })

@@ -10,7 +10,7 @@ type Piece =
   | { readonly kind: 'artifact'; readonly artifact_id: string; readonly version: string }
   | { readonly kind: 'link'; readonly uri: string; readonly title?: string }
 
-/** Of a claim, or of a checkpoint: what an agent calls so in another request is an argument like any other. */
+/** The evidence of a claim or a checkpoint. In other requests, a field of that name is an ordinary argument. */
 export function evidenceIn(item: Item): readonly Piece[] {
   const { evidence } = item.card.payload
   if (evidence !== undefined) return evidence

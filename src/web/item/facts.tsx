@@ -1,4 +1,4 @@
-// Three voices, never mixed: what the server knows, what the agent says, and who acts for whom.
+// Facts in three separate parts: the server's knowledge, the agent's statements, and the chain of delegation.
 import { Link } from 'wouter'
 import { isVerdict } from '../decide/kinds/words.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
@@ -46,14 +46,14 @@ function Before({ item }: { readonly item: Item }) {
   if (found === undefined) return null
   const approved = found.filter(({ result }) => result === 'approved').length
   const rejected = found.filter(({ result }) => result === 'rejected').length
-  const message =
+  const summary =
     found.length === 0
       ? 'No earlier decision like this'
       : `${plural(found.length, 'answer')} to the same: ${approved} approved, ${rejected} rejected`
   return (
     <>
       <dt>Before</dt>
-      <dd>{isVerdict(item.action) || found.length === 0 ? message : plural(found.length, 'answer')}</dd>
+      <dd>{isVerdict(item.action) || found.length === 0 ? summary : plural(found.length, 'answer')}</dd>
     </>
   )
 }
@@ -113,10 +113,10 @@ export function Facts({ item }: { readonly item: Item }) {
             'No hidden or look-alike characters'
           ) : (
             <ul className="flagged">
-              {facts.flagged.map((message) => (
-                <li key={message}>
+              {facts.flagged.map((warning) => (
+                <li key={warning}>
                   <Icon name="alert" />
-                  <Said>{message}</Said>
+                  <Said>{warning}</Said>
                 </li>
               ))}
             </ul>
@@ -174,8 +174,8 @@ export function Chain({ item }: { readonly item: Item }) {
 }
 
 /** The server's words, with its times as people here read them. */
-export const sentence = (message: string): string => {
-  const localized = message.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
+export const sentence = (text: string): string => {
+  const localized = text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => momentOf(at))
   const begun = capital(localized)
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
@@ -202,11 +202,11 @@ export function EffectList({ item }: { readonly item: Item }) {
     <section className="sect" aria-label="What happens next">
       <h2 className="h">What happens next</h2>
       <dl className="card fates" data-testid="item-effects">
-        {fates.map(([icon, message, effect]) => (
-          <div key={message}>
+        {fates.map(([icon, label, effect]) => (
+          <div key={label}>
             <dt>
               <Icon name={icon} />
-              {message}
+              {label}
             </dt>
             <dd>{sentence(effect)}</dd>
           </div>

@@ -1,4 +1,4 @@
-// Thread of an item: what was asked back and what the agent replied, and the votes of a quorum.
+// The thread of an item: questions back, the agent's replies, and the votes of a quorum.
 import { Ago } from '../parts/time.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { Who, sortOf } from '../parts/who.tsx'

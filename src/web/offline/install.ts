@@ -1,8 +1,8 @@
-// Puts the service worker onto this device. It is a document of its own: registering takes an address as a string, which the policy of the page forbids
-// to everything else.
+// The installer of the service worker, in a separate document: registering takes an address as a string, which the policy of the page forbids
+// to all other code.
 import '../style/index.css'
 
-const said = document.querySelector('#said')!
+const status = document.querySelector('#status')!
 const next = new URLSearchParams(location.search).get('next') ?? '/settings/profile'
 const back = /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/settings/profile'
 
@@ -11,5 +11,5 @@ try {
   await navigator.serviceWorker.ready
   location.replace(back)
 } catch (error) {
-  said.textContent = `This browser does not allow it here: ${(error as Error).message}. The page works as before.`
+  status.textContent = `This browser does not allow it here: ${(error as Error).message}. The page works as before.`
 }

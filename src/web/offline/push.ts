@@ -1,4 +1,4 @@
-// Pushes as notices of the device: what they say came encrypted, and what they answer carries the digest that they came with.
+// Pushes as notices of the device. Their content arrives encrypted, and an answer carries the digest of the push.
 
 export type Told = {
   readonly event?: string
@@ -9,7 +9,7 @@ export type Told = {
   readonly actions?: readonly string[]
   readonly digest?: string
 }
-/** `person`: whom the push is for. */
+/** `person`: the recipient of the push. */
 export type Pushed = Told & { readonly person?: string; readonly count?: number; readonly items?: readonly Told[] }
 
 type Notice = {
@@ -31,20 +31,25 @@ const ofAccount: Readonly<Record<string, string>> = {
 /** One thing by its title; several by their number. */
 export function noticeOf(pushed: Pushed): Notice {
   const items = pushed.items ?? [pushed]
-  const [one] = items
-  if ((pushed.count ?? items.length) > 1 || one === undefined)
+  const [first] = items
+  if ((pushed.count ?? items.length) > 1 || first === undefined)
     return {
       title: `${pushed.count ?? items.length} items wait for you`,
       body: items.map(({ title = '' }) => title).join('\n'),
       path: '/inbox',
       answer: null,
     }
-  const account = ofAccount[one.event ?? '']
+  const account = ofAccount[first.event ?? '']
   if (account !== undefined) return { title: 'Your account', body: account, path: '/settings/passkeys', answer: null }
-  const { request_id, digest, actions = [] } = one
+  const { request_id, digest, actions = [] } = first
   const { person } = pushed
   const isAnswerable = request_id !== undefined && digest !== undefined && person !== undefined && actions.includes('approve')
-  return { title: 'Waits for you', body: one.title ?? '', path: pathOf(one), answer: isAnswerable ? { request_id, digest, person } : null }
+  return {
+    title: 'Waits for you',
+    body: first.title ?? '',
+    path: pathOf(first),
+    answer: isAnswerable ? { request_id, digest, person } : null,
+  }
 }
 
 /** Sends the answer immediately. On any failure the caller opens the page instead, which shows the error. */

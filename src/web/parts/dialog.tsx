@@ -9,7 +9,7 @@ type Props = {
   readonly footer?: ReactNode
   readonly wide?: boolean
   readonly bare?: boolean
-  /** It stays where it is while its content grows and shrinks. */
+  /** The dialog keeps its position while its content grows and shrinks. */
   readonly atTop?: boolean
   close(): void
 }
@@ -56,7 +56,7 @@ export function Dialog({ name, about, children, footer, wide = false, bare = fal
 }
 
 type FormProps = Omit<Props, 'footer' | 'bare'> & {
-  /** The words on its button where they differ from its name. */
+  /** The label of its button, if it differs from the name. */
   readonly button?: string
   readonly danger?: boolean
   /** Enter in a field does not send it: only its button does, or Ctrl-Enter. */

@@ -57,7 +57,7 @@ export function SearchField({ label, value, onValue }: SearchProps) {
 type SelectProps = Base & {
   readonly value: string
   onValue(value: string): void
-  readonly options: readonly (readonly [value: string, message: string])[]
+  readonly options: readonly (readonly [value: string, text: string])[]
   readonly compact?: boolean
 }
 export function Select({ label, note, value, onValue, options, compact = false }: SelectProps) {
@@ -68,9 +68,9 @@ export function Select({ label, note, value, onValue, options, compact = false }
         {label}
       </label>
       <select className="text" id={id} value={value} onChange={(event) => onValue(event.target.value)}>
-        {options.map(([key, message]) => (
+        {options.map(([key, text]) => (
           <option key={key} value={key}>
-            {message}
+            {text}
           </option>
         ))}
       </select>
@@ -91,27 +91,27 @@ type PickProps = Base & {
 
 /** The id of the choice whose id or name was typed; empty if none matches. */
 function namedIn(choices: readonly Choice[], typed: string): string {
-  const message = typed.trim().toLowerCase()
-  return choices.find(({ id, name }) => id.toLowerCase() === message || name.toLowerCase() === message)?.id ?? ''
+  const lowered = typed.trim().toLowerCase()
+  return choices.find(({ id, name }) => id.toLowerCase() === lowered || name.toLowerCase() === lowered)?.id ?? ''
 }
 
 /** A text field that offers matching choices. Text without a match stays as typed, because the choices might load later. */
 export function Pick({ label, note, value, onValue, choices, placeholder, onUnknown }: PickProps) {
   const id = useId()
-  const nameOf = (chosen: string): string => choices.find((one) => one.id === chosen)?.name ?? chosen
+  const nameOf = (chosen: string): string => choices.find((choice) => choice.id === chosen)?.name ?? chosen
   /** The typed text and the choice it named. The text is stale once the form has another value. */
-  const [typed, setTyped] = useState<{ readonly message: string; readonly named: string } | null>(null)
+  const [typed, setTyped] = useState<{ readonly text: string; readonly named: string } | null>(null)
   const [isWanted, setWanted] = useState(false)
   const [at, setAt] = useState(0)
-  const typedText = typed !== null && typed.named === value ? typed.message : null
-  const message = (typedText ?? '').trim().toLowerCase()
+  const typedText = typed !== null && typed.named === value ? typed.text : null
+  const lowered = (typedText ?? '').trim().toLowerCase()
   const fittingOf = (text: string): Choice[] =>
     choices.filter(({ id: key, name }) => `${name} ${key}`.toLowerCase().includes(text.trim().toLowerCase())).slice(0, 8)
-  const fitting = fittingOf(message)
+  const fitting = fittingOf(lowered)
   const isOpen = isWanted && fitting.length > 0
   const take = (text: string): void => {
     const named = namedIn(choices, text)
-    setTyped({ message: text, named })
+    setTyped({ text, named })
     onValue(named)
     onUnknown?.(named === '' && text.trim() !== '', fittingOf(text).length > 0)
   }
@@ -119,8 +119,8 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
     // oxlint-disable-next-line react/set-state-in-effect -- choices that load after the text was typed can contain its match
     if (typedText !== null && value === '' && namedIn(choices, typedText) !== '') take(typedText)
   })
-  const choose = (one: Choice): void => {
-    onValue(one.id)
+  const choose = (choice: Choice): void => {
+    onValue(choice.id)
     onUnknown?.(false)
     setTyped(null)
     setWanted(false)
@@ -172,20 +172,20 @@ export function Pick({ label, note, value, onValue, choices, placeholder, onUnkn
       />
       <ul className="options-list" role="listbox" id={`${id}-list`} aria-label="Suggestions" hidden={!isOpen}>
         {isOpen &&
-          fitting.map((one, i) => (
+          fitting.map((choice, i) => (
             <li
-              key={one.id}
+              key={choice.id}
               id={`${id}-${i}`}
               role="option"
               aria-selected={i === at}
               onPointerDown={(event) => {
                 event.preventDefault()
-                choose(one)
+                choose(choice)
               }}
             >
-              <Who name={one.name} sort={sortOf(one.id)} />
-              <span className="grow clip">{one.name}</span>
-              <span className="note mono clip">{one.note ?? one.id}</span>
+              <Who name={choice.name} sort={sortOf(choice.id)} />
+              <span className="grow clip">{choice.name}</span>
+              <span className="note mono clip">{choice.note ?? choice.id}</span>
             </li>
           ))}
       </ul>
@@ -198,7 +198,7 @@ type RadiosProps = {
   readonly label: string
   readonly value: string
   onValue(value: string): void
-  readonly options: readonly { readonly value: string; readonly message: string; readonly note?: string }[]
+  readonly options: readonly { readonly value: string; readonly label: string; readonly note?: string }[]
   readonly columns?: boolean
 }
 export function Radios({ label, value, onValue, options, columns = false }: RadiosProps) {
@@ -213,13 +213,13 @@ export function Radios({ label, value, onValue, options, columns = false }: Radi
             name={name}
             className="over"
             value={option.value}
-            aria-label={option.message}
+            aria-label={option.label}
             checked={value === option.value}
             onChange={() => onValue(option.value)}
           />
           <span className="dot" />
           <span>
-            <b>{option.message}</b>
+            <b>{option.label}</b>
             {option.note !== undefined && <span>{option.note}</span>}
           </span>
         </label>

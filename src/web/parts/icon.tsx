@@ -1,4 +1,4 @@
-// Icons, drawn on a grid of 16. They say nothing to a screen reader: words stand beside them.
+// Icons, drawn on a grid of 16. Screen readers skip them: each has a text label next to it.
 import type { ReactNode } from 'react'
 
 const drawings = {

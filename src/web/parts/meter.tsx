@@ -1,4 +1,4 @@
-// A bar that fills: how far a run or an upload is, with its number for those who do not see it.
+// A progress bar of a run or an upload, with its number for screen readers.
 type Props = { readonly label: string; readonly percent: number | null | undefined; readonly testId?: string }
 export function Meter({ label, percent, testId }: Props) {
   if (percent === null || percent === undefined) return null
@@ -16,7 +16,7 @@ export function Meter({ label, percent, testId }: Props) {
     </span>
   )
 }
-/** The same in figures, where there is a number at all. */
+/** The progress in figures, if there is a number. */
 export function Percent({ of }: { readonly of: number | null | undefined }) {
   return of === null || of === undefined ? null : <span className="mono muted">{of} %</span>
 }

@@ -1,4 +1,4 @@
-// The head of a page: its name, what it is about, and what can be done with it.
+// The head of a page: its title, its description and its actions.
 import type { ReactNode } from 'react'
 
 type Props = {

@@ -1,4 +1,4 @@
-// The project that lists are about: one, or all that the reader is in. The choice is part of the address, and every list keeps to it.
+// The project filter of lists: one project, or all projects of the reader. The choice is part of the address and applies to every list.
 import { useEffect, useRef } from 'react'
 import { useLocation, useSearch } from 'wouter'
 import { useMe, useProjects } from '../server/names.ts'
@@ -29,11 +29,11 @@ export function useMyProjects(): readonly Mine[] {
 
 export type Chosen = {
   readonly projects: readonly Mine[]
-  /** Empty: all of them. */
+  /** Empty: all projects. */
   readonly project: string
-  /** The fields of a list that say so. */
+  /** The input fields for the choice. */
   readonly input: { readonly project_id: string } | { readonly all_projects: true }
-  /** Worth a word in a row: there are several, and none was chosen. */
+  /** Rows show their project: there are several, and none was chosen. */
   readonly isMixed: boolean
   nameOf(project_id: string): string
   choose(project: string): void
@@ -43,7 +43,7 @@ export function useProject(): Chosen {
   const remembered = lastProject.use()
   const named = new URLSearchParams(useSearch()).get('project')
   const [path, go] = useLocation()
-  // The inbox has a filter of its own: by itself it shows everything.
+  // The inbox has its own filter and shows everything by default.
   const isInbox = path.startsWith('/inbox')
   const wanted = named ?? (isInbox ? '' : remembered)
   const project = projects.some(({ id }) => id === wanted) ? wanted : ''
@@ -55,7 +55,7 @@ export function useProject(): Chosen {
     project,
     input: project === '' ? { all_projects: true } : { project_id: project },
     isMixed: project === '' && projects.length > 1,
-    nameOf: (id) => projects.find((one) => one.id === id)?.name ?? id,
+    nameOf: (id) => projects.find((project) => project.id === id)?.name ?? id,
     choose(next) {
       const params = new URLSearchParams(location.search)
       if (!isInbox) keep(next)
@@ -90,7 +90,7 @@ export function ProjectChip({ of: { isMixed, nameOf }, id }: { readonly of: Chos
   )
 }
 
-/** The switch beside the places that one can go to: all lists keep to its choice. */
+/** The project switch in the navigation: its choice applies to all lists. */
 export function ProjectSwitch() {
   const { projects, project, choose, nameOf } = useProject()
   const menu = useRef<HTMLDetailsElement>(null)

@@ -21,7 +21,7 @@ export function Empty({ icon, tone, title, children, testId, alert = false }: Em
 
 type FailedProps = {
   readonly what: string
-  /** One thing with an address of its own, such as `task`, and the list that it belongs to. */
+  /** One object with an address, such as `task`, and the list that it belongs to. */
   readonly thing?: string
   readonly back?: string
   readonly error: unknown
@@ -53,7 +53,7 @@ export function Failed({ what, thing, back, error, again, testId = 'load-error' 
   )
 }
 
-/** Only what takes longer than a moment is shown as loading. */
+/** The placeholder during loading, shown only after a moment. */
 export function Skeleton({ rows = 4 }: { readonly rows?: number }) {
   const [isLate, setLate] = useState(false)
   useEffect(() => {
@@ -101,7 +101,7 @@ export function Banner({
   )
 }
 
-/** A refusal beside the button that it is about. */
+/** A refusal next to its button. */
 export function Refused({ error, testId = 'refused' }: { readonly error: unknown; readonly testId?: string }) {
   if (error === null || error === undefined) return null
   return (

@@ -1,4 +1,4 @@
-// Text from other users, shown as data: an isolated text node of its own, wrapped if long, never markup and never a link.
+// Text from other users, shown as data: an isolated text node, wrapped if long, never markup or a link.
 export function Said({ children, mono = false }: { readonly children: string; readonly mono?: boolean }) {
   return <bdi className={mono ? 'said mono' : 'said'}>{children}</bdi>
 }

@@ -1,4 +1,4 @@
-// Times as people say them, by the server's clock. One timer moves them all; screen readers are not told each second.
+// Relative times by the server's clock. One timer updates all of them; screen readers get no update each second.
 import { serverNow } from '../server/client.ts'
 import { createStore } from './store.ts'
 
@@ -22,7 +22,7 @@ export function span(ms: number): string {
   return `${Math.floor(left / DAY)} d`
 }
 
-/** The same in whole words, such as "7 minutes". */
+/** A span in full words, such as "7 minutes". */
 export function longSpan(ms: number): string {
   const left = Math.abs(ms)
   const of = (unit: number, word: string): string => {
@@ -49,7 +49,7 @@ export const clockOf = (at: string | number): string => clock.format(new Date(at
 export const secondsOf = (at: string | number): string => seconds.format(new Date(at))
 export const wholeTime = (at: string): string => `${whole.format(new Date(at))} (${at})`
 export const dayOf = (at: string): string => day.format(new Date(at))
-/** The time alone today, the day with it otherwise. */
+/** The time of today, or a date with the time. */
 export function momentOf(at: string): string {
   const isToday = new Date(at).toDateString() === new Date(serverNow()).toDateString()
   return isToday ? clockOf(at) : `${dayOf(at)}, ${clockOf(at)}`
@@ -65,10 +65,10 @@ export function Ago({ at, word = 'ago' }: { readonly at: string; readonly word?:
   )
 }
 
-export type Deadline = { readonly message: string; readonly tone: '' | 'soon' | 'late' }
+export type Deadline = { readonly text: string; readonly tone: '' | 'soon' | 'late' }
 export function deadlineOf(expires_at: string | null, overdue: boolean, now: number): Deadline | null {
   if (expires_at === null) return null
   const left = Date.parse(expires_at) - now
-  if (overdue || left <= 0) return { message: `${span(left)} overdue`, tone: 'late' }
-  return { message: `${span(left)} left`, tone: left < HOUR ? 'soon' : '' }
+  if (overdue || left <= 0) return { text: `${span(left)} overdue`, tone: 'late' }
+  return { text: `${span(left)} left`, tone: left < HOUR ? 'soon' : '' }
 }

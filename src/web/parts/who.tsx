@@ -1,13 +1,13 @@
-// Marks of those who act: people are circles, agents squares, the system a diamond. Shape, not only colour.
+// Marks of actors: people are circles, agents squares, the system a diamond. Shape, not only colour.
 import { useMyName } from '../server/names.ts'
 
 const initials = (name: string): string => {
-  const message = name
+  const words = name
     .replace(/^(?:user|agent)_/, '')
     .split(/[\s_-]+/)
     .filter((word) => word !== '')
-  const two = message.length > 1 ? `${message[0]!.charAt(0)}${message.at(-1)!.charAt(0)}` : (message[0] ?? '?').slice(0, 2)
-  return message.length > 1 ? two.toUpperCase() : two.charAt(0).toUpperCase() + two.slice(1)
+  const two = words.length > 1 ? `${words[0]!.charAt(0)}${words.at(-1)!.charAt(0)}` : (words[0] ?? '?').slice(0, 2)
+  return words.length > 1 ? two.toUpperCase() : two.charAt(0).toUpperCase() + two.slice(1)
 }
 export type Sort = 'person' | 'agent' | 'system'
 export const sortOf = (id: string): Sort =>

@@ -1,4 +1,4 @@
-// Projects: who is in which, and for owners the way to make one and to change its members.
+// Projects and their members; owners can create projects and change members.
 import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
@@ -31,7 +31,7 @@ const useMembers = (project_id: string) =>
     },
   })
 const roleIn = ({ projects }: User | Agent, project_id: string): string =>
-  projects.find((one) => one.project_id === project_id)?.role ?? 'member'
+  projects.find((project) => project.project_id === project_id)?.role ?? 'member'
 
 function AddMember({ project, close }: { readonly project: Project; close(): void }) {
   const [subject, setSubject] = useState('')

@@ -92,9 +92,9 @@ function rightLabel({ basis }: Event): string {
 }
 
 /** Resolves the name of a person or an agent to its id; returns any other text unchanged. */
-function useIdOf(): (message: string) => string {
+function useIdOf(): (text: string) => string {
   const known = [...(usePeople().data ?? []), ...(useAgents().data ?? [])]
-  return (message) => known.find(({ name }) => name.toLowerCase() === message.toLowerCase())?.id ?? message
+  return (text) => known.find(({ name }) => name.toLowerCase() === text.toLowerCase())?.id ?? text
 }
 
 function SearchForm({ asked, go }: { readonly asked: Asked; go(next: Asked): void }) {
@@ -206,14 +206,14 @@ function EventTable({ events, open, setOpen }: TableProps) {
 export default function RecordPage() {
   const { projects, project: usual, nameOf } = useProject()
   const search = askedIn(useSearch())
-  const isMine = (id: string): boolean => projects.some((one) => one.id === id)
+  const isMine = (id: string): boolean => projects.some((project) => project.id === id)
   const project_id = [search.project, usual, 'project_default'].find(isMine) ?? projects[0]?.id ?? 'project_default'
   const filters = { ...search, project: project_id }
   const [, navigate] = useLocation()
   const me = useMe().data
   const [open, setOpen] = useState<Event | null>(null)
   // An owner of the installation owns no project by that.
-  const isKeeper = me?.projects.some((one) => one.project_id === project_id && one.role === 'owner') === true
+  const isKeeper = me?.projects.some((project) => project.project_id === project_id && project.role === 'owner') === true
   const events = useInfiniteQuery({
     queryKey: ['record', filters],
     queryFn: ({ pageParam }) => {

@@ -1,4 +1,4 @@
-// Verification explained: what it shows, and what it does not. Owners verify the whole chain, others a task.
+// Verification of the record, with its limits. Owners verify the whole chain, others a task.
 import { Icon } from '../parts/icon.tsx'
 import { plural } from '../parts/text.tsx'
 import { call } from '../server/client.ts'

@@ -15,10 +15,10 @@ const SHOWN_BYTES_MAX = 2 * 1024 * 1024
 const IMAGE_BYTES_MAX = 16 * 1024 * 1024
 
 export const hex = (bytes: ArrayBuffer): string => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('')
-const isAt = (bytes: Uint8Array, at: number, message: string): boolean =>
-  Array.from(message, (letter) => letter.charCodeAt(0)).every((code, i) => bytes[at + i] === code)
+const isAt = (bytes: Uint8Array, at: number, text: string): boolean =>
+  Array.from(text, (letter) => letter.charCodeAt(0)).every((code, i) => bytes[at + i] === code)
 
-/** By what it is, not by what it is called. */
+/** The type of an image by its bytes, not by its name. */
 export function rasterType(bytes: Uint8Array): string | null {
   if (isAt(bytes, 0, '\x89PNG\r\n\x1a\n')) return 'image/png'
   if (isAt(bytes, 0, '\xff\xd8\xff')) return 'image/jpeg'

@@ -13,7 +13,7 @@ function Words({ line }: { readonly line: Line }) {
   return <bdi>{line.parts.map(({ text, isMarked }, i) => (isMarked ? <mark key={i}>{text}</mark> : text))}</bdi>
 }
 
-/** Lines that came and went; for a text against nothing, how many it has. */
+/** Added and removed lines; for a text without a former version, its number of lines. */
 export function Counts({ file }: { readonly file: DiffFile }) {
   if (file.isWhole) return <span className="pm muted">{plural(file.lines.length, 'line')}</span>
   return (
@@ -23,7 +23,7 @@ export function Counts({ file }: { readonly file: DiffFile }) {
   )
 }
 
-/** Lines that are too long go on under their first word. */
+/** Long lines wrap under their first word. */
 function hangingIndent(line: Line | null, sign = 0): CSSProperties | undefined {
   if (line === null) return undefined
   const text = line.parts.map((part) => part.text).join('')
@@ -36,28 +36,28 @@ type Props = {
   readonly isOnly: boolean
   readonly view: View
   readonly isViewed: boolean
-  readonly made: readonly MadeComment[]
+  readonly comments: readonly MadeComment[]
   readonly drafts: readonly DraftComment[]
   setViewed(viewed: boolean): void
   add(draft: DraftComment): void
   remove(id: string): void
 }
-/** Anchors are `<file>:<line>`, or `line <n>` where there is only one text. */
+/** Anchors are `<file>:<line>`, or `line <n>` if there is only one text. */
 export const anchorOf = (file: DiffFile, isOnly: boolean, line: Line): string => {
   const number = line.after ?? line.before
   return isOnly ? `line ${number}` : `${file.name}:${number}`
 }
 
-export function FileDiff({ file, isOnly, view, isViewed, made, drafts, setViewed, add, remove }: Props) {
+export function FileDiff({ file, isOnly, view, isViewed, comments, drafts, setViewed, add, remove }: Props) {
   const [writing, setWriting] = useState<string | null>(null)
   const columns = view === 'split' ? 4 : 3
   const remarks = (line: Line | null): ReactNode => {
     if (line === null || line.kind === 'gap') return null
     const anchor = anchorOf(file, isOnly, line)
     // The old side of a change has the number of another line.
-    const isOwn = line.kind !== 'removed'
-    const here = isOwn ? made.filter((one) => one.anchor === anchor) : []
-    const mine = isOwn ? drafts.filter((one) => one.anchor === anchor) : []
+    const hasComments = line.kind !== 'removed'
+    const here = hasComments ? comments.filter((comment) => comment.anchor === anchor) : []
+    const mine = hasComments ? drafts.filter((comment) => comment.anchor === anchor) : []
     const isWriting = writing === `${anchor} ${line.kind}`
     if (here.length + mine.length === 0 && !isWriting) return null
     return (

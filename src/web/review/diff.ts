@@ -14,7 +14,7 @@ export type DiffFile = {
   readonly lines: readonly Line[]
   readonly added: number
   readonly removed: number
-  /** Shown as it is, against nothing. */
+  /** The whole text, without a former version. */
   readonly isWhole: boolean
 }
 
@@ -35,12 +35,12 @@ function markWords(lines: readonly Line[]): Line[] {
       const [old, fresh] = [result[i + n]!, result[removed + n]!]
       const [before, after] = [old.parts[0]!.text, fresh.parts[0]!.text]
       if (before.length > WORD_CHARS_MAX || after.length > WORD_CHARS_MAX) continue
-      const message = diffWordsWithSpace(before, after)
-      if (!message.some(({ added: a, removed: r }) => !a && !r)) continue
-      result[i + n] = { ...old, parts: message.filter(({ added: a }) => !a).map(({ value, removed: r }) => ({ text: value, isMarked: r })) }
+      const pieces = diffWordsWithSpace(before, after)
+      if (!pieces.some(({ added: a, removed: r }) => !a && !r)) continue
+      result[i + n] = { ...old, parts: pieces.filter(({ added: a }) => !a).map(({ value, removed: r }) => ({ text: value, isMarked: r })) }
       result[removed + n] = {
         ...fresh,
-        parts: message.filter(({ removed: r }) => !r).map(({ value, added: a }) => ({ text: value, isMarked: a })),
+        parts: pieces.filter(({ removed: r }) => !r).map(({ value, added: a }) => ({ text: value, isMarked: a })),
       }
     }
     i = Math.max(added, i + 1)
@@ -143,7 +143,7 @@ function foldUnchanged(lines: readonly Line[]): Line[] {
   return result
 }
 
-/** A text against the version before it; without one, all of it as it is. */
+/** A text against its former version; without one, the whole text. */
 export function fileOfTexts(name: string, before: string | null, after: string): DiffFile {
   const lines: Line[] = []
   let [old, fresh] = [1, 1]
@@ -160,7 +160,7 @@ export function fileOfTexts(name: string, before: string | null, after: string):
 }
 
 export type Pair = { readonly left: Line | null; readonly right: Line | null }
-/** Side by side: what was removed beside what was added for it. */
+/** Pairs of removed and added lines for the split view. */
 export function pairsOf(lines: readonly Line[]): Pair[] {
   const pairs: Pair[] = []
   for (let i = 0; i < lines.length;) {

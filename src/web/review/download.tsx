@@ -1,4 +1,4 @@
-// A download: the bytes as they are, compared with their checksum, never opened by the page.
+// A download: the unchanged bytes, compared with their checksum, never opened by the page.
 import { useMutation } from '@tanstack/react-query'
 import { tellError } from '../app/error-toast.tsx'
 import { Icon } from '../parts/icon.tsx'

@@ -1,4 +1,4 @@
-// Verdicts on a task: who gave which, when, with which words, each with its receipt; and the changes that were asked for before.
+// Verdicts on a task: reviewer, time, comments and receipt of each; and the changes requested earlier.
 import { Link } from 'wouter'
 import { Icon } from '../parts/icon.tsx'
 import { Said } from '../parts/text.tsx'
@@ -17,7 +17,7 @@ const verdicts = {
   rejected: { message: 'rejected', tone: 'bad' },
 } as const
 
-/** The item of the inbox that a review answered: the one follows from the other in the record. */
+/** The item of the inbox that a review answered: in the record the review follows from the item. */
 function itemOf(events: readonly Event[], review_id: string): string | null {
   const submitted = events.find(({ action, subject }) => action.endsWith('review.submitted') && subject.id === review_id)
   if (!submitted) return null

@@ -1,4 +1,4 @@
-// Reviews: what waits for a verdict, and apart from it what waits on others.
+// Reviews: deliverables that wait for this person, and those that wait for others.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { Page } from '../parts/page.tsx'

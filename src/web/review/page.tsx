@@ -25,19 +25,19 @@ import { DownloadButton } from './download.tsx'
 import { Verdicts, type Reviewed } from './history.tsx'
 import { VerdictPanel } from './verdict.tsx'
 
-type Said = { readonly reviews: readonly Reviewed[]; readonly made: readonly MadeComment[] }
-function useReviews(task: string): Said {
+type Remarks = { readonly reviews: readonly Reviewed[]; readonly comments: readonly MadeComment[] }
+function useReviews(task: string): Remarks {
   const reviews = useQuery({
     queryKey: ['task', task, 'reviews'],
     queryFn: () => call('collaboration/review.list', { task_id: task, limit: 100 }),
   }).data
   return useMemo(() => {
-    if (!reviews) return { reviews: [], made: [] }
+    if (!reviews) return { reviews: [], comments: [] }
     const within = reviews.items.flatMap(({ comments, reviewer, at, artifact_version }) =>
-      comments.map((one) => ({ ...one, by: reviewer, at, version: artifact_version })),
+      comments.map((comment) => ({ ...comment, by: reviewer, at, version: artifact_version })),
     )
-    const made = [...within, ...reviews.comments.map(({ artifact_version, ...one }) => ({ ...one, version: artifact_version }))]
-    return { reviews: reviews.items, made }
+    const comments = [...within, ...reviews.comments.map(({ artifact_version, ...comment }) => ({ ...comment, version: artifact_version }))]
+    return { reviews: reviews.items, comments }
   }, [reviews])
 }
 
@@ -131,7 +131,7 @@ export default function ReviewPage({ task: id }: { readonly task: string }) {
       </div>
     )
   if (!task.data || !artifacts.data) return <Skeleton />
-  const artifact = artifacts.data.find(({ id: one }) => one === task.data.delivered?.artifact_id) ?? artifacts.data.at(-1)
+  const artifact = artifacts.data.find(({ id }) => id === task.data.delivered?.artifact_id) ?? artifacts.data.at(-1)
   if (!artifact)
     return (
       <div className="page">
@@ -143,7 +143,7 @@ export default function ReviewPage({ task: id }: { readonly task: string }) {
         </Empty>
       </div>
     )
-  // A new delivery is another review: what was chosen for the one before does not count for it.
+  // A new delivery starts a new review: choices for the former one do not apply.
   return <Delivered key={artifact.delivered ?? artifact.version} task={task.data} artifact={artifact} />
 }
 
@@ -170,7 +170,7 @@ type HeaderProps = {
 }
 function ReviewHeader({ task, artifact, version, isVerified, children }: HeaderProps) {
   const nameOf = useNameOf()
-  const produced = artifact.versions.find((one) => one.version === version)
+  const produced = artifact.versions.find((entry) => entry.version === version)
   return (
     <header>
       <div className="row head">
@@ -216,17 +216,17 @@ function ReviewHeader({ task, artifact, version, isVerified, children }: HeaderP
 function ViewSwitch({ view, setView }: { readonly view: View; setView(view: View): void }) {
   return (
     <fieldset className="seg" aria-label="Diff view">
-      {(['unified', 'split'] as const).map((one) => (
-        <label key={one} className={view === one ? 'on' : undefined}>
+      {(['unified', 'split'] as const).map((name) => (
+        <label key={name} className={view === name ? 'on' : undefined}>
           <input
             type="radio"
             className="over"
             name="diff-view"
-            aria-label={capital(one)}
-            checked={view === one}
-            onChange={() => setView(one)}
+            aria-label={capital(name)}
+            checked={view === name}
+            onChange={() => setView(name)}
           />
-          {capital(one)}
+          {capital(name)}
         </label>
       ))}
     </fieldset>
@@ -292,7 +292,7 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
   const me = useMe().data?.id ?? ''
   const delivered = artifact.delivered ?? artifact.version
   const [version, setVersion] = useState(delivered)
-  const parent = artifact.versions.find((one) => one.version === version)?.parent_version ?? ''
+  const parent = artifact.versions.find((entry) => entry.version === version)?.parent_version ?? ''
   const [against, setAgainst] = useState<string | null>(null)
   const base = against ?? parent
   const { content, isLoaded, files } = useFiles(artifact.id, version, base)
@@ -300,13 +300,14 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
   const [drafts, setDrafts, clear] = useDraft<readonly DraftComment[]>(`comments/${task.id}/${version}`, [])
   const [viewed, setViewed] = useDraft<readonly string[]>(`viewed/${task.id}/${version}`, [])
   const [at, setAt] = useState(0)
-  const { reviews, made } = useReviews(task.id)
+  const { reviews, comments } = useReviews(task.id)
   const go = (index: number): void => {
     const to = Math.max(0, Math.min(files.length - 1, index))
     setAt(to)
     document.getElementById(`file-${files[to]?.name}`)?.scrollIntoView({ block: 'start' })
   }
-  const toggle = (name: string, on: boolean): void => setViewed(on ? [...new Set([...viewed, name])] : viewed.filter((one) => one !== name))
+  const toggle = (name: string, on: boolean): void =>
+    setViewed(on ? [...new Set([...viewed, name])] : viewed.filter((file) => file !== name))
   useCommands([
     { title: 'Next file', keys: ['n'], group: 'Page', run: () => go(at + 1) },
     { title: 'Previous file', keys: ['b'], group: 'Page', run: () => go(at - 1) },
@@ -336,14 +337,14 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
               isOnly={files.length === 1}
               view={view}
               isViewed={viewed.includes(file.name)}
-              made={made}
+              comments={comments}
               drafts={drafts}
               setViewed={(on) => toggle(file.name, on)}
               add={(draft) => setDrafts([...drafts, draft])}
-              remove={(one) => setDrafts(drafts.filter((draft) => draft.id !== one))}
+              remove={(id) => setDrafts(drafts.filter((draft) => draft.id !== id))}
             />
           ))}
-          <Unplaced comments={made} files={files} />
+          <Unplaced comments={comments} files={files} />
         </div>
         {mayReview && content.data ? (
           <VerdictPanel

@@ -1,4 +1,4 @@
-// The verdict of a review: what was agreed, what one finds, and what must change. Drafts of comments go along with it.
+// The verdict of a review: met criteria, comments and requested changes. Drafted comments are sent with it.
 import { useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { useLocation } from 'wouter'
@@ -23,15 +23,15 @@ function Criteria({ task }: { readonly task: Task }) {
     <section>
       <h2 className="h">What was agreed</h2>
       <ul className="crit">
-        {criteria.map((one) => (
-          <li key={one}>
+        {criteria.map((criterion) => (
+          <li key={criterion}>
             <input
               type="checkbox"
-              aria-label={`Met: ${one}`}
-              checked={met.includes(one)}
-              onChange={() => setMet(met.includes(one) ? met.filter((other) => other !== one) : [...met, one])}
+              aria-label={`Met: ${criterion}`}
+              checked={met.includes(criterion)}
+              onChange={() => setMet(met.includes(criterion) ? met.filter((other) => other !== criterion) : [...met, criterion])}
             />
-            <Said>{one}</Said>
+            <Said>{criterion}</Said>
           </li>
         ))}
       </ul>
@@ -50,9 +50,9 @@ type Props = {
   readonly earlier: ReactNode
 }
 const verdictsOn = ({ kind }: Props['artifact']) => [
-  { value: 'approved', message: 'Approve', note: kind === 'plan' ? 'The agent goes on with this plan.' : 'The task is done.' },
-  { value: 'changes_requested', message: 'Request changes', note: 'Back to the agent, with your comments.' },
-  ...(kind === 'plan' ? [] : [{ value: 'rejected', message: 'Reject', note: 'The task ends as rejected.' }]),
+  { value: 'approved', label: 'Approve', note: kind === 'plan' ? 'The agent goes on with this plan.' : 'The task is done.' },
+  { value: 'changes_requested', label: 'Request changes', note: 'Back to the agent, with your comments.' },
+  ...(kind === 'plan' ? [] : [{ value: 'rejected', label: 'Reject', note: 'The task ends as rejected.' }]),
 ]
 
 export function VerdictPanel({ task, artifact, drafts, isVerified, clear, earlier }: Props) {

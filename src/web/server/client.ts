@@ -12,7 +12,7 @@ export const serverNow = (): number => Date.now() + behindMs
 
 function noteTime(answer: Response, sentAt: number): void {
   const at = Date.parse(answer.headers.get('date') ?? '')
-  // Its header has whole seconds: a small difference says nothing.
+  // The header has whole seconds: a small difference means nothing.
   const off = at + 500 - (sentAt + Date.now()) / 2
   if (!Number.isNaN(at)) behindMs = Math.abs(off) < 2_000 ? 0 : off
 }
@@ -110,14 +110,14 @@ export type SignInWays = {
   readonly mail: boolean
   /** Login links and typed keys. */
   readonly links: boolean
-  /** The host of the issuer; null: there is none. */
+  /** The host of the issuer, or null. */
   readonly issuer: string | null
   /** For how many days a device can be remembered; null: it cannot be. */
   readonly remember_days: number | null
 }
 export const signInWays = async (): Promise<SignInWays> => (await (await fetch('/login/ways')).json()) as SignInWays
 
-/** Where a sign-in at the issuer begins. It is for the person of this page, if it was opened for one. */
+/** The path that begins a sign-in at the issuer. If the page belongs to a person, the sign-in is for that person. */
 export function issuerPath({ fresh, remember }: { readonly fresh: boolean; readonly remember: boolean }): string {
   const fields = { next: location.pathname, ...(fresh ? { fresh: '1' } : {}), ...(remember ? { remember: '1' } : {}) }
   return `/login/oidc?${new URLSearchParams({ ...fields, ...(person === null ? {} : { person }) })}`

@@ -1,7 +1,7 @@
-// Words for what went wrong: the server's own where it gave some, and always what to do next.
+// Messages of errors: the server's message if there is one, and always the next step.
 import { CountersignError } from '#sdk/index.ts'
 
-/** A receipt came back that the server's published keys do not bear out. */
+/** The server returned a receipt that its published keys do not verify. */
 export class Unverified extends Error {
   override name = 'Unverified'
 }
@@ -13,7 +13,7 @@ const sentence = (message: string): string => {
   return /[.?]$/.test(begun) ? begun : `${begun}.`
 }
 
-/** Words of the server that already say what to do. */
+/** Codes whose server message already has the next step. */
 const whole = new Set(['OTHER_PERSON', 'PROOF_REQUIRED'])
 const next: Readonly<Record<number, string>> = {
   401: 'Sign in again; your text is kept.',

@@ -28,7 +28,7 @@ export const useConnection = (): State => state.use()
 export const isLive = (): boolean => state.get().connection === 'live'
 
 export const onNews = newsListeners.add
-/** Called when the connection is back after a break: what was missed is not known. */
+/** Called when the connection is back after a break: events might have been missed. */
 export const onBack = backListeners.add
 /** Called on every connect and reconnect: data read before it might be stale. */
 export const onLive = liveListeners.add
@@ -117,7 +117,7 @@ export function goLive(): () => void {
   return () => mine.abort()
 }
 
-// Also before anybody is known to be signed in: a page that was opened offline says so.
+// Registered before the sign-in is known: a page that was opened offline says so.
 addEventListener('offline', () => become('offline'))
 addEventListener('online', () => {
   become('reconnecting')
@@ -147,13 +147,13 @@ export function steadily(look: () => Promise<unknown>, pauseMs = TOGETHER_MS): (
   }
 }
 
-/** Follows something that a page shows as long as it is there. */
+/** Follows a stream while a page shows its subject. */
 export function followLive<N extends StreamName>(operation: N, input: Input<N>, told: () => void): () => void {
   const leaving = new AbortController()
   const run = async (): Promise<void> => {
     for await (const _ of client.follow(operation, input, { after: 'latest', signal: leaving.signal })) told()
   }
-  // Without news the page still shows what it was told when it was opened, and the banner says that the connection is gone.
+  // Without events the page still shows its loaded data, and the banner reports the lost connection.
   run().catch(() => undefined)
   return () => leaving.abort()
 }

@@ -1,4 +1,4 @@
-// Names of people, agents and projects by their ids. The server puts most of them beside the ids; the rest is looked up once.
+// Names of people, agents and projects by their ids. The server returns most of them with the ids; the rest is looked up once.
 import { createContext, createElement, useContext, useMemo, type ReactNode } from 'react'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { after, all, call, session } from './client.ts'
@@ -80,7 +80,7 @@ export function WithNames({ children }: { readonly children: ReactNode }) {
   }, [me, people, agents])
   return createElement(Names, { value: nameOf }, children)
 }
-/** A name for an id: "you", the name where it is known, else the id itself. */
+/** The name of an id: "you", the known name, or the id itself. */
 export const useNameOf = (): NameOf => useContext(Names)
 export function useMyName(): string {
   const me = useMe().data
@@ -88,4 +88,4 @@ export function useMyName(): string {
   const named = me as { name?: string | null } | undefined
   return named?.name ?? people?.find(({ id }) => id === me?.id)?.name ?? me?.id ?? ''
 }
-export const capital = (message: string): string => message.charAt(0).toUpperCase() + message.slice(1)
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

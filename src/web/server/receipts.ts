@@ -1,4 +1,4 @@
-// Receipts are checked here, in the browser, before anything is called decided: by the server's published keys, not by its word.
+// The check of receipts in the browser: an item is shown as decided only after its receipt verifies with the server's published keys.
 import { verifyReceipt, type ReceiptVerdict } from '#sdk/index.ts'
 
 let keys: Promise<unknown> | null = null
@@ -11,7 +11,7 @@ function fetchKeys(): Promise<unknown> {
   return keys
 }
 
-/** A key that is not known yet may be a new one: the keys are asked for once more. */
+/** An unknown key can be a new one: the keys are fetched once more. */
 async function verdictOn(receipt: unknown): Promise<ReceiptVerdict> {
   try {
     const verdict = await verifyReceipt(receipt, { jwks: await fetchKeys() })
@@ -23,7 +23,7 @@ async function verdictOn(receipt: unknown): Promise<ReceiptVerdict> {
   }
 }
 
-/** Whether it is a receipt of the server, and of this very request. */
+/** Whether it is a receipt of the server for this request. */
 export async function checkReceipt(receipt: unknown, request_id: string): Promise<ReceiptVerdict> {
   const verdict = await verdictOn(receipt)
   return !verdict.ok || verdict.claims.request_id === request_id

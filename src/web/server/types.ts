@@ -3,9 +3,9 @@ import type { AnyField, Output } from '#sdk/index.ts'
 
 type Got = Output<'execution/inbox.get'>
 type Listed = Output<'execution/inbox.list'>['items'][number]
-/** An item as a list has it; the rest is fetched when it is opened. */
+/** An item in a list; the rest is fetched when it is opened. */
 export type Row = Exclude<Listed, { readonly card: unknown }>
-/** Every field that a payload can hold; the action decides which are there. */
+/** Every field of any payload; the action decides which are present. */
 export type Payload = AnyField<Got['item']['card']['payload']>
 export type Item = Omit<Got['item'], 'card'> &
   Pick<Got, 'seal_key'> & { readonly card: Omit<Got['item']['card'], 'payload'> & { readonly payload: Payload } }

@@ -1,4 +1,4 @@
-// Another person has signed in with this browser: the page of the first one sends nothing any more, and says so above everything else.
+// The notice that another person has signed in with this browser: the page of the first person sends nothing and says so above everything else.
 import { useEffect, useRef } from 'react'
 import { Seal } from '../parts/icon.tsx'
 import { dropDrafts } from '../server/drafts.ts'

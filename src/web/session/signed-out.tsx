@@ -92,7 +92,7 @@ function Ways({ isProof, isOpen }: { readonly isProof: boolean; readonly isOpen:
 }
 
 type IssuerProps = { readonly host: string; readonly fresh: boolean; readonly remember: boolean; readonly isOpen: boolean }
-/** An open page stays as it is: its person signs in in a second tab. */
+/** An open page stays: its person signs in in a second tab. */
 const ByIssuer = ({ host, isOpen, ...wish }: IssuerProps) => (
   <a className="btn primary" href={issuerPath(wish)} {...(isOpen ? { target: '_blank' } : {})}>
     Sign in with {host}

@@ -1,4 +1,4 @@
-// Absence: who decides in one's place, from when until when.
+// Absence: substitutes of the person, each between two dates.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { ActButton } from '../parts/act-button.tsx'
@@ -59,25 +59,26 @@ function Absences({ me }: { readonly me: string }) {
     <Loaded from={absences} what="The list of absences">
       {(items) => (
         <ul className="card rows">
-          {items.map((one) => (
-            <li key={`${one.person} ${one.substitute} ${one.from}`} data-testid="absence-row">
+          {items.map((substitution) => (
+            <li key={`${substitution.person} ${substitution.substitute} ${substitution.from}`} data-testid="absence-row">
               <span className="two-lines">
                 <b>
-                  {capital(nameOf(one.substitute, one.substitute_name))} for {nameOf(one.person, one.person_name)}
+                  {capital(nameOf(substitution.substitute, substitution.substitute_name))} for{' '}
+                  {nameOf(substitution.person, substitution.person_name)}
                 </b>
                 <span className="note">
-                  {momentOf(one.from)} to {momentOf(one.until)}
+                  {momentOf(substitution.from)} to {momentOf(substitution.until)}
                 </span>
               </span>
-              {one.is_active && <span className="chip ok">now</span>}
-              {one.person === me && (
+              {substitution.is_active && <span className="chip ok">now</span>}
+              {substitution.person === me && (
                 <ActButton
                   changes={['absence']}
                   act={() =>
                     call('identity/substitute.remove', {
-                      person: one.person,
-                      substitute: one.substitute,
-                      ...(one.project_id === null ? {} : { project_id: one.project_id }),
+                      person: substitution.person,
+                      substitute: substitution.substitute,
+                      ...(substitution.project_id === null ? {} : { project_id: substitution.project_id }),
                     })
                   }
                 >

@@ -1,4 +1,4 @@
-// Notifications: where one is told of what waits, and what became of each notice.
+// Notifications: the channels that report waiting items, and the outcome of each notice.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { ActButton } from '../parts/act-button.tsx'
@@ -100,7 +100,7 @@ const events: Readonly<Record<string, string>> = {
   confirm: 'Confirmation of the address',
   sign_in: 'Sign-in link',
 }
-const states: Readonly<Record<string, readonly [message: string, tone: string]>> = {
+const states: Readonly<Record<string, readonly [label: string, tone: string]>> = {
   waiting: ['waiting', ''],
   accepted: ['delivered', 'ok'],
   given_up: ['failed', 'bad'],
@@ -125,7 +125,7 @@ function Log({ sent }: { readonly sent: readonly Sent[] }) {
         {sent.map((notice) => {
           const { id, event, state, attempts, last_at, why, request_id, title, channel } = notice
           const error = errorOf(notice)
-          const [message, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
+          const [label, tone] = error !== null && state === 'waiting' ? ['retrying', 'warn'] : (states[state] ?? [state, ''])
           return (
             <li key={id} data-testid="notice-row">
               <span className="two-lines">
@@ -147,7 +147,7 @@ function Log({ sent }: { readonly sent: readonly Sent[] }) {
                   {error !== null && `: ${error}`}
                 </span>
               </span>
-              <span className={`chip ${tone}`}>{message}</span>
+              <span className={`chip ${tone}`}>{label}</span>
             </li>
           )
         })}
@@ -156,7 +156,7 @@ function Log({ sent }: { readonly sent: readonly Sent[] }) {
   )
 }
 
-/** The state of a channel, where it is not simply working. */
+/** The state of a channel, unless it works. */
 function ChannelState({ channel, sent }: { readonly channel: Told; readonly sent: readonly Sent[] }) {
   if (channel.disabled) return <span className="chip bad">off</span>
   if ('confirmed' in channel && channel.confirmed === false) return <span className="chip warn">not confirmed</span>

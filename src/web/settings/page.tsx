@@ -1,4 +1,4 @@
-// Settings, part by part: personal settings, and for owners those of the installation.
+// Settings, part by part: personal ones, and for owners the settings of the installation.
 import { lazy, Suspense, type ComponentType } from 'react'
 import { Link } from 'wouter'
 import { Page } from '../parts/page.tsx'
@@ -21,21 +21,21 @@ const Groups = lazy(() => import('./owner/groups.tsx'))
 const Links = lazy(() => import('./owner/links.tsx'))
 
 type Group = 'You' | 'Your agents' | 'Installation'
-type Part = { readonly name: string; readonly message: string; readonly group: Group; readonly page: ComponentType }
+type Part = { readonly name: string; readonly label: string; readonly group: Group; readonly page: ComponentType }
 const parts: readonly Part[] = [
-  { name: 'profile', message: 'Profile', group: 'You', page: Profile },
-  { name: 'notifications', message: 'Notifications', group: 'You', page: Notifications },
-  { name: 'absence', message: 'Absence', group: 'You', page: Absence },
-  { name: 'filters', message: 'Filters', group: 'You', page: Filters },
-  { name: 'passkeys', message: 'Passkeys', group: 'You', page: Passkeys },
-  { name: 'keys', message: 'Keys', group: 'You', page: Keys },
-  { name: 'sessions', message: 'Sessions', group: 'You', page: Sessions },
-  { name: 'rules', message: 'Rules', group: 'Your agents', page: Rules },
-  { name: 'policy', message: 'Policy', group: 'Your agents', page: Policy },
-  { name: 'people', message: 'People', group: 'Installation', page: People },
-  { name: 'agents', message: 'Agents', group: 'Installation', page: Agents },
-  { name: 'groups', message: 'Groups', group: 'Installation', page: Groups },
-  { name: 'links', message: 'Single sign-on', group: 'Installation', page: Links },
+  { name: 'profile', label: 'Profile', group: 'You', page: Profile },
+  { name: 'notifications', label: 'Notifications', group: 'You', page: Notifications },
+  { name: 'absence', label: 'Absence', group: 'You', page: Absence },
+  { name: 'filters', label: 'Filters', group: 'You', page: Filters },
+  { name: 'passkeys', label: 'Passkeys', group: 'You', page: Passkeys },
+  { name: 'keys', label: 'Keys', group: 'You', page: Keys },
+  { name: 'sessions', label: 'Sessions', group: 'You', page: Sessions },
+  { name: 'rules', label: 'Rules', group: 'Your agents', page: Rules },
+  { name: 'policy', label: 'Policy', group: 'Your agents', page: Policy },
+  { name: 'people', label: 'People', group: 'Installation', page: People },
+  { name: 'agents', label: 'Agents', group: 'Installation', page: Agents },
+  { name: 'groups', label: 'Groups', group: 'Installation', page: Groups },
+  { name: 'links', label: 'Single sign-on', group: 'Installation', page: Links },
 ]
 /** The parts of the installation are for owners. */
 const groups: readonly Group[] = ['You', 'Your agents', 'Installation']
@@ -52,7 +52,7 @@ export default function SettingsPage({ part }: { readonly part: string }) {
       <div className="settings">
         <nav aria-label="Settings">
           {groups.map((group) => {
-            const its = offered.filter((one) => one.group === group)
+            const its = offered.filter((section) => section.group === group)
             if (its.length === 0) return null
             return (
               <div key={group} className="group" role="group" aria-label={group}>
@@ -60,14 +60,14 @@ export default function SettingsPage({ part }: { readonly part: string }) {
                   {group}
                 </p>
                 <ul>
-                  {its.map(({ name, message }) => (
+                  {its.map(({ name, label }) => (
                     <li key={name}>
                       <Link
                         href={`/settings/${name}`}
                         aria-current={name === part ? 'page' : undefined}
                         ref={name === part ? scrollIntoView : null}
                       >
-                        {message}
+                        {label}
                       </Link>
                     </li>
                   ))}
@@ -79,7 +79,7 @@ export default function SettingsPage({ part }: { readonly part: string }) {
         <div className="part" data-part={part}>
           {here ? (
             <Suspense fallback={<Skeleton />}>
-              <h2 className="part-name">{here.message}</h2>
+              <h2 className="part-name">{here.label}</h2>
               <here.page />
             </Suspense>
           ) : me === undefined ? (

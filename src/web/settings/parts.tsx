@@ -1,4 +1,4 @@
-// Shared pieces of the settings: a card with a form that adds something, and rows of what there is.
+// Shared pieces of the settings: a card with a form that adds an entry, and rows of entries.
 import { lazy, Suspense, useState, type ReactNode } from 'react'
 import { useMutation } from '@tanstack/react-query'
 import { Dialog } from '../parts/dialog.tsx'
@@ -14,7 +14,7 @@ type Props = {
   readonly button: string
   readonly changes: string
   readonly blocked?: string | undefined
-  /** Asked before it acts; undefined: nothing is asked. */
+  /** The question before it acts; undefined: none. */
   readonly confirm?: string | undefined
   readonly children: ReactNode
   act(): Promise<unknown>
@@ -102,7 +102,7 @@ export function NamedRow({ id, name, sort, note, disabled, children }: NamedProp
   )
 }
 
-/** Copies a text; where the browser does not allow it, the text itself can still be selected. */
+/** Copies a text; if the browser does not allow it, the text itself can still be selected. */
 export function CopyButton({ text }: { readonly text: string }) {
   const [state, setState] = useState<'Copy' | 'Copied' | 'Select it to copy'>('Copy')
   const copy = (): void =>
@@ -120,12 +120,12 @@ export function CopyButton({ text }: { readonly text: string }) {
 type Once = {
   readonly what: string
   readonly secret: string
-  /** It is a link, which a phone may scan. */
+  /** The secret is a link, which a phone can scan. */
   readonly isLink?: boolean
   readonly children?: ReactNode
   close(): void
 }
-/** A secret that is shown once: it is gone from the page with the next step. */
+/** A secret that is shown once, until the next action on the page. */
 export function ShownOnce({ what, secret, isLink = false, children, close }: Once) {
   return (
     <div className="card once" role="status">

@@ -6,7 +6,7 @@ import { call, signInWays } from '../server/client.ts'
 import { useMe } from '../server/names.ts'
 import { ShownOnce } from './parts.tsx'
 
-/** The link of a token: at the address that people open, or else at the one that this page was opened with. */
+/** The link of a token: at the public address, or at the address of this page. */
 export const linkOf = ({ token, link }: { readonly token: string | null; readonly link: string | null }): string | null =>
   token === null ? null : `${link ?? `${location.origin}/login?token=${token}`}&ask=1`
 

@@ -1,4 +1,4 @@
-// The policy for one's agents: whether time may decide, and the least risk that what they ask has.
+// The policy for the person's agents: whether a timeout can decide, and the minimum risk of their requests.
 import { useState } from 'react'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { ActButton } from '../parts/act-button.tsx'
@@ -24,8 +24,8 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
   const [by, setBy] = useState({ tag: '', scope: '', target: '' })
   const add = (): Promise<unknown> => {
     const fields = Object.entries(by)
-      .map(([name, message]) => [name, message.trim()] as const)
-      .filter(([, message]) => message !== '')
+      .map(([name, text]) => [name, text.trim()] as const)
+      .filter(([, text]) => text !== '')
     const floor: Floor = { risk, ...(agent === '' ? {} : { agent_id: agent }), ...Object.fromEntries(fields) }
     return call('execution/policy.set', { floors: [...floors, floor] })
   }
@@ -37,7 +37,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
       changes="policy"
       blocked={isUnknown ? 'None of your agents has that name.' : undefined}
       confirm={
-        agent === '' && Object.values(by).every((message) => message.trim() === '')
+        agent === '' && Object.values(by).every((text) => text.trim() === '')
           ? `All fields are empty: every request of all your agents gets at least ${riskLabel(risk)}.`
           : undefined
       }
@@ -49,7 +49,7 @@ function NewFloor({ floors }: { readonly floors: readonly Floor[] }) {
           label="At least"
           value={risk}
           onValue={(value) => setRisk(value as Risk)}
-          options={risks.map((one) => [one, riskLabel(one)] as const)}
+          options={risks.map((risk) => [risk, riskLabel(risk)] as const)}
         />
         <Pick label="Agent" value={agent} onValue={setAgent} onUnknown={setUnknown} choices={agents} />
       </div>
@@ -78,13 +78,13 @@ function Floors({ floors }: { readonly floors: readonly Floor[] }) {
     <ul className="card rows">
       {floors.map((floor, at) => {
         const { risk, agent_id, ...by } = floor
-        const message = Object.entries(by).map(([name, value]) => `${name} ${value}`)
+        const conditions = Object.entries(by).map(([name, value]) => `${name} ${value}`)
         return (
           <li key={JSON.stringify(floor)} data-testid="floor-row">
             <span className="two-lines">
               <b>At least {riskLabel(risk)}</b>
               <span className="note">
-                <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...message].join(', ')}</Said>
+                <Said>{[agent_id === undefined ? 'all your agents' : nameOf(agent_id), ...conditions].join(', ')}</Said>
               </span>
             </span>
             <ActButton changes={['policy']} act={() => call('execution/policy.set', { floors: floors.filter((_, i) => i !== at) })}>
@@ -115,8 +115,8 @@ export default function Policy() {
               value={defaults}
               onValue={(value) => set.mutate(value as 'allow' | 'forbid')}
               options={[
-                { value: 'allow', message: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
-                { value: 'forbid', message: 'Nothing is decided by time', note: 'It waits until a person answers.' },
+                { value: 'allow', label: 'A decision may take the default that its agent stated', note: 'Approvals never do.' },
+                { value: 'forbid', label: 'Nothing is decided by time', note: 'It waits until a person answers.' },
               ]}
             />
             <Refused error={set.error} />

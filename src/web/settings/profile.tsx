@@ -1,4 +1,4 @@
-// The profile: who one is here, how the page looks, and the way out.
+// The profile: the signed-in person, the look of the page, and signing out.
 import { useState } from 'react'
 import { singleKeys, useSingleKeys } from '../app/commands.ts'
 import { chooseTheme, chosenTheme, type Theme } from '../app/theme.ts'
@@ -57,9 +57,9 @@ export function Profile() {
             chooseTheme(value as Theme)
           }}
           options={[
-            { value: 'system', message: 'Match system' },
-            { value: 'light', message: 'Light' },
-            { value: 'dark', message: 'Dark' },
+            { value: 'system', label: 'Match system' },
+            { value: 'light', label: 'Light' },
+            { value: 'dark', label: 'Dark' },
           ]}
         />
         <Switch label="Single keys" checked={isOn} onChange={singleKeys.set} note="J, K, A, R and the others act without Ctrl." />

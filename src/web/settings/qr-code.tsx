@@ -1,4 +1,4 @@
-// A link as a QR code, for one's own phone. It is drawn here: no service sees the link.
+// A link as a QR code, for the person's own phone. It is drawn in the browser: no service sees the link.
 import { encode } from 'uqr'
 
 const BORDER = 4

@@ -87,7 +87,7 @@ function Amend(props: Props) {
 function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reassign' }) {
   const { task } = props
   const [agent, setAgent] = useState('')
-  const agents = (useAgents().data ?? []).filter((one) => canTake(one, task.project_id) && one.id !== task.executor)
+  const agents = (useAgents().data ?? []).filter((candidate) => canTake(candidate, task.project_id) && candidate.id !== task.executor)
   const act = (): Promise<unknown> =>
     name === 'Assign'
       ? call('collaboration/task.assign', { task_id: task.id, assignee: agent })
@@ -99,10 +99,10 @@ function HandOver({ name, ...props }: Props & { readonly name: 'Assign' | 'Reass
         value={agent}
         onValue={setAgent}
         placeholder="Search agents"
-        choices={agents.map(({ id, name: message, description }) => ({
-          id,
-          name: message,
-          ...(description === '' ? {} : { note: description }),
+        choices={agents.map((candidate) => ({
+          id: candidate.id,
+          name: candidate.name,
+          ...(candidate.description === '' ? {} : { note: candidate.description }),
         }))}
         note={
           name === 'Assign'
@@ -161,7 +161,7 @@ function ExtendTask(props: Props) {
         min={1}
         value={minutes}
         onChange={(event) => setMinutes(event.target.value)}
-        note="Added to its deadline, or counted from now."
+        note="Added to the deadline, or to now if there is none or it has passed."
       />
     </TaskDialog>
   )

@@ -23,7 +23,7 @@ const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N
 /** The number of words of the goal that an agent's card contains. */
 function fitOf(card: AgentCard, goal: string): number {
   const cardWords = new Set(
-    wordsOf([card.name, card.description, ...card.tags, ...card.capabilities.map((one) => JSON.stringify(one))].join(' ')),
+    wordsOf([card.name, card.description, ...card.tags, ...card.capabilities.map((capability) => JSON.stringify(capability))].join(' ')),
   )
   return wordsOf(goal).filter((word) => cardWords.has(word)).length
 }
@@ -90,7 +90,7 @@ export default function NewTaskPage() {
   const [, go] = useLocation()
   const known = useAgents().data ?? []
   const { projects, project: usual } = useProject()
-  const isIn = (id: string): boolean => projects.some((one) => one.id === id)
+  const isIn = (id: string): boolean => projects.some((project) => project.id === id)
   const project = [form.project, usual, 'project_default'].find(isIn) ?? projects[0]?.id ?? ''
   const agents = known.filter((agent) => isOffered(agent, project))
   const suggested = useSuggested(form.goal, project).filter(({ agent_id }) => agents.some(({ id }) => id === agent_id))

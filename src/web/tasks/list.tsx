@@ -1,4 +1,4 @@
-// Tasks of all projects: those that are under way by default, found by words, agent, state and project.
+// Tasks of all projects, by default active ones; filters by words, agent, state and project.
 import { useState } from 'react'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
@@ -46,11 +46,11 @@ function TaskRow({ task, chosen }: { readonly task: Task; readonly chosen: Chose
   )
 }
 
-/** Both are looked for here, in what was loaded: a page is as long as it can be then. */
-type Sought = { readonly message: string; readonly agent: string }
-const fits = ({ spec, executor, id }: Task, { message, agent }: Sought): boolean =>
+/** The text and the agent filter the loaded tasks here, so pages are as long as possible. */
+type Sought = { readonly text: string; readonly agent: string }
+const fits = ({ spec, executor, id }: Task, { text, agent }: Sought): boolean =>
   (agent === '' || executor === agent) &&
-  message
+  text
     .toLowerCase()
     .split(/\s+/)
     .every((word) => `${spec.goal} ${id}`.toLowerCase().includes(word))
@@ -72,8 +72,8 @@ const useTasks = (group: Group, chosen: ReturnType<typeof useProject>, isSeeking
 
 export default function TasksPage() {
   const [group, setGroup] = useState<Group>('active')
-  const [sought, setSought] = useState<Sought>({ message: '', agent: '' })
-  const isSeeking = sought.message.trim() !== '' || sought.agent !== ''
+  const [sought, setSought] = useState<Sought>({ text: '', agent: '' })
+  const isSeeking = sought.text.trim() !== '' || sought.agent !== ''
   const chosen = useProject()
   const agents = (useAgents().data ?? []).filter(({ id }) => id !== 'agent_system')
   const tasks = useTasks(group, chosen, isSeeking)
@@ -83,7 +83,7 @@ export default function TasksPage() {
       about="Work that was delegated to agents, and its state."
       actions={
         <>
-          <SearchField label="Find a task" value={sought.message} onValue={(message) => setSought({ ...sought, message })} />
+          <SearchField label="Find a task" value={sought.text} onValue={(text) => setSought({ ...sought, text })} />
           <ProjectFilter of={chosen} />
           <Select
             compact

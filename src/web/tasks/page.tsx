@@ -1,4 +1,4 @@
-// One task: its state, its timeline with replay, and what belongs to it, live.
+// A task: its state, its timeline with replay, and its parts, live.
 import { useEffect } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
@@ -54,7 +54,7 @@ const useTask = (id: string) => ({
   }),
 })
 
-/** Whether a person has the work in their own hands at present. */
+/** Whether a person has taken over the work at present. */
 function useTakenOver(task: Task | undefined): boolean {
   const pending = task?.pending_checkpoint ?? null
   const found = useQuery({

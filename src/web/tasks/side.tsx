@@ -117,10 +117,10 @@ export function Agreed({ criteria, ...rest }: { readonly criteria: readonly stri
     <section {...rest}>
       <h2 className="h">What was agreed</h2>
       <ul className="crit">
-        {criteria.map((one) => (
-          <li key={one}>
+        {criteria.map((criterion) => (
+          <li key={criterion}>
             <Icon name="flag" />
-            <Said>{one}</Said>
+            <Said>{criterion}</Said>
           </li>
         ))}
       </ul>

@@ -30,7 +30,7 @@ export const toneOf = (task: Stated): string => {
 }
 
 const TITLE_CHARS_MAX = 120
-/** The first line of a goal as its title, cut between words where it is long. The rest is text; empty: there is none. */
+/** The first line of a goal as its title, cut between words if it is long. The rest is text; empty: there is none. */
 export function titleOf(goal: string): { readonly title: string; readonly rest: string } {
   const [first = '', ...lines] = goal.trim().split('\n')
   const line = first.trim()

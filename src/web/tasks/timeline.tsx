@@ -11,7 +11,7 @@ import type { Event, Task } from '../server/types.ts'
 import { groupsOf, type Group } from './events.ts'
 import { stateLabel } from './states.ts'
 
-/** The task as an event leaves it; null: it says nothing about it. */
+/** The task after an event; null if the event does not contain it. */
 export function taskAfter(events: readonly Event[], at: number, task_id: string): Partial<Task> | null {
   for (let i = at; i >= 0; i--) {
     const change = events[i]!.changes.find(({ kind, id }) => kind.endsWith('task') && id === task_id)
@@ -59,7 +59,7 @@ function TimelineEvent({ group, isFuture }: { readonly group: Group; readonly is
 }
 
 const TICKS_MAX = 80
-/** The slider with a tick for each event, and a taller one where a person acted. */
+/** The slider with a tick for each event, and a taller tick for each act of a person. */
 function Track({ events, at, move }: { readonly events: readonly Event[]; readonly at: number; move(at: number): void }) {
   const last = Math.max(1, events.length - 1)
   const placeOf = (index: number): string => `${(index / last) * 100}%`
@@ -103,7 +103,7 @@ export function Timeline({ events, task }: Props) {
   const state = taskAfter(events, shown, task.id)
   const groups = groupsOf(events)
   const holder = state?.ownership?.assignee
-  const message =
+  const status =
     state?.state === undefined
       ? ''
       : `${stateLabel({ outcome: null, pending_checkpoint: null, ...state, state: state.state }).toLowerCase()}${holder ? `, held by ${nameOf(holder)}` : ''}`
@@ -125,7 +125,7 @@ export function Timeline({ events, task }: Props) {
         <Track events={events} at={shown} move={setAt} />
         <span className="mono muted nowrap" data-testid="replay-state" data-state={state?.state ?? ''} data-seq={then.seq}>
           {shown + 1} of {events.length} · {secondsOf(then.at)}
-          <span className="sr">, {message}</span>
+          <span className="sr">, {status}</span>
         </span>
       </div>
       <ol data-testid="task-timeline" aria-label="Timeline">
@@ -134,7 +134,7 @@ export function Timeline({ events, task }: Props) {
         ))}
         {shown < last && (
           <li className="nowline">
-            As it was at {secondsOf(then.at)}: {message}
+            As it was at {secondsOf(then.at)}: {status}
           </li>
         )}
         {groups.slice(place + 1).map((group) => (

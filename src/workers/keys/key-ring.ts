@@ -1,4 +1,4 @@
-// The keys that receipts are signed with: one at present, and the public halves of those before it, so that old receipts verify.
+// The signing keys of receipts: the current one, and the public halves of former ones, so that old receipts verify.
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
@@ -54,7 +54,7 @@ export function jwksOf({ current, retired }: KeyRing): { readonly keys: readonly
   }
 }
 
-/** A ring as it was written; throws, in words, where it is anything else. */
+/** Parses a stored ring; throws a message for people if it is invalid. */
 export function ringFrom(text: string): KeyRing {
   const read: unknown = JSON.parse(text)
   const { v, current, retired }: Partial<KeyRing> = isObject(read) ? read : {}

@@ -1,4 +1,4 @@
-// The notary: it signs and seals with the keys of this server. No other part holds them: what needs a key is done here and only the result goes out.
+// The notary: it signs and seals with the keys of this server. No other component has them: operations with a key run here, and only results leave.
 import { createHmac, createPrivateKey, createPublicKey, hash, hkdfSync, sign, verify, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import { CompactEncrypt, compactDecrypt, importJWK } from 'jose'
@@ -11,7 +11,7 @@ import { claimsOf, isAfter, jwsOf, RECEIPT_ALGORITHM, RECEIPT_TYPE } from '#prot
 import type { Value } from '#kernel/log/store.ts'
 import { thumbprintOf, type KeyRing } from './key-ring.ts'
 
-/** One key for each purpose: what one of them gives away says nothing about the others. */
+/** A derived key for each purpose: a leak of one reveals nothing about the others. */
 const derivedFrom = (serverKey: Uint8Array, purpose: string): Buffer =>
   Buffer.from(hkdfSync('sha256', serverKey, '', `countersign/1 ${purpose}`, 32))
 
@@ -48,7 +48,7 @@ const signText = (text: string, key: KeyObject): Promise<Buffer> =>
 function handOut(): void {
   const all = signed
   signed = []
-  for (const one of all) one()
+  for (const run of all) run()
 }
 
 const verified = promisify(verify)
@@ -61,7 +61,7 @@ const ENTRY_BYTES = 300
 
 const base64url = (text: string): string => Buffer.from(text).toString('base64url')
 
-/** `ring` is asked every time: it may be another one after a rotation. */
+/** `ring` is read every time, because a rotation replaces it. */
 export function createNotary(serverKey: Uint8Array, ring: () => KeyRing, issuer = (): string => 'countersign'): Notary {
   if (serverKey.length !== SERVER_KEY_BYTES) throw new RangeError(`a server key has ${SERVER_KEY_BYTES} bytes`)
   const deriveKey = (purpose: string): Buffer => derivedFrom(serverKey, purpose)
@@ -139,10 +139,10 @@ function signerIn(ring: () => KeyRing): () => Signer {
   }
 }
 
-/** Of a session between harnesses: no receipt passes for one, and none for a receipt. */
+/** The type of session tokens between harnesses: a receipt cannot pass for a token, or a token for a receipt. */
 const TOKEN_TYPE = 'hcp-session+jwt'
 
-/** A key that was retired since still proves what it signed: a token ends by its own time. */
+/** A retired key still verifies its tokens: a token ends at its own expiry. */
 async function tokenClaims(
   jws: string,
   keys: readonly { readonly kid: string; readonly jwk: KeyRing['retired'][number]['jwk'] }[],
@@ -152,7 +152,7 @@ async function tokenClaims(
   if (parts.length !== 3 || !head || !body || !signature) return null
   try {
     const { alg, kid, typ } = JSON.parse(Buffer.from(head, 'base64url').toString()) as Record<string, unknown>
-    const found = keys.find((one) => one.kid === kid)
+    const found = keys.find((key) => key.kid === kid)
     if (alg !== RECEIPT_ALGORITHM || typ !== TOKEN_TYPE || !found) return null
     const { kty, crv, x } = found.jwk
     const key = createPublicKey({ key: { kty, crv, x }, format: 'jwk' })
@@ -165,7 +165,7 @@ async function tokenClaims(
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-/** Each under a key of its own that is sealed beside it: when the text is erased, so is its key. */
+/** Encrypts each text under its own key, which is sealed beside it: erasing the text erases the key. */
 const sealedHere = (text: string, key: Uint8Array): Promise<string> =>
   new CompactEncrypt(bytesOf(text)).setProtectedHeader({ alg: 'A256KW', enc: 'A256GCM' }).encrypt(key)
 
@@ -177,7 +177,7 @@ async function sealedTo(text: string, to: Value): Promise<string> {
   return new CompactEncrypt(bytesOf(text)).setProtectedHeader({ alg, enc: 'A256GCM', kid }).encrypt(key)
 }
 
-/** Signs a text such as an agent card with the present key: the protected header and the signature of a JWS without its payload. */
+/** Signs a text such as an agent card with the current key: the protected header and the signature of a JWS without its payload. */
 export function signDetached({ current: { kid, jwk } }: KeyRing, text: string): { readonly protected: string; readonly signature: string } {
   const header = Buffer.from(canonical({ alg: 'EdDSA', kid, typ: 'JOSE' })).toString('base64url')
   const input = Buffer.from(`${header}.${Buffer.from(text).toString('base64url')}`)

@@ -40,7 +40,7 @@ async function readRegistration({
     })
     if (!verified) return 'its attestation is not genuine'
     const { credential, aaguid } = registrationInfo
-    if (credential.id !== id) return 'its id is not the one that the device has given'
+    if (credential.id !== id) return 'its id differs from the id that the device gave'
     const cose: Cose = decodeCredentialPublicKey(credential.publicKey)
     const alg = cose.get(3) as number
     const jwk = jwkOf(alg, cose)

@@ -1,4 +1,4 @@
-// The keys that pushes are signed with (RFC 8292). A subscription is made with one key and takes only what that one signs, so earlier keys stay.
+// The keys that pushes are signed with (RFC 8292). A subscription is created with one key and accepts only its signatures, so earlier keys stay.
 import { generateKeyPairSync } from 'node:crypto'
 import { limits } from '#kernel/limits.ts'
 
@@ -17,20 +17,20 @@ function newKey(at: string): PushKey {
 }
 export const newPushRing = (at: string): PushRing => ({ v: 1, current: newKey(at), earlier: [] })
 
-/** New subscriptions are made with a new key; those before are served until they end. */
+/** New subscriptions use the new key; earlier ones are served until they end. */
 export function rotatePushRing({ current, earlier }: PushRing, now: string): PushRing {
   if (earlier.length + 2 > limits.signingKeysMax) throw new RangeError(`there are ${limits.signingKeysMax} keys already`)
   return { v: 1, current: newKey(now), earlier: [current, ...earlier] }
 }
 
-/** A ring as it was written; throws, in words, where it is anything else. */
+/** Parses a stored ring; throws a message for people if it is invalid. */
 export function pushRingFrom(text: string): PushRing {
   const ring = JSON.parse(text) as PushRing
-  const isKey = (one: PushKey): boolean => typeof one?.jwk?.d === 'string' && publicOf(one.jwk) === one.key
+  const isKey = (key: PushKey): boolean => typeof key?.jwk?.d === 'string' && publicOf(key.jwk) === key.key
   if (ring?.v !== 1 || !Array.isArray(ring.earlier) || ![ring.current, ...ring.earlier].every(isKey))
     throw new TypeError('it is no ring of push keys')
   return ring
 }
-/** The key that a subscription was made with; one that is not there any more cannot be served. */
+/** The key that a subscription was created with; null if that key is gone and the subscription cannot be served. */
 export const pushKeyNamed = ({ current, earlier }: PushRing, key: string): PushKey | null =>
-  [current, ...earlier].find((one) => one.key === key) ?? null
+  [current, ...earlier].find((candidate) => candidate.key === key) ?? null

@@ -1,5 +1,5 @@
-// The channel of notices: people are told by signed webhooks, pushes or e-mail that something waits for them, and agents by webhooks that their
-// requests were answered. The outbox tries again; here is one attempt, what it means, and when it was the last.
+// The channel of notices: signed webhooks, pushes or e-mails tell people that something waits for them, and webhooks tell agents that their
+// requests were answered. The outbox retries. This file makes one attempt, judges its result, and gives up after the last.
 import { SYSTEM } from '#kernel/declare/access.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Delivery } from '#kernel/log/outbox-document.ts'
@@ -46,12 +46,12 @@ export type NoticeOptions = WebhookOptions & {
   /** Under which address people reach this server: links in messages begin with it. */
   origin?(): string
   readonly mail?: MailOptions | null | undefined
-  /** How it is mailed; a test may bring its own. */
+  /** Sends mails. Tests replace it. */
   readonly mailer?: Mailer
   pushKeys?(): PushRing
 }
 
-/** Posts to one address at a time that may be under way. */
+/** Concurrent posts to one address. */
 const WINDOW = 4
 const removed: Posted = { status: null, error: 'it was removed', durationMs: 0 }
 
@@ -61,7 +61,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
   /** Each channel sends one message at a time, which includes the other waiting items. */
   const turns = new Map<string, Promise<void | typeof UNANSWERED>>()
 
-  /** Made when it is sent, so that it works for as long as it says. A mail program may open it: it asks before it signs anybody in. */
+  /** Created when it is sent, so that its full lifetime remains. Mail programs can open it: it asks before it signs a person in. */
   async function signInLink(target: string, request_id: string | null): Promise<string> {
     const [channel] = await kernel.store.read([keyOf(Told, target)])
     const { token } = (await kernel.call('identity/login.issue', { user_id: channel?.value['person'] }, SYSTEM)) as { token: string }
@@ -78,7 +78,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
       const key = pushKeys && push ? pushKeyNamed(pushKeys(), push.key) : null
       // The server no longer has the key of this subscription: the browser has to subscribe again.
       if (key === null) return { status: 410, error: 'it was made with a key that this server does not have any more', durationMs: 0 }
-      // A button of the notice answers for this person alone, even if another one is signed in with the browser by then.
+      // A button of the notice answers only for this person, even if another person is signed in with the browser by then.
       const [channel] = await kernel.store.read([keyOf(Told, target)])
       const person = channel?.value['person']
       const whole = JSON.stringify({ ...digestOf(items), person })
@@ -130,25 +130,25 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     const call = (operation: string, input: object): Promise<unknown> => kernel.call(`execution/notice.${operation}`, input, as)
     const { target, order } = what
     const { data, until, why, is_held, kind, state, place, along, gone } = (await call('compose', what)) as Composed
-    // It was told along with another one.
+    // It was sent along with another notice.
     if (state !== undefined && state !== 'waiting') return
     if (until !== null) return void (await call('defer', { target, order, until, ...(is_held === true ? { is_held } : {}) }))
     const none = { target, status: null, duration_ms: 0 }
-    for (const one of gone) await call('record', { ...none, order: one.order, state: 'dropped', error: one.why })
+    for (const notice of gone) await call('record', { ...none, order: notice.order, state: 'dropped', error: notice.why })
     if (data === null) return void (await call('record', { ...none, order, state: 'dropped', error: why }))
     const [hook] = await kernel.store.read([keyOf(Hook, target)])
-    const items = [{ place, data }, ...along].toSorted((a, b) => (a.place < b.place ? -1 : 1)).map((one) => one.data)
+    const items = [{ place, data }, ...along].toSorted((a, b) => (a.place < b.place ? -1 : 1)).map((entry) => entry.data)
     const { status, error, durationMs, isLate } = hook ? await senders[kind](hook.value as Hook, what, items) : removed
     if (options.signal?.aborted && error !== null) throw new Error(error)
     if (error !== null) options.failed?.(kind)
-    // An address that is gone for good says so; anything else may pass.
+    // Status 410 means gone for good. Any other failure can be temporary.
     const isGone = status === 410 || (kind === 'push' && status === 404)
     const isLast = error !== null && (tries + 1 >= options.attemptsMax || isGone)
     const next = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'
     await call('record', { target, order, state: next, status, duration_ms: durationMs, error })
     if (next === 'accepted')
-      for (const one of along)
-        await call('record', { target, order: one.order, state: next, status, duration_ms: durationMs, error, along: order })
+      for (const notice of along)
+        await call('record', { target, order: notice.order, state: next, status, duration_ms: durationMs, error, along: order })
     if (next === 'waiting') throw isLate ? new Unanswered(error!) : new Error(error!)
     return isLate ? UNANSWERED : undefined
   }
@@ -162,7 +162,7 @@ export function notices(kernel: Kernel, options: NoticeOptions): Channel & { clo
     backoffMs: (count) => webhookBackoffMs(count, options.random),
     async send({ body, attempt: tries }: Delivery, as) {
       const what = body as Body
-      // A webhook gets each by itself, several at a time.
+      // A webhook gets each notice separately, several concurrently.
       if (!(await isGathering(what))) return sendNotice(what, tries, as)
       const before = turns.get(what.target)
       const turn = (before ?? Promise.resolve()).catch(() => undefined).then(() => sendNotice(what, tries, as))

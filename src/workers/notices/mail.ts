@@ -1,10 +1,10 @@
-// E-mail: plain text that says that something waits and where, with a way to stop it. The question itself is only behind the link.
+// E-mail: plain text with the number of waiting items, a link, and a link to unsubscribe. The whole question is only behind the link.
 import type { Transporter } from 'nodemailer'
 import { limits } from '#kernel/limits.ts'
 import type { Posted } from '../webhooks/post.ts'
 
 export type MailOptions = {
-  /** smtp:// or smtps://, with a name and a password where the server asks for one. */
+  /** smtp:// or smtps://, with a name and a password if the server needs them. */
   readonly smtp: string
   readonly from: string
 }
@@ -38,7 +38,7 @@ const isTls = (message: string): boolean => /certificate|TLS|SSL|self-signed/i.t
 export function createMailer({ smtp, from }: MailOptions): Mailer {
   const bound = limits.webhookMsMax
   let opened: Promise<Transporter> | undefined
-  /** Loaded with the first mail: most servers send none. */
+  /** The transport, loaded with the first mail: most servers send none. */
   const transportOf = (): Promise<Transporter> =>
     (opened ??= import('nodemailer').then(({ createTransport }) => {
       const transport: Transporter = createTransport(smtp, { from, disableFileAccess: true, disableUrlAccess: true })

@@ -1,4 +1,4 @@
-// The texts of mails and digests. Of an agent's words they quote the title, marked as such, and never an argument.
+// The texts of mails and digests. They quote only the title from the agent, marked as such, and never an argument.
 import { limits } from '#kernel/limits.ts'
 
 export type NoticeItem = {
@@ -9,14 +9,14 @@ export type NoticeItem = {
   readonly title?: string
   readonly priority?: string
   readonly risk?: string | null
-  /** In a mail: who asks, by name. */
+  /** In a mail: the name of the asking agent. */
   readonly name?: string | null
   readonly expires_at?: string | null
   readonly overdue?: boolean
   readonly link?: string
 }
 
-/** One item, or all that wait. */
+/** A single item, or a digest of all waiting ones. */
 export function digestOf(items: readonly NoticeItem[]): object {
   if (items.length === 1) return items[0]!
   const listed = items.slice(0, limits.digestItemsMax)
@@ -85,7 +85,7 @@ const ofAccount: Readonly<Record<string, { readonly subject: string; readonly te
 }
 
 type Links = { readonly confirm: string; readonly stop: string; readonly signIn: string }
-/** The items come by urgency: the subject names the first. */
+/** The mail for items in order of urgency: the subject names the first. */
 export function mailFor(items: readonly NoticeItem[], origin: string, links: Links, nowMs: number) {
   const [first] = items as [NoticeItem]
   const footer = `\n-- \nCountersign at ${origin}. Stop these mails: ${links.stop}\n`

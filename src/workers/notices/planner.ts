@@ -1,6 +1,6 @@
-// The notice planner: it makes notices from new facts. None of it delays those who ask and answer: while it keeps up it hears of facts as
-// they become durable, and after a stop, a crash or a jam it reads them from where it was. Its notices and how far it came go into one
-// batch, so nothing is lost and nothing is said twice.
+// The notice planner: it creates notices from new facts. It delays neither questions nor answers: while it keeps up, it gets facts as
+// they become durable, and after a stop, a crash or a jam it reads them from its last place. One batch holds its notices and its place
+// batch, so no notice is lost or sent twice.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { limits } from '#kernel/limits.ts'
@@ -43,7 +43,7 @@ const ADDED = 'execution/channel.added'
 const SUBSTITUTED = 'identity/substitute.added'
 
 const PAGE = 200
-/** How often it is written down how far it came, when there is nothing else to write. */
+/** How often its place is stored when it has no notices to store. */
 const NOTED_MS = 30_000
 const PAUSE_MS = 1_000
 
@@ -116,7 +116,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
   function onStoredFact({ position, line, images }: StoredFact): void {
     const { action, subject } = JSON.parse(line) as { action: string; subject: string }
     const text = images.find(({ key }) => key === subject)?.text ?? null
-    // No notice is made of an erased fact.
+    // An erased fact gets no notice.
     if (text === null) seen = position
     else look(position, action, () => JSON.parse(text) as Value)
   }
@@ -127,7 +127,7 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     if (!duty.holds()) hasBegun = isLive = false
     // A planner that cannot keep up reads later from the store: its queue stays bounded.
     else if (facts[0]!.position !== seen + 1 || waiting.length > limits.noticesWaitingMax) isLive = false
-    else for (const one of facts) onFact(one)
+    else for (const fact of facts) onFact(fact)
     if (!isLive || waiting.length > 0 || unread.size > 0) loop.wake()
   }
 
@@ -151,8 +151,8 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     while (!loop.signal.aborted) {
       const position = await store.position()
       const page = await store.facts({ by: 'position' }, { after: seen, limit: PAGE })
-      for (const one of page) onStoredFact(one)
-      // The last ones may be left out, because they differ from the record.
+      for (const stored of page) onStoredFact(stored)
+      // The last facts of a page can be left out because they differ from the record.
       if (page.length < PAGE) seen = Math.max(seen, position)
       await flush()
       if (page.length > 0) continue

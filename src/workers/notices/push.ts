@@ -12,12 +12,12 @@ const deriveKey = (key: Buffer, salt: Buffer, info: Buffer, length: number): Buf
   Buffer.from(hkdfSync('sha256', key, salt, info, length))
 const encodingInfo = (name: string): Buffer => Buffer.from(`Content-Encoding: ${name}\0`)
 
-/** One record of `aes128gcm` (RFC 8188). `own` and `salt` are given by the test vectors alone. */
-export function encryptPush(text: string, { p256dh, auth }: Subscription, own = ephemeral(), salt: Buffer = randomBytes(16)): Buffer {
+/** One record of `aes128gcm` (RFC 8188). Only test vectors pass `senderKey` and `salt`. */
+export function encryptPush(text: string, { p256dh, auth }: Subscription, senderKey = ephemeral(), salt: Buffer = randomBytes(16)): Buffer {
   const theirs = bytes(p256dh)
-  const public_ = own.getPublicKey()
+  const public_ = senderKey.getPublicKey()
   const info = Buffer.concat([Buffer.from('WebPush: info\0'), theirs, public_])
-  const secret = deriveKey(own.computeSecret(theirs), bytes(auth), info, 32)
+  const secret = deriveKey(senderKey.computeSecret(theirs), bytes(auth), info, 32)
   const key = deriveKey(secret, salt, encodingInfo('aes128gcm'), 16)
   const nonce = deriveKey(secret, salt, encodingInfo('nonce'), 12)
   const cipher = createCipheriv('aes-128-gcm', key, nonce)
@@ -36,7 +36,7 @@ function ephemeral() {
 }
 
 const TOKEN_MS = 12 * 3_600_000
-/** The sender, for the push service: good for its origin alone, and for half a day. */
+/** The sender's authorization for the push service: valid only for its origin, for half a day. */
 export function vapidHeader(endpoint: string, { jwk, key }: PushKey, subject: string, nowMs: number): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
   const claims = { aud: new URL(endpoint).origin, exp: Math.floor((nowMs + TOKEN_MS) / 1_000), sub: subject }

@@ -1,4 +1,4 @@
-// The keeper of the anchor: it writes the last seal that cannot be lost to a file outside of the database, again and again, and at a stop.
+// The keeper of the anchor: it writes the last durable seal to a file outside of the database, every few seconds and at a stop.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Store } from '#kernel/log/store.ts'
 import { runLoop } from '../loop.ts'
@@ -15,7 +15,7 @@ const WRITE_MS = 5_000
 type Options = {
   readonly clock: Clock
   readonly log: WorkerLog
-  /** Called when it was written for the first time. */
+  /** Called after the first write of the anchor. */
   first(): void
 }
 

@@ -10,7 +10,7 @@ import { ALONE, type Duty } from '../leases.ts'
 import { runLoop } from '../loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
 
-/** Six hours, counted in sleeps and not by the clock: one that steps back must not stop the collecting. */
+/** Six hours, counted in sleeps and not by the clock: a clock that steps back must not stop the collecting. */
 const EVERY_MS = 360 * SLEEP_MS_MAX
 const SLICE = 100
 /** The rest between two slices: collecting must not delay other work. */

@@ -1,5 +1,5 @@
 // The examination of everything that is stored against the record: facts, documents, index entries, counts, bytes, and whatever else the
-// server keeps. In portions, so that others are answered in between.
+// server keeps. In portions, so that calls are served in between.
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { END, idIn, keyOf, prefixOf, type AnyDoc } from '#kernel/declare/schema.ts'
@@ -14,14 +14,14 @@ export type Examination = {
   next(ms: number, clock: Pick<Clock, 'now'>): Promise<boolean>
   found(): readonly Found[]
   chains(): Chains
-  /** Its present subject and its progress, for people who wait. */
+  /** Its current subject and progress, for waiting people. */
   message(): string
 }
 
 export type Examined = {
   readonly store: Store
   readonly blobs?: Pick<Blobs, 'check'>
-  /** Files beside the store: keys, and how far the record was verified before. */
+  /** Files beside the store: keys, and the marker of the verified record. */
   readonly beside?: () => Promise<readonly Found[]>
 }
 
@@ -84,7 +84,7 @@ async function* stepsOf({ store, blobs, beside }: Examined, taking: Taking) {
   if (blobs) for (const kind of [Upload, File]) yield* bytesOf(store, blobs, kind, take)
 }
 
-/** Every fact from the first; behind one that differs it goes on with the next. */
+/** Checks every fact from the first on, and continues after a difference. */
 async function* factsIn(store: Store, { take, say, learn }: Taking) {
   const how = await store.recheck()
   if (how !== null) take([{ what: 'record', how }])
@@ -103,7 +103,7 @@ async function* factsIn(store: Store, { take, say, learn }: Taking) {
   }
 }
 
-/** The bytes that documents refer to: there, and those of their checksum. */
+/** Checks the bytes that documents refer to: they exist and have their checksum. */
 async function* bytesOf(store: Store, blobs: Pick<Blobs, 'check'>, kind: AnyDoc, take: Taking['take']) {
   const prefix = prefixOf(kind, 'held', [])
   for (let after = prefix; ;) {

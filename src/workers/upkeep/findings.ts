@@ -3,14 +3,14 @@
 import type { Found } from '#kernel/log/store.ts'
 import type { WorkerLog } from '../worker.ts'
 
-/** As many as are kept; the log has all that were found before. */
+/** The stored findings at most; the log has all of them. */
 const KEPT_MAX = 1_000
 
 export type FindingsFile = { read(): Promise<readonly Found[]>; write(found: readonly Found[]): Promise<void> }
 export type Findings = {
   add(difference: Found): void
   all(): readonly Found[]
-  /** Only what a whole round found stays. */
+  /** Replaces all findings by those of a whole round. */
   replace(differences: readonly Found[]): Promise<void>
   save(): Promise<void>
 }

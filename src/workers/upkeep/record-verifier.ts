@@ -1,5 +1,5 @@
-// The record verifier: unverified facts are checked at the start, as far as a start may wait for it, and the rest a little at a time while
-// the server runs. A marker remembers how far it came; a full verification of all history is a command of its own.
+// The record verifier: unverified facts are checked at the start, within the time of a start, and the rest gradually while
+// the server runs. A marker stores its progress; a full verification of the history is a separate command.
 import { differenceIn, GENESIS, type Difference } from '#kernel/log/hash-chain.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
 import { faultUnder, SEAL_CHANGED, UNSEALED, type Seal } from '#kernel/log/seals/seals.ts'
@@ -10,9 +10,9 @@ import { ALONE, type Duty } from '../leases.ts'
 import { runLoop } from '../loop.ts'
 import { SLEEP_MS_MAX, workersAsOne, type Worker, type WorkerLog } from '../worker.ts'
 
-/** The last fact that was found in order. Its hash tells a record that was exchanged as a whole. */
+/** The last verified fact. Its hash reveals a record that was exchanged as a whole. */
 export type Marker = { readonly position: number; readonly hash: string; readonly chains?: Chains }
-/** The last verified fact of each chain: one that is gone, or whose end was exchanged, is noticed. */
+/** The last verified fact of each chain: reveals a missing chain, or one whose end was exchanged. */
 export type Chains = Readonly<Record<string, { readonly seq: number; readonly hash: string }>>
 export type MarkerFile = { read(): Promise<Marker | null>; write(marker: Marker): Promise<void> }
 export const NOTHING_VERIFIED: Marker = { position: 0, hash: GENESIS.hash }
@@ -23,17 +23,17 @@ export type Checked = { readonly marker: Marker; readonly difference: Difference
 /** A few milliseconds of work: the server answers in between. */
 const SLICE = 200
 const TIPS_MAX = 10_000
-/** Beyond so many projects only some are remembered by name. Of the others a gap is noticed, the exchange of a last fact is not. */
+/** Beyond this many projects only some are remembered by name. In the others, a gap is noticed but not an exchanged last fact. */
 const CHAINS_MAX = 2_000
 /**
  * Bounds on what a start waits for. A server is ready within two seconds, however long its record is; the time bounds facts with large
  * images.
  */
 const AT_START = { factsMax: 20_000, msMax: 500 }
-/** A stop goes on for so long, so that the next start finds little to do. */
+/** A stop continues verifying for this long, so that the next start finds little to do. */
 const AT_STOP = { factsMax: 20_000, msMax: 200 }
 type Bounds = typeof AT_START
-/** The share of the time that verifying takes is one in so many: while facts are written or readers keep the process busy, and while neither. */
+/** Verifying takes one in this many parts of the time: while writers or readers keep the process busy, and while it is idle. */
 const DUTY = 100
 const DUTY_IDLE = 10
 const REST_MS_MIN = 50
@@ -93,7 +93,7 @@ export function createVerification(store: Store, from: Marker): Verification {
     return fault === null ? difference : wrong(fault)
   }
 
-  /** The seal of the last fact, and those that were read behind it. */
+  /** The seal of the last fact, and the seals that were read after it. */
   let seal: Seal | undefined
   let ahead: Seal[] = []
   async function sealFault(fact: StoredFact): Promise<string | null> {
@@ -144,7 +144,7 @@ async function tipBefore(store: Store, { scope, seq }: StoredFact): Promise<Tip 
 
 /**
  * Verifies the facts after the marker, before the server answers anybody. Behind a long backlog the newest facts are verified now and the
- * marker stays where it is, so that the others follow while the server runs.
+ * marker stays, so that the other facts are verified while the server runs.
  */
 export async function verifyNow(
   store: Store,
@@ -165,13 +165,13 @@ export async function verifyNow(
   return { marker, difference: found?.difference ?? (await putBack(store)) }
 }
 
-/** Whether the record still follows from what this process knows to be sealed. */
+/** The difference if the record no longer follows from the seals that this process knows. */
 async function putBack(store: Store): Promise<Difference | null> {
   const what = await store.recheck()
   return what === null ? null : { scope: 'all', seq: store.sealed().position, what }
 }
 
-/** Slice after slice, until there is nothing left, or something wrong, or enough; null: not even one. */
+/** Verifies slice after slice until the end, a difference or the bound; null: no slice was verified. */
 async function advance(
   verification: Verification,
   { factsMax, msMax }: Bounds,
@@ -209,12 +209,12 @@ function pacedBy(store: Store, clock: Clock, isBusy: IsBusy): (began: number) =>
 export type RecordState = 'verified' | 'verifying' | 'changed'
 export type Verifier = Worker & { state(): Checked; record(): RecordState }
 
-/** Everything else, again and again: what a round found replaces what was known before. */
+/** Repeated examinations of everything else: the findings of each round replace the former ones. */
 export type Rounds = { readonly findings: Findings; begin(): Examination; readonly restMs?: number }
 const ROUND_REST_MS = 300_000
 const EXAMINED_MS = 5
 
-/** `busyness`: makes a look of its own for each loop. Without it nothing but the facts that are written tells whether there is other work. */
+/** `busyness`: creates a load meter for each loop. Without it only written facts show other work. */
 export function runVerifier(
   store: Store,
   from: Marker,

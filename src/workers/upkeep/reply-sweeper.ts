@@ -1,11 +1,11 @@
-// Forgets remembered answers whose time is over, so that idempotency keys take a bounded space.
+// The sweeper of expired remembered answers, so that idempotency keys take bounded space.
 import type { Clock } from '#kernel/ports/clock.ts'
 import type { Kernel } from '#kernel/kernel.ts'
 import { ALONE, type Duty } from '../leases.ts'
 import { runLoop } from '../loop.ts'
 import { SLEEP_MS_MAX, type Worker, type WorkerLog } from '../worker.ts'
 
-/** An hour, counted in sleeps and not by the clock: one that steps back must not stop the sweeping. */
+/** An hour, counted in sleeps and not by the clock: a clock that steps back must not stop the sweeping. */
 const EVERY_MS = 60 * SLEEP_MS_MAX
 /** The rest between two batches: sweeping must not delay other work. */
 const REST_MS = 20

@@ -1,4 +1,4 @@
-// Documents for a worker that goes through many: one that differs from the record is skipped and does not hold up the others.
+// Reads of many documents for a worker: a document that differs from the record is skipped and does not hold up the others.
 import { Damaged } from '#kernel/declare/errors.ts'
 import type { Key, Store, Versioned } from '#kernel/log/store.ts'
 

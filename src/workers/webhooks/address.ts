@@ -1,4 +1,4 @@
-// Addresses that the server may call because a card names them: those of the public Internet, and private ones only where the operator says
+// Addresses from cards that the server is allowed to call: public ones, and private ones only if the operator says
 // so.
 import { BlockList, isIP } from 'node:net'
 
@@ -20,7 +20,7 @@ const reserved4 = [
   ['224.0.0.0', 4],
   ['240.0.0.0', 4],
 ] as const
-/** Within global unicast (2000::/3): what carries another address inside, and documentation. */
+/** Within global unicast (2000::/3): prefixes that embed another address, and documentation. */
 const reserved6 = [
   ['2001::', 23],
   ['2001:db8::', 32],

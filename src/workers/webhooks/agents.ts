@@ -1,5 +1,5 @@
-// Messages to agents that are told by HTTP, signed as Standard Webhooks do (https://www.standardwebhooks.com). The outbox keeps the
-// order and tries again; here is one attempt, what it means, and when it was the last.
+// Webhooks to agents, signed as Standard Webhooks do (https://www.standardwebhooks.com). The outbox keeps the order and retries. This file
+// makes one attempt, judges its result, and gives up after the last.
 import { backoffMs } from '#kernel/codec/backoff.ts'
 import { createHmac } from 'node:crypto'
 import { timestampOf, type Clock } from '#kernel/ports/clock.ts'
@@ -20,11 +20,11 @@ import type { Worker, WorkerLog } from '../worker.ts'
 export type WebhookOptions = PostOptions & {
   /** Attempts for one message before its run fails. */
   readonly attemptsMax: number
-  /** From 0 up to 1: jitter, so that messages that failed together are not retried together. */
+  /** A random number from 0 up to 1. */
   random(): number
   /** Counts a failed attempt, by the kind of address. */
   failed?(kind: string): void
-  /** How it is posted; a test may bring its own. */
+  /** Posts a message. Tests replace it. */
   readonly post?: typeof post
 }
 type MailboxItem = {
@@ -35,7 +35,7 @@ type MailboxItem = {
   readonly messages: readonly [Message]
 }
 
-/** A run and a resume are another message in each attempt: of two that arrive, the later one counts. */
+/** Each attempt of a run has its own ids for `run` and `resume`: a receiver that gets two of them obeys the later one. */
 const idOf = ({ run, attempt, messages: [{ number, kind }] }: MailboxItem): string =>
   kind === 'run' || kind === 'resume' ? `msg_${run.id}_${number}_${attempt}` : `msg_${run.id}_${number}`
 
@@ -46,7 +46,7 @@ export function signature(secret: string, id: string, timestamp: string, body: s
 
 type Secrets = { readonly secret: string; readonly before: string | null; readonly before_until: string | null }
 
-/** The headers of a post: signed with the secret, and for a while with the one before as well. */
+/** The headers of a post: signed with the secret and, for a while after a rotation, with the former secret too. */
 export function signedHeaders({ secret, before, before_until }: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = String(Math.floor(nowMs / 1_000))
   const isBoth = before !== null && before_until !== null && timestampOf(nowMs) < before_until
@@ -56,7 +56,7 @@ export function signedHeaders({ secret, before, before_until }: Secrets, id: str
     'user-agent': 'countersign',
     'webhook-id': id,
     'webhook-timestamp': timestamp,
-    'webhook-signature': secrets.map((one) => signature(one, id, timestamp, body)).join(' '),
+    'webhook-signature': secrets.map((key) => signature(key, id, timestamp, body)).join(' '),
   }
 }
 
@@ -66,16 +66,16 @@ function signRequest(item: MailboxItem, signing: Signing, nowMs: number) {
   return { headers: signedHeaders(signing, idOf(item), body, nowMs), body }
 }
 
-/** Longer each time, and never the same for two that failed together. */
+/** Grows with each attempt, with jitter: messages that failed together are not retried together. */
 export const webhookBackoffMs = (count: number, random: () => number): number =>
   backoffMs(500, limits.webhookBackoffMsMax, count) * (0.5 + random() / 2)
 
-/** The person who answers for each agent; the agent itself, where it is not registered any more. */
+/** The owner of each agent; the agent itself if it is no longer registered. */
 export async function ownersOf(kernel: Kernel, agents: readonly string[]): Promise<string[]> {
   const found = await kernel.store.read(agents.map((id) => keyOf(Agent, id)))
   return found.map((row, i) => (row?.value as Agent | undefined)?.owner ?? agents[i]!)
 }
-/** The part of an endpoint that names its server: an owner's receivers there are silent together. */
+/** An owner with the origin of an endpoint: the owner's receivers on one server fall silent together. */
 export const addressOf = (owner: string, endpoint: string | undefined): string => `${owner} ${URL.parse(endpoint ?? '')?.origin ?? ''}`
 
 export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog): Channel {
@@ -87,7 +87,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     const { disabled, projects } = (card?.value ?? { disabled: true, projects: [] }) as Pick<Card, 'disabled' | 'projects'>
     if (disabled || !projects.includes(item.run.project_id))
       return { status: null, error: 'the agent is switched off, or not in the project any more', durationMs: 0 }
-    if (!endpoint || !signing) return { status: null, error: 'its card names no webhook any more', durationMs: 0 }
+    if (!endpoint || !signing) return { status: null, error: 'the card of the agent no longer names a webhook', durationMs: 0 }
     const { headers, body } = signRequest(item, signing.value as Signing, kernel.now())
     return (options.post ?? post)((endpoint.value as { endpoint: string }).endpoint, headers, body, options)
   }
@@ -105,7 +105,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
     }))
   }
 
-  /** The people of the task are asked; a run that has ended, or waits for a delegate, is left as it is. */
+  /** Fails the run, so that the people of the task decide. A run that has ended, or waits for a delegate, is left as it is. */
   async function giveUp(run: Run, message: string, as: Caller): Promise<void> {
     try {
       await kernel.call('delegation/run.fail', { run_id: run.id, reason: 'unreachable', error: message }, as)
@@ -128,7 +128,7 @@ export function webhooks(kernel: Kernel, options: WebhookOptions, log: WorkerLog
       if (item === null) return undefined
       const { status, error, durationMs, isLate } = await attempt(item)
       if (options.signal?.aborted && error !== null) throw new Error(error)
-      // An address that is gone for good says so (410); anything else may pass.
+      // Status 410 means gone for good. Any other failure can be temporary.
       if (error !== null) options.failed?.('agent')
       const isLast = error !== null && (tries + 1 >= options.attemptsMax || status === 410)
       const state = error === null ? 'accepted' : isLast ? 'given_up' : 'waiting'

@@ -54,7 +54,7 @@ const checkedLookup =
       return options.all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)
     })
 
-/** `text`: the body of the answer, up to `answerBytesMax`; `isCut`: there was more. `isForbidden`: the address is none that may be called. */
+/** `text`: the body of the answer, up to `answerBytesMax`; `isCut`: there was more. `isForbidden`: the address is not allowed. */
 export type Exchanged = Posted & { readonly text: string; readonly isCut: boolean; readonly isForbidden: boolean }
 export type Sending = {
   readonly method: 'GET' | 'POST'

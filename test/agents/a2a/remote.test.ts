@@ -213,7 +213,7 @@ describe('a remote agent as a delegate', () => {
       assert.match((await on.failed()).error, words)
     })
 
-  test('a private address is refused where the operator does not allow it, and its credential belongs to its server', async (t) => {
+  test('a private address is refused unless the operator allows it, and its credential belongs to its server', async (t) => {
     const remote = await startFakeRemote(t)
     const on = await employ(t, `${remote.url}/writer`, { allowsPrivate: false })
     assert.match((await on.failed()).error, /plain http|not a public one/)

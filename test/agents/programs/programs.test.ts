@@ -81,7 +81,7 @@ describe('a program that speaks JSON lines', () => {
     const { world, worker, task_id } = await employed({ ...shell, waitMs: 50 })
     const { id } = await question(world)
     await new Promise((done) => setTimeout(done, 500))
-    // Messages that come while no process is there wait for the one that goes on.
+    // Messages that come while no process is there wait for the one that continues.
     await world.call('alice', 'collaboration/task.amend', { task_id, text: 'Keep it short.', intent: 'constrain' })
     await new Promise((done) => setTimeout(done, 200))
     await world.call('alice', 'collaboration/checkpoint.resolve', { checkpoint_id: id, action: 'approve' })

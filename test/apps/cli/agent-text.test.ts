@@ -1,4 +1,4 @@
-// Whatever an agent writes, no line of it looks like the server's own (X32): cards, the live screen, and things shown field by field.
+// Text of agents in the terminal: no line of it can look like a line of the server (X32): cards, the live screen, and things shown field by field.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ProposedAction } from '#protocols/collaboration/schema.ts'

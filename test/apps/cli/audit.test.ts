@@ -1,4 +1,4 @@
-// `audit verify --all` at a server: it ends with 0 only where the server has said that everything is in order.
+// `audit verify --all` at a server: it ends with 0 only if the server has said that everything is in order.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'

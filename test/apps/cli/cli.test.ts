@@ -151,7 +151,7 @@ describe('flags', () => {
     maybe: t.Optional(t.Union([t.String(), t.Null()])),
   })
 
-  test('are named as short as they can be, and by their path where that would be unclear', () => {
+  test('are named as short as they can be, and by their path if the short name would be unclear', () => {
     assert.deepEqual(
       flagsOf(schema).map(({ name, also, required }) => [name, also, required]),
       [
@@ -165,7 +165,7 @@ describe('flags', () => {
     )
   })
 
-  test('understand JSON where a text cannot say it, and refuse what only looks like it', () => {
+  test('understand JSON for values that text cannot express, and refuse malformed JSON', () => {
     const json = flagsOf(t.Object({ value: t.Unknown() }))[0]!.shape
     assert.deepEqual(
       ['5', 'true', 'hello', '"5"', '{"a":[1]}'].map((text) => valueFrom(text, json)),
@@ -313,7 +313,7 @@ describe('the key', () => {
       assert.throws(() => urlOf(url, 'x'), url)
   })
 
-  test('is asked for only where a server is: without one, that is what is missing', async (t) => {
+  test('is asked for only if there is a server: without a server, that is the message', async (t) => {
     const server = createServer((_, answer) => void answer.end('{}')).listen(0, '127.0.0.1')
     await once(server, 'listening')
     t.after(() => server.close())

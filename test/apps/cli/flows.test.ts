@@ -492,8 +492,8 @@ describe('completion', () => {
   test('completes nouns, verbs, flags, choices and ids in bash', async () => {
     const script = (await run(['completion', 'bash'])).out
     const completed = async (line: string, server = ''): Promise<string[]> => {
-      const message = line.split(' ')
-      const body = `${script}\n${server}\nCOMP_WORDS=(${message.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${message.length - 1}; _countersign; printf '%s\\n' "\${COMPREPLY[@]}"`
+      const words = line.split(' ')
+      const body = `${script}\n${server}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _countersign; printf '%s\\n' "\${COMPREPLY[@]}"`
       const child = spawn('bash', ['-c', body])
       let said = ''
       child.stdout.on('data', (part) => (said += String(part)))

@@ -89,7 +89,7 @@ describe('countersign hook install', () => {
     assert.deepEqual([left.model, left.hooks?.PreToolUse], ['opus', undefined])
   })
 
-  it('hook check fails where the server refuses the key', async () => {
+  it('hook check fails if the server refuses the key', async () => {
     await countersign(['hook', 'install', 'claude-code', '--agent', agent.id])
     write('.claude/settings.local.json', '{"env":{"COUNTERSIGN_KEY":"cs_wrong"}}')
     const checked = await countersign(['hook', 'check', 'claude-code'])

@@ -1,4 +1,4 @@
-// Tables for people: short ids that are accepted again, names that stand for one alone, times as they are spoken of.
+// Tables for people: short ids that are accepted again, names that are unique, and relative times.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { CliError } from '#apps/cli/exit-codes.ts'
@@ -102,7 +102,7 @@ describe('a short id', () => {
     assert.deepEqual(await given([['assignee', 'agent_3FKEE4']]), { assignee: `agent_${ulid('3FKEE4')}` })
     assert.deepEqual(await given([['reviewers', ['owner', 'user_x']]]), { reviewers: ['user_owner', 'user_x'] })
   })
-  test('costs nothing where ids are whole, or no ids', async () => {
+  test('costs nothing for whole ids and for values that are no ids', async () => {
     const called: string[] = []
     const pairs = [
       ['task-id', task],
@@ -117,7 +117,7 @@ describe('a short id', () => {
     assert.deepEqual(await given([['task-id', 'task_9999']]), { 'task-id': 'task_9999' })
     await assert.rejects(given([['task-id', 'KEE4']]), /"KEE4" matches several ids: task_\w+, task_\w+/)
   })
-  test('may be the beginning of an id where that of no other is the same; an end counts before', async () => {
+  test('can be the beginning of an id that no other id shares; a matching end comes first', async () => {
     const [old, recent, twin] = ['task_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'task_01M7MMRGCW4BF63QDTGV5Q7HP0', 'task_01M7MMRGXX4BF63QDTG01M7MMR']
     const among = async (ids: readonly string[], text: string): Promise<unknown> => {
       const ofTasks: Lists = { 'collaboration/task.list': ids.map((id) => ({ id })) }
@@ -151,7 +151,7 @@ describe('a short id beyond the first project', () => {
     }
     assert.deepEqual(await given(answers, [['task', 'task_3FKEE4'], ['run-id', '7HXEE4']]), { task, 'run-id': run }) // prettier-ignore
   })
-  test('is left to the server where every list is refused, whatever the reason', async () => {
+  test('is left to the server if every list is refused, for any reason', async () => {
     for (const code of ['UNAUTHORIZED', 'INVALID_REQUEST', 'NOT_FOUND']) {
       const answers: Answers = { 'identity/project.list': projects, 'delegation/run.list': () => refused(code) }
       assert.deepEqual(await given(answers, [['run-id', 'run_7HXEE4']]), { 'run-id': 'run_7HXEE4' })
@@ -193,7 +193,7 @@ describe('a table', () => {
         'task_3FKEE5  assigned  user_owner  2m ago   Fix the login bug and make all of t…\n',
     )
   })
-  test('shows no name that two have, or that looks like an id, and ids where names cannot be known', async () => {
+  test('shows no shared name, no name that looks like an id, and ids if names are unknown', async () => {
     assert.match(await shown(people, [task('3FKEE4', 'agent_fake')]), / agent_fake /)
     assert.match(await shown(people, [task('3FKEE4', 'agent_sly')]), / agent_sly /)
     assert.match(await shown({ 'identity/agent.list': people['identity/agent.list']! }, [task('3FKEE4', 'agent_robin')]), / agent_robin /)

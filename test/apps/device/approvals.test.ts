@@ -1,4 +1,4 @@
-// Approvals and the link, with a real server, a real person's answer and a real daemon: one approval runs once what was shown, and nothing else.
+// Approvals and the link, with a real server, a real person's answer and a real daemon: an approval runs exactly the shown steps, once.
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -185,8 +185,8 @@ describe('approvals of hardware tasks', () => {
   })
 
   it('links: lines reach the server in order, and a task waits for a person', async () => {
-    const message = [CLI, 'device', 'link', '--url', `http://127.0.0.1:${server.port}`, '--data', daemon.data, '--name', 'Bench']
-    const child = spawn(process.execPath, message, { stdio: ['pipe', 'ignore', 'inherit'] })
+    const args = [CLI, 'device', 'link', '--url', `http://127.0.0.1:${server.port}`, '--data', daemon.data, '--name', 'Bench']
+    const child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'inherit'] })
     child.stdin.end(`${keys.devin}\n`)
     equal(await new Promise((done) => child.once('exit', done)), 0)
     const until = async (what: () => Promise<boolean>): Promise<void> => {

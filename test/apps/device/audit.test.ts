@@ -1,4 +1,4 @@
-// The audit of a device: what is changed in the file is found, a crash leaves it whole, and nothing is done twice.
+// The audit of a device: changes of the file are found, a crash leaves it complete, and no step runs twice.
 import { deepEqual, equal, match, notEqual, ok, rejects } from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// The daemon on a disk that has no room left: nothing moves, the answer says why, and it goes on without repair when there is room again (P35).
+// The daemon on a disk that has no room left: nothing moves, the answer says why, and it continues without repair when there is room again (P35).
 import { deepEqual, equal } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { appendFileSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs'

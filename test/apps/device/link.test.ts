@@ -1,4 +1,4 @@
-// `device link` where there is nothing to link to: the exit code says why, and nothing is stored.
+// `device link` without a reachable server: the exit code says why, and nothing is stored.
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'

@@ -99,7 +99,7 @@ describe('plug-ins', () => {
     equal((await client.run(session, [{ tool: 'hw.info' }])).status, 'SUCCESS')
   })
 
-  it('are refused by name where they cannot say which resource they use', async () => {
+  it('are refused by name if they cannot say which resource they use', async () => {
     for (const [name, , message] of resources) {
       const { error } = await submit([{ tool: `com.acme.resource.${name}` }])
       deepEqual(

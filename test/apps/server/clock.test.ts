@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { busyLoop } from '#apps/server/clock.ts'
 
-test('the loop counts as busy where it had work most of the time since it was last asked', () => {
+test('the loop counts as busy if it had work most of the time since the last question', () => {
   let used = { active: 500, idle: 10 }
   const isBusy = busyLoop(() => used)
   used = { active: 560, idle: 50 }

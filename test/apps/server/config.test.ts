@@ -1,4 +1,4 @@
-// Settings: where they come from, and what is said about one that is wrong.
+// Settings: their sources, and the messages about wrong ones.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// The data folder under a running server: deleted, moved, its lock taken away, on a disk without quota, and where none can be made.
+// The data folder under a running server: deleted, moved, its lock taken away, on a disk without quota, and where no folder can be created.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import fs, { readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'

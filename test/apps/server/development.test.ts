@@ -21,7 +21,7 @@ const idOf = async (port: number, token: string): Promise<string> => {
   const { status, json } = await call(port, token, 'identity/me.get')
   return status === 200 ? (json as { id: string }).id : String(status)
 }
-const message = ['dev-agent-key', 'dev-agent-key-2', 'dev-human-token']
+const keys = ['dev-agent-key', 'dev-agent-key-2', 'dev-human-token']
 const wrong = ['dev-agent-key-3', 'dev-human-token-2', 'DEV-AGENT-KEY', 'dev', 'agent_dev', 'user_owner', '__proto__', 'constructor']
 
 test('three well-known credentials, and no others, make two agents and the owner, with a loud warning', async (t) => {
@@ -30,7 +30,7 @@ test('three well-known credentials, and no others, make two agents and the owner
   assert.match(server.stderr(), /\* {2}DEVELOPMENT MODE [^]*dev-agent-key, dev-agent-key-2, dev-human-token/)
   assert.match(server.stderr(), /"level":"warn".*development mode/)
   assert.equal((await send(server.port, '/health', { method: 'GET' })).json.mode, 'development')
-  assert.deepEqual(await Promise.all(message.map((word) => idOf(server.port, word))), ['agent_dev', 'agent_dev-2', 'user_owner'])
+  assert.deepEqual(await Promise.all(keys.map((word) => idOf(server.port, word))), ['agent_dev', 'agent_dev-2', 'user_owner'])
   assert.deepEqual(
     await Promise.all(wrong.map((word) => idOf(server.port, word))),
     wrong.map(() => '401'),
@@ -53,7 +53,7 @@ test('three well-known credentials, and no others, make two agents and the owner
   await server.end()
 
   const again = await start(t, ['--data', data], { env: { COUNTERSIGN_DEV: '0' } })
-  assert.deepEqual(await Promise.all(message.map((word) => idOf(again.port, word))), ['401', '401', '401'], 'nobody outside of it')
+  assert.deepEqual(await Promise.all(keys.map((word) => idOf(again.port, word))), ['401', '401', '401'], 'nobody outside of it')
   assert.equal((await send(again.port, '/health', { method: 'GET' })).json.mode, undefined)
   assert.doesNotMatch(again.stderr(), /DEVELOPMENT/i)
   const closed = await send(again.port, '/hxp', { method: 'OPTIONS', headers: page })
@@ -75,7 +75,7 @@ test('an agent may change as much as it likes there, in a minute', async (t) => 
   await server.end()
 })
 
-test('it is refused where others could reach it, before anything is there', async (t) => {
+test('it is refused if others could reach it, before anything is created', async (t) => {
   for (const args of [
     ['--proxy', 'trusted'],
     ['--host', '0.0.0.0'],

@@ -1,4 +1,4 @@
-// Keys on real disks: made once, private, whole or not there; never replaced behind anybody's back; rotated under a running server.
+// Keys on real disks: created once, private, complete or absent; never replaced silently; rotated under a running server.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'

@@ -24,7 +24,7 @@ test('a line has its level, its time, its fields and its words, in this order', 
   )
 })
 
-test('lines below the level are left out, and all of them where it is silent', () => {
+test('lines below the level are left out, and all of them if it is silent', () => {
   const all = (log: Logger): void => (['debug', 'info', 'warn', 'error', 'fatal'] as const).forEach((level) => log[level](level))
   for (const [level, count] of [
     ['debug', 5],

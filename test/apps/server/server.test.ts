@@ -53,7 +53,7 @@ test('a first start makes a private folder, an owner, a project and an admin key
   assert.equal(health.json.record, 'verified')
 })
 
-test('where the output is no terminal, and nothing asks for it, no credential of the owner is printed or made', async (t) => {
+test('without a terminal and without a flag for it, no credential of the owner is printed or made', async (t) => {
   const data = dataFolder(t)
   const server = await start(t, ['--data', data], { link: false })
   assert.doesNotMatch(server.stdout() + server.stderr(), /token|cs_/)

@@ -227,7 +227,7 @@ describe('several servers', { skip: isPostgresOff }, () => {
   async function keepsKeys(t: TestContext, servers: Servers, a: Node, b: Node): Promise<void> {
     const env = { COUNTERSIGN_DATABASE: servers.url, COUNTERSIGN_SECRET: SECRET }
     const folder = dataFolder(t)
-    const cli = (message: readonly string[]): Promise<Ran> => runPiped(message, { env: { ...env, HOME: dataFolder(t) }, cwd: tmpdir() })
+    const cli = (args: readonly string[]): Promise<Ran> => runPiped(args, { env: { ...env, HOME: dataFolder(t) }, cwd: tmpdir() })
     const made = await cli(['admin-key', '--data', folder])
     assert.equal(made.code, 0, made.err)
     const other = readFileSync(join(folder, 'admin.key'), 'utf8').trim()

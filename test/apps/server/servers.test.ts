@@ -1,4 +1,4 @@
-// Several servers on one PostgreSQL: each sees what any other has acknowledged, and none is missed when it dies.
+// Several servers on one PostgreSQL: each sees what any other has acknowledged, and the others take over the work of one that dies.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, writeFileSync } from 'node:fs'
@@ -146,7 +146,7 @@ describe('a start is refused in words', { skip: isPostgresOff }, () => {
     await inDatabase(url, 'INSERT INTO countersign.migrations (n) VALUES (1000)')
     await refused(t, envFor(url), /schema 1000 by a newer Countersign/)
   })
-  test('read-only, without fsync, not replicated where that is required, and in another encoding', async (t) => {
+  test('read-only, without fsync, not replicated although that is required, and in another encoding', async (t) => {
     const { url, drop } = await newDatabase()
     t.after(drop)
     await refused(t, envFor(url), /no standby confirms its commits/, ['--require-replicated'])
@@ -191,11 +191,11 @@ test('a database of another locale is read in the order of bytes', { skip: isPos
   url.pathname = `/${name}`
   const store = await postgresStore(url.href)
   t.after(() => store.close())
-  const message = ['Z', 'a', '\u{e4}', 'B', '_', 'b', '~', '1']
+  const words = ['Z', 'a', '\u{e4}', 'B', '_', 'b', '~', '1']
   const entering = (word: string): Batch =>
     batchOf({ create: new Set([`k/${word}`]), puts: [{ key: `k/${word}`, value: {}, text: '{}' }], add: [`e\0${word}`] })
-  for (const word of message) await store.commit(entering(word))
-  const inBytes = message.toSorted((one, two) => Buffer.compare(Buffer.from(one), Buffer.from(two)))
+  for (const word of words) await store.commit(entering(word))
+  const inBytes = words.toSorted((one, two) => Buffer.compare(Buffer.from(one), Buffer.from(two)))
   assert.deepEqual(
     await store.scan('e\0', 'e\u{1}', 20),
     inBytes.map((word) => `e\0${word}`),

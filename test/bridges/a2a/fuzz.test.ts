@@ -1,4 +1,4 @@
-// A2A with everything that no honest client sends: an answer in its form to each, never a failure of the server's, and it goes on.
+// A2A with everything that no honest client sends: an answer in its form to each, never a failure of the server's, and it continues.
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
 import { test } from 'node:test'

@@ -186,7 +186,7 @@ describe('two harnesses at a broker', { timeout: 400_000 }, () => {
 
   test('an unacceptable message goes to the dead letters with its reason, and nothing waits behind it', async (t) => {
     const own = foreign(t, 'lab-c')
-    // The client would set the present second where none is given, which may be another than the envelope's.
+    // The client would set the present second if none is given, which may be another than the envelope's.
     const at = new Date().toISOString()
     const timestamp = Math.floor(Date.parse(at) / 1_000)
     const envelope = (more: object) =>

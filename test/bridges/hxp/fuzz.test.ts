@@ -1,5 +1,5 @@
 // HXP with everything that no honest client sends: bodies, paths, queries and headers at random, and sockets that talk nonsense, too
-// slowly, or not at all. An answer in the draft's form to each, never a failure of the server's, and it goes on.
+// slowly, or not at all. An answer in the draft's form to each, never a failure of the server's, and it continues.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -138,7 +138,7 @@ test('200: a request is retrieved and resolved, and the receipt says so to both 
   assert.equal(polled.headers['hxp-status'], 'completed')
 })
 
-test('the digest of a request is that of its receipt, also where it was given more time', async (t) => {
+test('the digest of a request is that of its receipt, also if it was given more time', async (t) => {
   const world = await hxpWorld(t)
   const { request_id } = await world.ask('devin', { timeout_seconds: 600 })
   await world.call('alice', 'execution/request.extend', { request_id, timeout_seconds: 6_000 })
@@ -729,7 +729,7 @@ test('every answer has the headers that every answer has, and none is HTML', asy
   assert.deepEqual(world.logged, [])
 })
 
-test('ws_url follows the host that was asked for, and TLS where a proxy ends it', async (t) => {
+test('ws_url follows the host that was asked for, and TLS if a proxy ends it', async (t) => {
   const plain = await hxpWorld(t)
   const named = await plain.http('devin', 'POST', '/requests', QUESTION, { host: 'hxp.example.com' })
   assert.match(named.json.ws_url, /^ws:\/\/hxp\.example\.com\/hxp\/ws\/hxp_/)
@@ -848,7 +848,7 @@ test('the key of a project says whose requests it means', async (t) => {
   assert.equal((await world.http('project', 'GET', '/stats?agent_id=agent_devin')).json.total, 1)
 })
 
-test('after its deadline no answer beats the timer: 408 where it fails by it, 409 where it takes its default', async (t) => {
+test('after its deadline no answer beats the timer: 408 if it fails then, 409 if it takes its default', async (t) => {
   const world = await hxpWorld(t)
   const late = async (more: object) => {
     const { request_id } = await world.ask('devin', { timeout_seconds: 60, ...more })

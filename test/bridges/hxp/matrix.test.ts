@@ -1,5 +1,5 @@
 // Every route of HXP with every kind of credential, on its own documents, on foreign ones and on missing ones: derived
-// from the table of routes, so that a route that is added is asked too. 401 where the credential is not good for the route, 404 where
+// from the table of routes, so that a route that is added is asked too. 401 if the credential is not good for the route, 404 where
 // it is and the thing is not theirs, and nothing is changed by either.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -5,7 +5,7 @@ import { createSharedTickets } from '#bridges/hxp/sockets/shared-tickets.ts'
 import { memoryDisk, memoryStore } from '#stores/memory.ts'
 import { toyKernel } from '../../support/in-process/toy.ts'
 
-test('a shared ticket works once, also where it is written in another way that says the same', async () => {
+test('a shared ticket works once, also in another spelling of the same value', async () => {
   const disk = memoryDisk()
   const [one, two] = [1, 2].map(() =>
     createSharedTickets(toyKernel(memoryStore({ disk, isShared: true }), { now: Date.now }), new Uint8Array(32).fill(7)),

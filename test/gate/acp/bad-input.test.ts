@@ -1,4 +1,4 @@
-// Bad input of agents and editors to the ACP proxy: it is passed over, refused by name or ends the session, and never allows.
+// Bad input of agents and editors to the ACP proxy: it is ignored, refused with a reason or ends the session, and never allows a call.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { until } from '../gate-world.ts'

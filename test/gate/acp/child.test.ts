@@ -1,4 +1,4 @@
-// The process of an agent behind the ACP proxy: when it has ended, nothing of it keeps the proxy alive.
+// The process of an agent behind the ACP proxy: after its end, no timer keeps the proxy alive.
 import assert from 'node:assert/strict'
 import { tmpdir } from 'node:os'
 import { test } from 'node:test'

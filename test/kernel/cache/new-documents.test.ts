@@ -1,4 +1,4 @@
-// New documents outside of the heap: what comes back, and what is forgotten.
+// New documents outside of the heap: what can be read again, and what is dropped.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createNewDocuments } from '#kernel/log/cache/new-documents.ts'

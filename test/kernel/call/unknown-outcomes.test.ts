@@ -1,4 +1,4 @@
-// Calls whose commit has an unknown outcome say so. Of those that intend an effect nothing is done, and one that turns out to be there is
+// Calls whose commit has an unknown outcome say so. An effect that such a call intends is never performed; if the commit exists, the effect is
 // concluded as unknown.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -32,7 +32,7 @@ function kernelOn(store: Store, performed: unknown[] = [], protocol = simProtoco
 }
 
 for (const isThere of [true, false])
-  test(`an intent of unknown outcome that is ${isThere ? 'there is concluded' : 'not there leaves nothing'}, and is never done`, async () => {
+  test(`an intent of unknown outcome that was ${isThere ? 'stored is concluded' : 'lost leaves nothing'}, and is never performed`, async () => {
     let isLost = true
     const performed: unknown[] = []
     const store = memoryStore({
@@ -85,7 +85,7 @@ const afterwards: Record<string, (memory: Store, trouble: Trouble) => Partial<St
   }),
 }
 for (const [what, after] of Object.entries(afterwards))
-  test(`a call of unknown outcome says so, also where ${what}`, async () => {
+  test(`a call of unknown outcome says so, also if ${what}`, async () => {
     const kernel = kernelOn(losingStore(after))
     const refused = await kernel.call('sim/note.write', { id: 'a', by: 'one' }, alice, { key: 'k1' }).catch((error: unknown) => error)
     assert.ok(refused instanceof Refusal)
@@ -93,7 +93,7 @@ for (const [what, after] of Object.entries(afterwards))
     kernel.release()
   })
 
-test('a call whose answer cannot be read says that it may have been carried out, where it has changed something', async () => {
+test('a call whose answer cannot be read says that it may have been carried out, if it has changed something', async () => {
   const operations = simProtocol.operations.map((op) => (op.kind === 'command' ? { ...op, finish: () => Promise.reject(away()) } : op))
   const kernel = kernelOn(memoryStore(), [], { ...simProtocol, operations })
   const write = (): Promise<unknown> =>

@@ -114,7 +114,7 @@ describe('rules of the gate', () => {
     )
   })
 
-  test('hints of a server count only where it is trusted, and doubt counts against the call', () => {
+  test('hints of a server count only if it is trusted, and doubt counts against the call', () => {
     const rule: GateRule = { id: 'r', tool: '*/*', trusted: true, read_only: true, then: 'allow' }
     equal(verdict([rule], { hints: { readOnlyHint: true } }), 'allow r')
     equal(verdict([rule], { hints: {} }), 'ask')

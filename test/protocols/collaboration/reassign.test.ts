@@ -1,4 +1,4 @@
-// Handing a task to another agent: one call from every state in which it can be worked on, and the agent before has no say any more.
+// Handing a task to another agent: one call from every state in which it can be worked on, and the former agent loses its rights.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Step } from '#kernel/declare/operation.ts'

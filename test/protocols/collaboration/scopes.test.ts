@@ -1,4 +1,4 @@
-// HLP's scopes: what is one, what covers what, and what a task's grants say to a request.
+// HLP's scopes: their syntax, which scope covers which, and the effect of a task's grants on a request.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -24,7 +24,7 @@ test('a scope covers what the table says', () => {
   }
 })
 
-test('two scopes meet where one reaches into the other, and it does not matter which is named first', () => {
+test('two scopes meet if one reaches into the other, and it does not matter which is named first', () => {
   for (const [one, other, expected] of [
     ['fs:/repo:*', 'fs:/repo/secrets:*', true],
     ['fs:/repo:*', 'fs:/repo/secrets', true],

@@ -1,4 +1,4 @@
-// Quotas of stored bytes: for a task, an actor and a project, exact whatever comes at the same time, and given back when bytes are forgotten.
+// Quotas of stored bytes: for a task, an actor and a project, exact under concurrent uploads, and freed when bytes are forgotten.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'

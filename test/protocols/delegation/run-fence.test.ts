@@ -1,4 +1,4 @@
-// A process that another one has taken over from: whatever it does to the task for its run is refused, and nothing changes.
+// A process whose run another process has taken over: every act of it on the task is refused, and nothing changes.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, stage, type Stage } from '../../support/in-process/stage.ts'

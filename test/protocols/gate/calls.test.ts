@@ -28,7 +28,7 @@ describe('a call at the gate', () => {
     ok(again.call_id !== call.call_id, 'an equal allowed call is a call of its own')
   })
 
-  test('is begun in the batch that allows it where the gate wants so, and never if people are asked or a rule denies it', async () => {
+  test('is begun in the batch that allows it if the gate wants so, and never if people are asked or a rule denies it', async () => {
     const on = await stage()
     await setPolicy(on, { ...allowReads, rules: [...allowReads.rules, { id: 'no', tool: 'pay/*', then: 'deny' }] })
     const read = { server: 'files', tool: 'read_file', arguments: { path: '/a' }, begin: true }

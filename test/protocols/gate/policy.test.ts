@@ -219,7 +219,7 @@ describe('a sampled rule', () => {
     await setPolicy(on, policy(earned))
     const call = await asked(on)
     deepEqual([call.rule, call.decision], ['reads', 'ask'])
-    match(call.reason, /one of the calls that are asked all the same/)
+    match(call.reason, /one of the sampled calls that still go to a person/)
     await answer(on, call)
     const second = await asked(on, 400)
     await answer(on, second, 'rejected')

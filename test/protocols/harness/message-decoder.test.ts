@@ -1,4 +1,4 @@
-// Messages from the broker: a table of what is taken and what is put aside, in the order of the reasons, and a fuzz of it.
+// Messages from the broker: a table of accepted and refused messages, in the order of the reasons, and a fuzz test.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'

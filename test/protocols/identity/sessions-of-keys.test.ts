@@ -87,7 +87,7 @@ for (const [how, { of, end }] of Object.entries(ends))
       test(`${how} ends ${name}, opened with a key of ${subject}`, async () => {
         const scene = await sceneOf(subject)
         const actor = await open(scene)
-        // A session of the same person that no key opened goes on.
+        // A session of the same person that no key opened continues.
         const other = await throughLink(scene, own ? scene.holder.id : 'user_bob', SYSTEM)
         assert.ok((await actor()).id)
         await end(scene)

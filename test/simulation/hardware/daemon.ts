@@ -146,7 +146,7 @@ function reachable(board: Board, isAlive: () => boolean): Board {
       set: (line, value) => (isAlive() ? lines.set(line, value) : undefined),
       mode: (line, direction) => (isAlive() ? lines.mode(line, direction) : undefined),
     },
-    buses: { ...buses, transfer: (...message) => (isAlive() ? buses.transfer(...message) : new Promise(() => undefined)) },
+    buses: { ...buses, transfer: (...args) => (isAlive() ? buses.transfer(...args) : new Promise(() => undefined)) },
   }
 }
 

@@ -1,5 +1,5 @@
 // Plays histories of a daemon with a misbehaving board: `node test/simulation/hardware/run.ts --from 1 --seeds 100 [--mistake <name>]`. Ends with 1
-// where a rule is broken, and names the seed.
+// if a rule is broken, and names the seed.
 import { parseArgs } from 'node:util'
 import { plant } from '../mistakes.ts'
 import { mistakes } from './mistakes.ts'

@@ -17,10 +17,10 @@ const count = isAll ? HISTORIES : PART
 const from = isAll ? 1 : 1 + (Number(choice) % PARTS) * count
 const chosen = isAll ? mistakes : [mistakes[Number(choice) % mistakes.length]!]
 
-const run = (...message: readonly string[]): Promise<{ code: number; said: string }> =>
+const run = (...args: readonly string[]): Promise<{ code: number; said: string }> =>
   new Promise((done) => {
     const program = join(import.meta.dirname, 'run.ts')
-    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...message], (error, out, err) =>
+    execFile(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...args], (error, out, err) =>
       done({ code: error === null ? 0 : Number(error.code), said: out + err }),
     )
   })

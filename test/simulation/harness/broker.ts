@@ -25,7 +25,7 @@ export type SimulatedBroker = {
   /** Hands out one message. Answers whether there was one. */
   step(): boolean
   setFaults(faults: Faults): void
-  /** Messages that were held back for a while go on. */
+  /** Messages that were held back for a while continue. */
   release(): void
   isEmpty(): boolean
 }

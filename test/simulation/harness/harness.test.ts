@@ -20,8 +20,8 @@ const from = isAll ? 1 : 1 + random.below(HISTORIES - PART)
 const planted = isAll ? harnessMistakes : [random.pick(harnessMistakes)]
 
 async function found(mistake: string): Promise<boolean> {
-  const message = [join(import.meta.dirname, 'run.ts'), '--mistake', mistake, '--seeds', String(FOUND_WITHIN)]
-  const child = spawn(process.execPath, message, { stdio: ['ignore', 'ignore', 'inherit'] })
+  const args = [join(import.meta.dirname, 'run.ts'), '--mistake', mistake, '--seeds', String(FOUND_WITHIN)]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] })
   const [code] = (await once(child, 'exit')) as [number | null]
   return code === 0
 }

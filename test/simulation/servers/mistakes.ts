@@ -62,7 +62,7 @@ export const serverMistakes: readonly Mistake[] = [
   one(
     'sure-before-it-knows-what-it-holds',
     'workers/leases.ts',
-    '// Leases that others took while this server was held up are theirs: seen before it is sure again.\n',
+    '// Gives up leases that other servers took while this one was paused, before it trusts its leases again.\n',
     'self.kept = began\n',
   ),
   one('a-lost-wait-ends-the-server', 'kernel/call/command.ts', 'outcome.catch(() => undefined)\n    return outcome', 'return outcome'),

@@ -37,7 +37,7 @@ export function createScheduler(random: Random, isFaulty: () => boolean): Schedu
       const sleeper = { at: elapsed + Math.max(0, ms), life, run: () => void (isOff || run()) }
       if (!isOver(life)) sleepers.push(sleeper)
       return () => {
-        // Also where its time has come already and it only waits for its turn.
+        // Also if its time has come already and it only waits for its turn.
         isOff = true
         sleepers = sleepers.filter((other) => other !== sleeper)
       }

@@ -110,8 +110,8 @@ async function startIn(
     await ended
   }
   async function start(given: Readonly<Record<string, string>> = {}): Promise<void> {
-    const message = Object.entries({ ...usual, ...given }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    child = spawn(join(bin, 'postgres'), [...fixed, ...message], { ...asUser, env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
+    const options = Object.entries({ ...usual, ...given }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    child = spawn(join(bin, 'postgres'), [...fixed, ...options], { ...asUser, env, cwd: home, stdio: ['ignore', 'ignore', 'pipe'] })
     unwatch = watched(child.pid!, home)
     child.stderr!.on('data', (bytes: Buffer) => (logged += bytes.toString()))
     await isReady(child)
@@ -205,7 +205,7 @@ const OLDEST = '13.23.0-beta.16'
 const oldestHome = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'countersign', `postgres-${OLDEST}`)
 const oldestFolder = (below: string): string => join(below, 'node_modules', ...PLATFORM.split('/'))
 
-/** Fetches it where it is missing. Without it the tests that need it are skipped and say so. */
+/** Fetches it if it is missing. Without it the tests that need it are skipped and say so. */
 export async function fetchOldestPostgres(): Promise<void> {
   if (oldestPostgres().folder !== null) return
   mkdirSync(dirname(oldestHome), { recursive: true })

@@ -40,8 +40,8 @@ type Launched = Pick<Running, 'child' | 'ended' | 'stdout' | 'stderr'> & { reado
 /** Starts it, and waits for nothing. */
 export function launch(t: Pick<TestContext, 'after'>, args: readonly string[], options: Options): Launched {
   const { env = {}, node = [], first = ':' } = options
-  const message = ['-c', `${first}; exec "$0" "$@"`, process.execPath, ...node, MAIN, ...args]
-  const child = spawn('sh', message, { env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const shellArgs = ['-c', `${first}; exec "$0" "$@"`, process.execPath, ...node, MAIN, ...args]
+  const child = spawn('sh', shellArgs, { env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
   let stdout = ''
   let stderr = ''
   child.stdout.on('data', (chunk) => (stdout += String(chunk)))

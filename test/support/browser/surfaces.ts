@@ -7,7 +7,7 @@ import { inProcess, lineOf, openTerminal, type Terminal } from '../as-processes/
 import { pressUntil, sendNow } from './acts.ts'
 import type { Stage } from './stage.ts'
 
-/** One intent of a person. `phrase`: the text that they type where a phrase is asked for. */
+/** One intent of a person. `phrase`: the text that they type if a phrase is asked for. */
 export type Act =
   | { readonly does: 'approve'; readonly phrase?: 'right' | 'wrong'; readonly comment?: string }
   | { readonly does: 'reject' }

@@ -49,13 +49,13 @@ export class NotStarted extends Error {
 export async function startDaemon(given: DaemonOptions = {}): Promise<Daemon> {
   const folder = given.folder ?? mkdtempSync(join(tmpdir(), 'countersign-device-'))
   const data = join(folder, 'data')
-  const message = ['--data', data, '--log', 'warn']
+  const args = ['--data', data, '--log', 'warn']
   for (const name of ['policies', 'profile'] as const) {
     if (given[name] === undefined) continue
     writeFileSync(join(folder, `${name}.json`), JSON.stringify(given[name]))
-    message.push(`--${name}`, join(folder, `${name}.json`))
+    args.push(`--${name}`, join(folder, `${name}.json`))
   }
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...message, ...(given.options ?? [])], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', PROGRAM, ...args, ...(given.options ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] },
   })

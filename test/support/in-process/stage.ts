@@ -120,8 +120,8 @@ export async function linesOf(world: World): Promise<any[]> {
 /** The outcome of each concurrent call, as a word or an error code; sorted, because the winner is not deterministic. */
 export async function raced(calls: readonly Promise<any>[], word: (answer: any) => string): Promise<string[]> {
   const settled = await Promise.allSettled(calls)
-  const message = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
-  return message.toSorted()
+  const outcomes = settled.map((one): string => (one.status === 'fulfilled' ? word(one.value) : (one.reason as Refusal).code))
+  return outcomes.toSorted()
 }
 
 type Racing = Readonly<Record<string, (on: Stage) => Promise<any>>>

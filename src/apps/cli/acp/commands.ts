@@ -64,7 +64,7 @@ async function subjectOf(transport: Transport, whose: string): Promise<{ id: str
   }
 }
 
-/** The agent runs what it likes with its environment, so it gets no credential of ours, only the mark of an agent. */
+/** The agent runs what it likes with its environment, so it gets no credential, only the mark of an agent. */
 function childEnv({ env }: Context['io'], agent: string): Record<string, string> {
   const others = Object.entries(env).filter(([name, value]) => value !== undefined && !name.startsWith('COUNTERSIGN_'))
   return { ...(Object.fromEntries(others) as Record<string, string>), [AGENT_VARIABLE]: agent }
@@ -81,24 +81,25 @@ async function runProxy(context: Context, given: FlagValues): Promise<Exit> {
   const open = (key: string): Transport => httpTransport({ url, key, streams: 'events', attempts: 3, timeoutMs: CALL_MS })
   const login = asker.key === null ? null : await loginFor(await readLogins(io), url)
   const transports = asker.key === null ? [] : [open(asker.key), ...(login === null || login === 'stale' ? [] : [open(login.key)])]
-  const [own, persons] = transports
+  const [agentTransport, persons] = transports
   try {
-    const me = own ? await subjectOf(own, 'the key of the agent') : null
+    const me = agentTransport ? await subjectOf(agentTransport, 'the key of the agent') : null
     if (me !== null && me.kind !== 'agent') throw usage(`the key is of ${me.id}, which is no agent`, 'name an agent with --agent')
     const person = persons ? await openPerson(persons, given.get('as') as string | undefined) : null
-    if (own && person === null) {
+    if (agentTransport && person === null) {
       if (given.get('as') !== undefined) throw usage(`no login is stored for ${url}`, '`countersign login` stores one')
       note('no person is logged in, so questions are answered in the inbox alone; `countersign login` changes that')
     }
     const [{ serveAcp }, { gatePort }] = await Promise.all([import('#gate/acp/proxy.ts'), import('#gate/port.ts')])
     const ports: Ports = {
-      port: own ? gatePort((operation, input, signal) => own.call(operation, input, { signal })) : null,
+      port: agentTransport ? gatePort((operation, input, signal) => agentTransport.call(operation, input, { signal })) : null,
       person,
       name,
       task_id: (given.get('task') as string | undefined) ?? (io.env['COUNTERSIGN_TASK'] || null),
       where: url,
     }
-    if (!own) note('no key of an agent is stored here, so the editor alone decides and nothing is recorded; `--agent <id>` connects it')
+    if (!agentTransport)
+      note('no key of an agent is stored here, so the editor alone decides and nothing is recorded; `--agent <id>` connects it')
     const child = { argv: [command, ...args] as [string, ...string[]], cwd: io.cwd, env: childEnv(io, me?.id ?? asker.agent ?? name) }
     const code = await serveAcp({ ports, command: child, input: io.input, output: outputOf(context), note, stop: stopSignal() })
     return code as Exit

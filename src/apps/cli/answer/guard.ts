@@ -10,7 +10,7 @@ import type { Io } from '../terminal.ts'
 
 export const endsTask = (item: Item, result: unknown): boolean => isJudged(item) && result === 'rejected' && item.reject_ends_task
 
-/** Answers that let nothing happen need no second look. */
+/** Answers that permit nothing need no confirmation. */
 const refusals: readonly unknown[] = ['rejected', 'changes_requested']
 
 export const phraseFor = (item: Item, result: unknown): string | null =>
@@ -21,7 +21,7 @@ export const isPhrase = (phrase: string, typed: string): boolean => typed.trim()
 export const riskSentence = ({ risk }: Pick<Item, 'risk'>): string =>
   risk === null ? 'It has no risk rating' : `Its risk is ${riskOf(risk)}`
 
-/** Refuses an answer that needs a phrase and has none, or another. A person at a terminal is asked for it. */
+/** Refuses an answer that needs a phrase and has none, or a wrong one. A person at a terminal is asked for it. */
 export async function confirmAnswer(io: Io, item: Item, result: unknown, typed: string | undefined): Promise<void> {
   const phrase = phraseFor(item, result)
   if (phrase === null) return

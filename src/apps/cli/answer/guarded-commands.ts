@@ -30,7 +30,7 @@ async function itemAt(remote: Remote, id: string): Promise<Item | null> {
   }
 }
 
-/** An option by its label, where its id was given. */
+/** The label of an option that was given by its id. */
 function labelOf(item: Item, result: unknown): unknown {
   const { options = [], option_ids = [] } = payloadOf(item)
   const at = (option_ids as readonly unknown[]).indexOf(result)
@@ -53,7 +53,7 @@ function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record
       const { id, result } = answerIn(input, given)
       const item = await itemAt(remote, id)
       if (item !== null) {
-        // A value that came as JSON is literal.
+        // A value given as JSON is literal.
         const word = given.get('result')
         if (typeof word === 'string' && !isJudged(item)) refuseForeignWord(item, word, false)
         await refuseUnshown(remote, item, result, input['digest'] as string | undefined)
@@ -68,7 +68,7 @@ function guardedSpec(protocol: Protocol, op: Operation, answerIn: (input: Record
 export const requestResolveSpec = (protocol: Protocol, op: Operation): Spec =>
   guardedSpec(protocol, op, ({ request_id, result }) => ({ id: request_id as string, result }))
 
-/** A checkpoint is answered in words of its own; those that let nothing happen need no phrase. */
+/** The answers of a checkpoint are actions. Actions that permit nothing need no phrase. */
 export const checkpointResolveSpec = (protocol: Protocol, op: Operation): Spec =>
   guardedSpec(protocol, op, ({ checkpoint_id, action, approved_actions, choice }) => {
     const isNo = action === 'reject' || action === 'reassign' || (Array.isArray(approved_actions) && approved_actions.length === 0)
@@ -100,7 +100,7 @@ export function inboxResolveSpec(protocol: Protocol, op: Operation): Spec {
   }
 }
 
-/** A batch takes nothing that needs a look of its own; nothing of it is sent then. */
+/** A batch with an item that needs its own confirmation is refused as a whole: nothing of it is sent. */
 async function refuseUnfit(remote: Remote, answers: readonly { request_id: string; result: unknown }[]): Promise<void> {
   const unfit: string[] = []
   for (const { request_id, result } of answers) {

@@ -25,7 +25,7 @@ const named: Readonly<Record<string, string>> = {
 }
 const verdictWords = new Set([...Object.values(verdicts).flatMap((words) => Object.keys(words)), 'decline', 'declined'])
 
-/** Whether a word is a verdict, which the person might have meant instead of a value. */
+/** Whether a word is also a verdict, so that it is unclear whether the person meant the verdict or a value. */
 export const isVerdictWord = (text: string): boolean => verdictWords.has(text.trim().toLowerCase())
 
 /** The verdict that a word means for this item; undefined: none. */
@@ -35,13 +35,13 @@ export const verdictFor = (item: Item, text: string): string | undefined => {
   return Object.hasOwn(known, word) ? known[word] : undefined
 }
 
-/** Everything that is an answer here by itself, ids of options included. */
+/** The values that are answers to this item, ids of options included. */
 const valuesOf = (item: Item): readonly unknown[] => {
   const { validation, option_ids } = payloadOf(item)
   return [...(validation?.allowed_values ?? choicesOf(item)), ...((option_ids ?? []) as unknown[])]
 }
 
-/** Refuses text that is not an answer to this item. `isLiteral`: it was said to be the value itself. */
+/** Refuses text that is not an answer to this item. `isLiteral`: the person said that it is the value. */
 export function refuseForeignWord(item: Item, text: string, isLiteral: boolean): void {
   if (isJudged(item)) {
     const asked = named[item.asks] ?? named['approval']!
@@ -60,7 +60,7 @@ function foreign(item: Item, word: string): CliError {
   return choices.length > 0
     ? usage(
         `this asks for a choice; "${word}" is none of them`,
-        `choose one of ${choices.map((one) => JSON.stringify(one)).join(', ')}; ${decline}`,
+        `choose one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}; ${decline}`,
       )
     : usage(`this asks for a value; it cannot be answered with "${word}"`, `${decline}; ${literal}`)
 }

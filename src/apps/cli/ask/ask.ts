@@ -135,7 +135,7 @@ function printAnswer(context: Context, { result, reason, edited, receipt, reques
   const { io, paintErr } = context
   const { yes = result } = actions[request.action]
   const isNo = result !== yes
-  // X29: said before the result, and not to be silenced.
+  // X29: printed before the result, and no flag hides it.
   if (receipt.basis.kind === 'default') io.err.write(`${paintErr('yellow', '!')} nobody answered in time: the default was taken\n`)
   if (edited !== null && !context.json)
     io.err.write(`${paintErr('yellow', '!')} the details were edited before they were approved: --json shows them as receipt.edited\n`)

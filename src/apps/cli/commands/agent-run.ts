@@ -53,7 +53,7 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
   },
 })
 
-/** The mark in its environment keeps a program from using these by mistake; only another user, or a container, keeps them from it. */
+/** The mark in its environment keeps a program from using these by mistake; only another user, or a container, makes that impossible. */
 async function warnOfSharedUser(context: Context, { argv }: Plan, agent_id: string): Promise<void> {
   const { io, globals, paintErr } = context
   if (!sharesUser(argv)) return
@@ -90,7 +90,7 @@ function planOf({ io, rest }: Context, given: FlagValues): Plan {
     argv: argv as readonly [string, ...string[]],
     profile,
     cwd: resolve(io.cwd, (given.get('cwd') as string | undefined) ?? '.'),
-    env: Object.fromEntries(Object.entries(env).filter((one): one is [string, string] => one[1] !== undefined)),
+    env: Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)),
     timeLimitMs: limitOf(given.get('time-limit') as string | undefined),
     waitMs: limits.childWaitMs,
     graceMs: limits.childGraceMs,
@@ -111,7 +111,7 @@ function limitOf(text: string | undefined): number {
   throw usage('--time-limit is at most P7D')
 }
 
-/** A call that waits for messages would say only after a minute that the server is back: it is asked for something else first. */
+/** A call that waits for messages would notice only after a minute that the server is back, so a quick call is made first. */
 function portOver(remote: Remote, connection: { isAway(): boolean; back(): void }): Port {
   return {
     call: (async (operation: string, input: object, { idempotencyKey, ...options }: CallOptions = {}) => {
@@ -162,7 +162,7 @@ async function attend(context: Context, given: FlagValues, remote: Remote, plan:
       if (message === 'taken' && ++ran === 1 && given.get('once') === true) void loop.stop(Infinity)
     },
     trouble(message) {
-      // Once is enough to say that the server is away.
+      // Says only once that the server is away.
       if (message !== troubled) io.err.write(`${paintErr('yellow', escapeControl(message))}; trying again\n`)
       troubled = message
     },

@@ -1,4 +1,4 @@
-// Artifacts and their bytes: small ones travel inside the call, large ones are uploaded first, with a bar that shows how far.
+// Artifacts and their bytes: small ones travel inside the call, large ones are uploaded first, with a progress bar.
 import { openAsBlob } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { basename, extname, resolve } from 'node:path'
@@ -112,8 +112,8 @@ export function committingSpec(protocol: Protocol, op: Operation): Spec {
     ...derived,
     flags: [
       fileFlag,
-      ...withoutInputFile(derived.flags).map((one) =>
-        isOfPayload(one) || one.path?.[0] === 'parent_version' ? { ...one, required: false } : one,
+      ...withoutInputFile(derived.flags).map((flag_) =>
+        isOfPayload(flag_) || flag_.path?.[0] === 'parent_version' ? { ...flag_, required: false } : flag_,
       ),
     ],
     examples: [
@@ -193,7 +193,7 @@ async function downloadArtifact({ io, remote }: Context, operation: string, inpu
   }
 }
 
-/** A name that stays in this folder and hides nothing. */
+/** A file name that cannot leave this folder, hide the file or look like a flag. */
 export const safeName = (name: string): string =>
   basename(name)
     .replaceAll(/[^\p{L}\p{N}._ -]/gu, '_')

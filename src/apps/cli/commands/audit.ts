@@ -64,7 +64,7 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
   return commandSpec
 }
 
-/** Differences that chains cannot tell. A server examines itself in rounds and says what it has found; a folder is examined here. */
+/** Differences that chains do not show. A server examines itself in rounds and says what it has found; a folder is examined here. */
 async function findDifferences(remote: Remote, say: (message: string) => void): Promise<readonly Found[]> {
   if (remote.isOffline) return (await (await import('../remote/examine-folder.ts')).examineFolder(remote.where, say)).found
   const { findings, findings_total: total } = await remote.call(VERIFY, { project_id: 'system' })
@@ -86,7 +86,7 @@ function objectionTo(record: unknown): string | null {
 const uncheckedMessage = (why: string): string =>
   `the server was asked at /health whether everything is as recorded, and ${why}; documents, indexes, bytes and key files are not checked`
 
-/** How far the record was verified before: a chain that was cut or rewritten is in order by itself. */
+/** How far the record was verified before: a chain that was cut or rewritten is still a correct chain. */
 async function besidesChain(remote: Remote, project_id: string): Promise<readonly Found[]> {
   const difference = remote.isOffline ? await (await import('../remote/examine-folder.ts')).markerDifference(remote.where) : null
   const isHere = difference !== null && (difference.scope === project_id || difference.scope === 'all')
@@ -193,7 +193,7 @@ export function replaySpec(protocol: Protocol, op: Operation): Spec {
   return commandSpec
 }
 
-/** After a backup was restored on purpose: the next start of this data folder takes the record as it is. */
+/** After a backup was restored on purpose: the next start of this data folder accepts the record without a comparison. */
 export const acceptSpec = spec(
   'audit accept',
   'After restoring a backup: let the next start take the record as it is, although this data folder has seen a later one.',
@@ -208,10 +208,10 @@ export const acceptSpec = spec(
       const { lockFolder } = await import('../../server/folder/folder-lock.ts')
       const free = orRefused(() => lockFolder(folder, `a server uses ${folder}: stop it first`))
       try {
-        const [own, shared] = [anchorIn(folder), sharedAnchorIn(folder)]
+        const [local, shared] = [anchorIn(folder), sharedAnchorIn(folder)]
         const { COUNTERSIGN_DATABASE, COUNTERSIGN_DATABASE_FILE } = io.env
-        const isOfDatabase = Boolean(COUNTERSIGN_DATABASE || COUNTERSIGN_DATABASE_FILE) || (await own.read()) === null
-        const file = isOfDatabase ? shared : own
+        const isOfDatabase = Boolean(COUNTERSIGN_DATABASE || COUNTERSIGN_DATABASE_FILE) || (await local.read()) === null
+        const file = isOfDatabase ? shared : local
         const anchor = await file.read()
         if (anchor === null)
           throw new CliError(

@@ -42,7 +42,7 @@ async function inDatabase<T>(settings: DatabaseSettings, work: (parts: DatabaseP
     const secret = secretFrom(settings.secret)
     const store = await postgresStore(settings.url, { node: 'cli', tag: (text) => tag(text) })
     try {
-      return await work({ store, values: wrappedValues(store.query, secret), useTag: (made) => (tag = made) })
+      return await work({ store, values: wrappedValues(store.query, secret), useTag: (created) => (tag = created) })
     } finally {
       await store.close()
     }
@@ -152,7 +152,7 @@ const migrate = spec(
         )
       } catch (error) {
         if (error instanceof CliError) throw error
-        // A refusal says itself what to do; anything else cut it off.
+        // A refusal says what to do; any other error interrupted the work.
         if (error instanceof StartError) throw new CliError(exits.refused, 'NOT_MOVED', error.message)
         throw new CliError(exits.refused, 'NOT_MOVED', operatorMessage(error), 'run it again: it continues where it stopped')
       }

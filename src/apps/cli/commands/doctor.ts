@@ -1,4 +1,4 @@
-// `countersign doctor`: looks at everything that an installation needs and says, for each thing that is not well, what to do.
+// `countersign doctor`: looks at everything that an installation needs and says, for each problem, what to do.
 import { existsSync } from 'node:fs'
 import { statfs, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -42,7 +42,7 @@ export const doctorSpec = spec('doctor', 'Check this installation, and say how t
     const progress = startProgress(io.err, 'checking the installation')
     const findings: Finding[] = [nodeVersion(process.versions.node)]
     try {
-      // `--data` says where to look here; which server to ask is said as always.
+      // `--data` says where to look here; the usual flags say which server to ask.
       const target = await targetOf(io, globals)
       const answered = await healthOf(target.url)
       const shared = sharedBy(answered, target, io)
@@ -89,7 +89,7 @@ async function checkFolder(folder: string, findings: Finding[]): Promise<boolean
   return true
 }
 
-/** How a database is named that several servers share; null: the server of this folder has its own. */
+/** The name of a database that several servers share; null: the server of this folder has its own. */
 function sharedBy(answered: Answered, { url }: Target, { env }: Context['io']): string | null {
   const health = typeof answered === 'string' || !isLocal(url) ? null : answered.health
   if (health?.store === 'postgres')

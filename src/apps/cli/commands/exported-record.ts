@@ -20,7 +20,7 @@ export type CheckedRecord = {
   readonly difference: { readonly project_id: string; readonly seq: number; readonly what: string } | null
 }
 
-/** Line by line: an export may be larger than the memory. It may begin anywhere; its first line then names the hash that it follows. */
+/** Line by line: an export may be larger than the memory. It may begin anywhere; its first line then names the hash of the line before. */
 export async function checkExported(io: Io, path: string): Promise<CheckedRecord> {
   const input = path === '-' ? io.input : createReadStream(resolve(io.cwd, path))
   const reader = createInterface({ input, crlfDelay: Infinity })

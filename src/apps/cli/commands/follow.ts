@@ -1,4 +1,4 @@
-// The record as it grows, one line per event. It outlives connections; Ctrl-C ends it.
+// Commands that follow a stream, one line per event. They reconnect when the connection is lost; Ctrl-C ends them.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import { exits, type Exit } from '../exit-codes.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
@@ -42,10 +42,10 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
     run: async (context, given) => {
       const input = await inputOf(context, op, commandSpec, given)
       const after = (given.get('after') as string | undefined) ?? null
-      // A follower of one run has seen all of it when it ends.
-      const ofOne = (input as { run_id?: unknown }).run_id !== undefined
+      // A stream of a single run ends with the run.
+      const isSingleRun = (input as { run_id?: unknown }).run_id !== undefined
       return follow(context, derived.operation!, input, after, (event) =>
-        isOfSession(event) ? event.event_type === 'session_closed' : ofOne && isOfRun(event) && endings.includes(event.type),
+        isOfSession(event) ? event.event_type === 'session_closed' : isSingleRun && isOfRun(event) && endings.includes(event.type),
       )
     },
   }
@@ -87,7 +87,7 @@ async function follow(
     for await (const { cursor, item } of remote.follow(operation, input, { after, signal: leaving.signal })) {
       const event = (item['event'] ?? item) as Event | RunEvent | SessionEvent
       if (context.json) writeJson(context, { cursor, ...item }, 0)
-      else context.io.out.write(`${shownLine(event, context)}\n`)
+      else context.io.out.write(`${lineOf(event, context)}\n`)
       if (isOver(event)) return exits.ok
     }
   } finally {
@@ -101,11 +101,11 @@ type Style = Parameters<Paint>[0]
 type Part = {
   readonly text: string
   readonly style?: Style | null
-  /** Padded to this width where another part follows. */ readonly width?: number
+  /** Padded to this width if another part follows. */ readonly width?: number
 }
 const INDENT = '    '
 
-const shownLine = (event: Event | RunEvent | SessionEvent, context: Context): string =>
+const lineOf = (event: Event | RunEvent | SessionEvent, context: Context): string =>
   layOut(
     (isOfSession(event) ? sessionParts(event) : isOfRun(event) ? runParts(event) : recordParts(event)).filter(({ text }) => text !== ''),
     context,
@@ -156,9 +156,9 @@ const sessionParts = ({ at, sequence, event_type, data }: SessionEvent): Part[] 
   { text: escapeControl(at), style: 'dim' },
   { text: String(sequence).padStart(5) },
   { text: escapeControl(event_type), width: 20, style: eventStyles[event_type] ?? null },
-  { text: saidInSession(event_type, data) },
+  { text: describeSessionEvent(event_type, data) },
 ]
-function saidInSession(event_type: string, data: AnyOutput): string {
+function describeSessionEvent(event_type: string, data: AnyOutput): string {
   const { stage, percent, message, from_state, to_state, final_state, reason, level, code } = data
   const joinTexts = (...all: unknown[]): string =>
     all

@@ -17,7 +17,7 @@ import { untilOf } from '../input/parse-when.ts'
 export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
   const derived = derivedSpec(protocol, op)
   const isLast = ({ name }: Flag): boolean => name === 'limit' || name === 'all'
-  const flags = [...derived.flags.filter((one) => !isLast(one)), ...derived.flags.filter(isLast)]
+  const flags = [...derived.flags.filter((flag) => !isLast(flag)), ...derived.flags.filter(isLast)]
   const list: Spec = {
     ...derived,
     flags,
@@ -35,7 +35,7 @@ export function inboxSpecs(protocol: Protocol, op: Operation): Spec[] {
     },
   }
   const open = spec('inbox', 'Everything that waits for you: walk through it and answer with one key each; in a script, the list.', {
-    flags: flags.filter((one) => !inputFlags.includes(one)),
+    flags: flags.filter((flag) => !inputFlags.includes(flag)),
     examples: ['countersign inbox', 'countersign inbox --kind review', 'countersign inbox --json | jq .items[].title'],
     async run(context, given) {
       const { io } = context

@@ -90,7 +90,7 @@ async function asPerson(context: Context, subject: string): Promise<void> {
     const me = await server.call('identity/me.get', {})
     await server.close()
     const replaced = await saveLogin(context, { url, installation: await installationAt(url), id: me.id, key, issued: true }, me)
-    // The key of the login before was for that login alone. Where it is gone already, nothing is left to do.
+    // The former login's key was only for that login. A key that is gone already needs no revocation.
     if (replaced?.issued === true)
       await admin.call('identity/key.revoke', { key_id: `key_${replaced.key.split('_')[1]}` }).catch((error: unknown) => {
         if (!(error instanceof CliError)) throw error
@@ -100,11 +100,11 @@ async function asPerson(context: Context, subject: string): Promise<void> {
   }
 }
 
-async function saveLogin(context: Context, made: Login, me: Me): Promise<Login | null> {
-  const { file, replaced } = await storeLogin(context.io, made)
-  if (context.json) writeJson(context, { url: made.url, installation: made.installation, id: me.id, kind: me.kind, file })
+async function saveLogin(context: Context, login: Login, me: Me): Promise<Login | null> {
+  const { file, replaced } = await storeLogin(context.io, login)
+  if (context.json) writeJson(context, { url: login.url, installation: login.installation, id: me.id, kind: me.kind, file })
   else {
-    const message = `logged in at ${made.url} as ${escapeControl(me.id)} (${escapeControl(me.kind)}); stored in ${file}`
+    const message = `logged in at ${login.url} as ${escapeControl(me.id)} (${escapeControl(me.kind)}); stored in ${file}`
     context.io.out.write(`${context.paint('green', '✔')} ${message}\n`)
   }
   return replaced
@@ -139,10 +139,10 @@ const list = spec('login list', 'List the servers that you are logged in at.', {
     const { current, all } = await readLogins(io)
     // With several installations at one address, take the most recent login.
     const last = all.findLast(({ url }) => url === current)
-    const items = all.map((one) => ({ url: one.url, installation: one.installation, id: one.id, current: one === last }))
+    const items = all.map((login) => ({ url: login.url, installation: login.installation, id: login.id, current: login === last }))
     if (json) return writeJson(context, { items })
     if (items.length === 0) return void io.err.write(`${paintErr('dim', 'you are not logged in at any server')}\n`)
-    const rows = items.map((one) => [one.url, one.id ?? '-', one.current ? 'yes' : 'no', one.installation ?? '-'])
+    const rows = items.map((item) => [item.url, item.id ?? '-', item.current ? 'yes' : 'no', item.installation ?? '-'])
     io.out.write(
       tableOf(
         ['SERVER', 'AS', 'CURRENT', 'INSTALLATION'].map((title) => ({ title })),
@@ -168,7 +168,7 @@ const logout = spec('logout', 'Forget the login of one server, the current one b
     if (context.json) return writeJson(context, { forgotten: gone.map(({ url: of, id }) => ({ url: of, id })), left: left.length })
     if (gone.length === 0) return void io.out.write(url === null ? 'there was no login to forget\n' : `there was no login for ${url}\n`)
     for (const login of gone) io.out.write(`logged out at ${login.url}${login.id === null ? '' : ` (${escapeControl(login.id)})`}\n`)
-    const rest = left.length === 0 ? '' : `; still logged in at ${left.map((one) => one.url).join(', ')}`
+    const rest = left.length === 0 ? '' : `; still logged in at ${left.map((login) => login.url).join(', ')}`
     io.out.write(`a key itself stays valid until \`countersign key revoke\`${rest}\n`)
   },
 })

@@ -40,7 +40,7 @@ export function policyTestSpec(protocol: Protocol, op: Operation): Spec {
 
 type Suggestion = Output<'gate/policy.suggest'>['items'][number]
 
-/** The rule before the one that asks today, in the policy as it is now. */
+/** Adds the rule to the current policy, before the rule that asks today. */
 async function publish(context: Context, { rule, before }: Suggestion, scope: Input<'execution/policy.get'>): Promise<void> {
   const remote = await context.remote()
   const { policy } = await remote.call('execution/policy.get', scope)

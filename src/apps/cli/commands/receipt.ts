@@ -74,7 +74,7 @@ function proven({ claims, unsigned }: Verdict & { ok: true }, isMatched: boolean
   return `${paint('green', '✔')} the receipt is genuine\n${rows}`
 }
 
-/** X29: said before the result. */
+/** X29: printed before the result. */
 const DEFAULT = 'nobody answered in time: the default that the agent had stated was taken'
 
 function outcomeOf({ status, result, result_ref, reason }: Claims): string {
@@ -179,7 +179,7 @@ const rotate = spec(
     isLocal: true,
     flags: [
       flag('lost', null, 'replace missing or broken keys; data sealed with them stays sealed'),
-      flag('push', null, 'the key of pushes to browsers instead: new subscriptions are made with a new one, earlier ones go on'),
+      flag('push', null, 'the key of pushes to browsers instead: new subscriptions use a new one, earlier ones keep working'),
     ],
     examples: ['countersign receipt rotate --data /var/lib/countersign', 'countersign receipt rotate --lost --data ./data'],
     async run(context, given) {

@@ -100,7 +100,7 @@ async function showDelivered(context: Context, given: FlagValues): Promise<void>
   const about = `${id} ${version} by ${provenance.actor}, ${provenance.produced_at}${payload.verified === false ? ', its bytes were never seen here' : ''}`
   io.out.write(`${ownLines(about, columns).map((line) => paint('dim', line)).join('\n')}\n`) // prettier-ignore
   const shown = lines.flatMap(({ text: line, style }) =>
-    markedLines(line, columns).map((one) => (style === undefined ? one : paint(style, one))),
+    markedLines(line, columns).map((marked) => (style === undefined ? marked : paint(style, marked))),
   )
   io.out.write(`\n${[...ownLines(head, columns).map((line) => paint('bold', line)), ...shown].join('\n')}\n`)
 }

@@ -1,4 +1,4 @@
-// `task create --assign`: a task that is handed over as soon as it is there.
+// `task create --assign`: a new task with an assignee from the start.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { Input } from '#sdk/client.ts'
 import { derivedSpec, inputOf, keyIn } from '../derive/from-operation.ts'

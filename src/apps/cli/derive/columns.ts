@@ -61,7 +61,7 @@ type Column = readonly [title: string, path: string, read?: (item: ListedItem) =
 export type Listing = {
   readonly marks: readonly string[]
   readonly columns: readonly Column[]
-  /** Of what happened: exact times, and ids, since names change. */
+  /** The rows are past events: with exact times, and with ids, since names change. */
   readonly isRecord?: boolean
   /** One item is several rows. */
   rows?(item: ListedItem): ListedItem[]

@@ -16,7 +16,7 @@ export type Globals = {
 export type Context = {
   readonly io: Io
   readonly globals: Globals
-  /** For programs: the answer as it is, or the part of it that `globals.pick` names. */
+  /** For programs: prints the answer as JSON, or the part of it that `globals.pick` names. */
   readonly json: boolean
   /** Colours for the output and for the error output. */
   readonly paint: Paint
@@ -35,9 +35,9 @@ export type Spec = {
   readonly positionals: readonly Flag[]
   readonly flags: readonly Flag[]
   readonly examples: readonly string[]
-  /** Understood, and not listed. */
+  /** Works, but is in no list. */
   readonly hidden: boolean
-  /** The operation that it stands for. */
+  /** The operation that the command calls; null: none, or several. */
   readonly operation: string | null
   /** Uses the rights of this machine's user: their logins, the files of a server, the socket of a daemon. */
   readonly isLocal: boolean

@@ -53,7 +53,7 @@ export const nouns: Readonly<Record<string, string>> = {
   memo: 'notes of a run',
   capability: 'capabilities that agents can invoke: tools, functions, skills',
   ownership: 'pass a task on to another agent',
-  reviewer: 'further people who may decide about a task',
+  reviewer: 'further people who can decide about a task',
   user: 'people',
   agent: 'agents: add, publish a card, discover, delegate, run a command as one',
   delivery: 'delivery log of messages to webhooks',

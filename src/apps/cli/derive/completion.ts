@@ -33,7 +33,7 @@ export function completionSpec(others: () => readonly Spec[]): Spec {
   })
 }
 
-/** What a completion script asks for. */
+/** The command that a completion script calls. */
 export const idsSpec = spec('ids', 'Print the ids that a field takes, for the completion in a shell.', {
   positionals: [{ ...flag('field', 'word', 'the field, such as task_id'), required: true }],
   hidden: true,
@@ -45,12 +45,12 @@ export const idsSpec = spec('ids', 'Print the ids that a field takes, for the co
 
 const firstWords = (specs: readonly Spec[]): string[] => [...new Set(specs.map(({ path }) => path[0]!))]
 const verbsOf = (specs: readonly Spec[], noun: string): Spec[] => specs.filter(({ path }) => path.length > 1 && path[0] === noun)
-const flagsFor = (one: Spec): Flag[] => [...allFlags(one).filter((flag_) => !one.positionals.includes(flag_)), ...globals]
+const flagsFor = (spec: Spec): Flag[] => [...allFlags(spec).filter((flag_) => !spec.positionals.includes(flag_)), ...globals]
 
-/** Flags whose value is a file or a folder: nothing else completes as one, ids least of all. */
+/** Flags whose value is a file or a folder: their values complete as files, and never as ids. */
 const fileFlags = (specs: readonly Spec[]): string[] => [
   ...new Set(
-    [...globals, ...specs.flatMap((one) => [...allFlags(one)])]
+    [...globals, ...specs.flatMap((spec) => [...allFlags(spec)])]
       .filter(({ placeholder }) => ['path', 'file', 'folder'].includes(placeholder))
       .map(({ name }) => `--${name}`),
   ),
@@ -58,12 +58,12 @@ const fileFlags = (specs: readonly Spec[]): string[] => [
 
 /** The field whose ids a positional takes, with the number of words before it. */
 const idPositionals = ({ path, positionals }: Spec): (readonly [before: number, field: string])[] =>
-  positionals.flatMap((one, i) => {
-    const field = idFieldOf(one)
+  positionals.flatMap((positional, i) => {
+    const field = idFieldOf(positional)
     return field === null ? [] : [[path.length + i + 1, field] as const]
   })
 
-/** The words that may follow these: for a flag with choices, its choices. */
+/** The words that can follow: after a flag with choices, its choices. */
 function bashScript(specs: readonly Spec[]): string {
   const nouns = firstWords(specs).filter((word) => verbsOf(specs, word).length > 0)
   const verbs = nouns.map(
@@ -73,20 +73,20 @@ function bashScript(specs: readonly Spec[]): string {
         .join(' ')}' ;;`,
   )
   const flags = specs.map(
-    (one) =>
-      `    '${one.path.join(' ')}') words='${flagsFor(one)
+    (spec) =>
+      `    '${spec.path.join(' ')}') words='${flagsFor(spec)
         .map(({ name }) => `--${name}`)
         .join(' ')}' ;;`,
   )
-  const choices = specs.flatMap((one) =>
-    allFlags(one)
+  const choices = specs.flatMap((spec) =>
+    allFlags(spec)
       .filter(({ shape }) => shape.choices)
-      .map(({ name, shape }) => `    '${one.path.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
+      .map(({ name, shape }) => `    '${spec.path.join(' ')} --${name}') words='${shape.choices!.join(' ')}' ;;`),
   )
-  const ids = specs.flatMap((one) =>
-    idPositionals(one).map(([before, field]) => `    '${one.path.join(' ')} ${before}') field=${field} ;;`),
+  const ids = specs.flatMap((spec) =>
+    idPositionals(spec).map(([before, field]) => `    '${spec.path.join(' ')} ${before}') field=${field} ;;`),
   )
-  const idFlags = new Map(specs.flatMap((one) => one.flags.map((flag_) => [`--${flag_.name}`, idFieldOf(flag_)] as const)))
+  const idFlags = new Map(specs.flatMap((spec) => spec.flags.map((flag_) => [`--${flag_.name}`, idFieldOf(flag_)] as const)))
   return `_countersign() {
   local field=''
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} words=''
@@ -146,10 +146,10 @@ function fishScript(specs: readonly Spec[]): string {
     'function __cs_at; set -l w (commandline -opc); test "$w[2..-1]" = "$argv" ; end',
     'function __cs_in; set -l w (commandline -opc); string match -q -- "$argv*" "$w[2..-1]"; end',
     'complete -c countersign -f',
-    ...globals.map((one) => `complete -c countersign ${fishFlag(one)}`),
+    ...globals.map((global) => `complete -c countersign ${fishFlag(global)}`),
   ]
   for (const word of firstWords(specs)) {
-    const summary = specs.find((one) => one.path.length === 1 && one.path[0] === word)?.summary ?? word
+    const summary = specs.find((spec) => spec.path.length === 1 && spec.path[0] === word)?.summary ?? word
     lines.push(`complete -c countersign -n __fish_use_subcommand -a ${word} -d ${inShort(summary)}`)
   }
   for (const spec of specs) {

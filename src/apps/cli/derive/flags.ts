@@ -19,7 +19,7 @@ export type Shape = {
   readonly choices: readonly string[] | null
   /** May be given several times. */
   readonly many: boolean
-  /** One value stands for itself, several are a list. */
+  /** One value is passed as it is, several become a list. */
   readonly loose: boolean
   readonly nullable: boolean
   /** The fields of a record. */
@@ -32,7 +32,7 @@ export type Flag = {
   readonly name: string
   /** Other names that are understood and not shown. */
   readonly also: readonly string[]
-  /** Where the value goes in the input; null: it is for the command itself. */
+  /** The place of the value in the input; null: only the command uses it. */
   readonly path: readonly string[] | null
   readonly shape: Shape
   readonly required: boolean
@@ -53,7 +53,7 @@ export const flag = (name: string, placeholder: string | null, words: string, sh
   help: words,
 })
 
-/** Its name where it needs no flag. */
+/** Its name if it needs no flag. */
 export const fieldOf = ({ path, name }: Flag): string => path?.at(-1) ?? name
 
 export const kebab = (name: string): string => name.replaceAll('_', '-')
@@ -72,7 +72,9 @@ export function flagsOf(schema: object): Flag[] {
   const taken = new Map<string, number>()
   for (const { name } of found) taken.set(name, (taken.get(name) ?? 0) + 1)
   // A short name that two fields would share belongs to the outer one.
-  return found.map((one) => (taken.get(one.name) === 1 || one.path!.length === 1 ? one : { ...one, name: dottedPath(one.path!), also: [] }))
+  return found.map((flag_) =>
+    taken.get(flag_.name) === 1 || flag_.path!.length === 1 ? flag_ : { ...flag_, name: dottedPath(flag_.path!), also: [] },
+  )
 }
 
 const dottedPath = (path: readonly string[]): string => path.map(kebab).join('.')
@@ -83,7 +85,7 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
     const here = [...path, field]
     const required = isRequired && node.required?.includes(field) === true
     const bare = bareOf(inner)
-    // The fields of what must be given are as close at hand as the outer ones; those of an option are named by their path.
+    // Flags for fields of a required object have the short name of the field; those of an optional object have the whole path.
     if (hasFields(bare)) return walk(bare, here, required, path.length === 0 ? required : isShort)
     const name = isShort ? kebab(instead[field] ?? shorter[field] ?? field) : dottedPath(here)
     const also = isShort ? [kebab(field), dottedPath(here)].filter((other) => other !== name && instead[other] === undefined) : []
@@ -95,7 +97,7 @@ function walk(node: Node, path: readonly string[], isRequired: boolean, isShort:
 
 const hasFields = ({ properties }: Node): boolean => properties !== undefined && Object.keys(properties).length > 0
 
-/** Without the null that an optional field may also be. */
+/** The schema without `null`, which an optional field can also accept. */
 function bareOf(node: Node): Node {
   const others = node.anyOf?.filter(({ type }) => type !== 'null')
   return others?.length === 1 ? { ...others[0]!, ...(node.description === undefined ? {} : { description: node.description }) } : node
@@ -171,7 +173,7 @@ export function objectIn(given: FlagValues, name: string): object | undefined {
   return value
 }
 
-/** `5`, `true`, `{"a":1}` are JSON; `hello` is text; what begins like an object, a list or a string must be one. */
+/** `5`, `true`, `{"a":1}` are JSON; `hello` is text; text that begins like an object, a list or a string must be valid JSON. */
 function looseJsonFrom(text: string): unknown {
   if (/^\s*[[{"]/.test(text)) return jsonFrom(text)
   try {

@@ -41,7 +41,7 @@ const isPaged = (op: Operation): boolean => {
 
 const keyFlag = flag('idempotency-key', 'text', 'makes a repeated call one call; made up for each call by default')
 
-/** `task.create` is `task create`, whatever protocol it belongs to; unless those words do the same without a server. */
+/** `task.create` is `task create`, whatever protocol it belongs to; unless a command without a server has those words. */
 export const pathOf = (operation: string): string[] => {
   if (operation === 'receipt.verify') return ['receipt', 'verify-online']
   const [noun = '', ...verb] = operation.split('.')
@@ -61,7 +61,7 @@ export function derivedSpec(protocol: Protocol, op: Operation): Spec {
   const operation = `${protocol.name}/${op.name}`
   const found = flagsOf(op.input as object)
   const first = positionalsOf(op.name, found)
-  const others = found.filter((one) => !first.includes(one))
+  const others = found.filter((flag) => !first.includes(flag))
   const spec: Spec = {
     path: pathOf(op.name),
     summary: isForTheSystem(op) ? `${op.summary} (the system only)` : op.summary,
@@ -127,7 +127,7 @@ export async function inputOf(
   const base = await baseOf(io, given)
   const input = inputFrom(all, given, base)
   const missing = all.filter(({ path, required }) => required && path !== null && !isGiven(input, path))
-  if (missing.length > 0) throw usage(`missing: ${missing.map((one) => shownAs(one, first)).join(', ')}`)
+  if (missing.length > 0) throw usage(`missing: ${missing.map((flag) => shownAs(flag, first)).join(', ')}`)
   try {
     return parse(op.input, input) as Record<string, unknown>
   } catch (error) {
@@ -136,8 +136,8 @@ export async function inputOf(
   }
 }
 
-export const shownAs = (one: Flag, first: readonly Flag[]): string =>
-  first.includes(one) ? `<${fieldOf(one)}>` : `--${one.name}${one.placeholder === '' ? '' : ` <${one.placeholder}>`}`
+export const shownAs = (flag: Flag, first: readonly Flag[]): string =>
+  first.includes(flag) ? `<${fieldOf(flag)}>` : `--${flag.name}${flag.placeholder === '' ? '' : ` <${flag.placeholder}>`}`
 
 /** `spec.goal must be ...` as `--goal must be ...`. */
 function messageWithFlag({ message, details }: Pick<Refusal, 'message' | 'details'>, all: readonly Flag[], first: readonly Flag[]): string {
@@ -169,7 +169,7 @@ async function baseOf(io: Context['io'], given: FlagValues): Promise<Record<stri
 
 const prefixes: Readonly<Record<string, string>> = { artifact: 'art', checkpoint: 'ckpt', issued: 'key', review: 'rev', session: 'sess' }
 
-/** Stands for whatever a scene's steps have answered. */
+/** A placeholder for an answer of the steps of a scene. */
 class Placeholder {
   readonly name: string
   constructor(name: string) {
@@ -182,7 +182,7 @@ const placeholder = (name: string): unknown =>
   })
 const refs: Record<string, unknown> = new Proxy({}, { get: (_, name) => placeholder(String(name)) })
 
-/** Answers of a scene as a whole, where an id would not do. */
+/** Complete answers of a scene, for inputs that need more than an id. */
 const whole: Readonly<Record<string, unknown>> = {
   checksum: `sha256:${'0'.repeat(64)}`,
   receipt: { request_id: 'hxp_1', signature: '...' },
@@ -195,23 +195,23 @@ const fillPlaceholders = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, fillPlaceholders(inner)]))
 }
 
-/** The input that the operation's own example would send. */
+/** The input that the example of the operation sends. */
 export function exampleInput({ example: { input } }: Operation): Record<string, unknown> {
   return fillPlaceholders(typeof input === 'function' ? input(refs) : input) as Record<string, unknown>
 }
 
-function exampleOf(op: Operation, made: Spec): string {
-  return ['countersign', ...made.path, ...argvFor(exampleInput(op), made)].map(shellQuote).join(' ')
+function exampleOf(op: Operation, target: Spec): string {
+  return ['countersign', ...target.path, ...argvFor(exampleInput(op), target)].map(shellQuote).join(' ')
 }
 
-/** The words that say this input. */
-export function argvFor(input: Record<string, unknown>, made: Pick<Spec, 'positionals' | 'flags'>): string[] {
+/** The words of a command line with this input. */
+export function argvFor(input: Record<string, unknown>, target: Pick<Spec, 'positionals' | 'flags'>): string[] {
   const rest = structuredClone(input)
-  const args = made.positionals.flatMap((one) => {
-    const value = valueAt(rest, one.path!)
-    return value === undefined ? [] : [textOf(value, one.shape.kind)]
+  const args = target.positionals.flatMap((positional) => {
+    const value = valueAt(rest, positional.path!)
+    return value === undefined ? [] : [textOf(value, positional.shape.kind)]
   })
-  for (const { name, path, shape } of made.flags) {
+  for (const { name, path, shape } of target.flags) {
     const value = path === null ? undefined : valueAt(rest, path)
     if (value === undefined) continue
     for (const item of shape.many && Array.isArray(value) ? value : [value]) {

@@ -4,7 +4,7 @@ import { distanceOf } from '#kernel/codec/spelling.ts'
 import { kebab } from './flags.ts'
 import type { Spec } from './command.ts'
 
-/** The heading of what every command understands. */
+/** The heading of the options that every command has. */
 export const GLOBAL = 'Global options:'
 export const NOUN_USAGE = '<verb> [arguments] [options]'
 
@@ -45,7 +45,7 @@ export function termOf(command: Command): string {
   return usage === NOUN_USAGE ? name : `${name} ${usage.replace(/ ?\[options\]$/, '')}`.trimEnd()
 }
 
-/** `help`, `help task create` and `task help` are what people try. */
+/** People try `help`, `help task create` and `task help`: all of them show the help. */
 export function withHelpAsked(argv: readonly string[], specs: readonly Spec[]): string[] {
   const [first, ...rest] = argv
   if (first === 'help') return [...rest, '--help']
@@ -72,7 +72,7 @@ const renamed: Readonly<Record<string, readonly [name: string, hint: string]>> =
   'inbox take': ['mailbox take', SAME],
 }
 
-/** A verb that its noun does not have; null: there is nothing wrong with these words. */
+/** A verb that its noun does not have; null: noun and verb are known. */
 export function unknownVerb(argv: readonly string[], specs: readonly Spec[]): { message: string; hint: string } | null {
   const [noun, verb] = argv
   if (noun === undefined || verb === undefined || noun.startsWith('-') || verb.startsWith('-')) return null

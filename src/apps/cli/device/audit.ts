@@ -1,4 +1,4 @@
-// Verification of an audit file: chain, numbers, signed checkpoints, and the record where it is there. It changes nothing, also beside a running
+// Verification of an audit file: chain, numbers, signed checkpoints, and the record if there is one. It changes nothing, even next to a running
 // daemon (W39).
 import { existsSync, readFileSync } from 'node:fs'
 import { canonical } from '#kernel/log/canonical-json.ts'

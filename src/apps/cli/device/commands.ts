@@ -21,7 +21,7 @@ const upSpec = spec('device up', 'Start the hardware daemon in the foreground; `
   run: () => Promise.reject(usage('device up comes first: countersign device up [options]')),
 })
 
-/** `name=value`: JSON where it is JSON, text where it is not. */
+/** `name=value`: a value that is valid JSON is parsed, any other is text. */
 function argumentsIn(words: readonly string[]): Record<string, unknown> {
   const args: Record<string, unknown> = {}
   for (const word of words) {
@@ -39,7 +39,7 @@ function argumentsIn(words: readonly string[]): Record<string, unknown> {
 }
 
 const toolArgument: Flag = { ...flag('tool', 'name', 'the tool, such as gpio.set'), required: true }
-const callArguments: Flag = flag('args', 'name=value', 'its arguments: JSON where they parse as JSON, else text', {
+const callArguments: Flag = flag('args', 'name=value', 'its arguments: JSON if they parse as JSON, otherwise text', {
   many: true,
   rest: true,
 })
@@ -186,4 +186,4 @@ export const deviceSpecs: readonly Spec[] = [
   verifySpec,
   linkSpec,
   installSpec,
-].map((one) => ({ ...one, isLocal: true }))
+].map((command) => ({ ...command, isLocal: true }))

@@ -1,4 +1,4 @@
-// A connection to the daemon of this machine, and where it is looked for.
+// A connection to the daemon of this machine, and the search for its socket.
 import { connect, type Socket } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createHacpClient, HacpError, type HacpClient } from '#protocols/hardware/client.ts'

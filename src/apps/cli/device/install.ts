@@ -83,8 +83,8 @@ export function installDevice({ io }: Context, isDry: boolean): void {
   }
   if (process.getuid?.() !== 0)
     throw new CliError(exits.refused, 'NOT_ROOT', 'installing needs root', 'look at it first with --dry-run, then use sudo')
-  const run = (...message: [string, ...string[]]): void =>
-    void execFileSync(message[0], message.slice(1), { stdio: ['ignore', 'inherit', 'inherit'] })
+  const run = (...command: [string, ...string[]]): void =>
+    void execFileSync(command[0], command.slice(1), { stdio: ['ignore', 'inherit', 'inherit'] })
   try {
     run('groupadd', '--force', '--system', USER)
     try {
@@ -92,7 +92,7 @@ export function installDevice({ io }: Context, isDry: boolean): void {
     } catch {
       run('useradd', '--system', '--gid', USER, '--home-dir', DATA, '--no-create-home', '--shell', '/usr/sbin/nologin', USER)
     }
-    // Whatever the umask, and also where an earlier version has made it: members of the group use the socket and read nothing.
+    // Independent of the umask, and also for a folder of an earlier version: group members use the socket and read nothing.
     for (const [folder, mode] of [
       [DATA, 0o700],
       [CONFIG, 0o755],

@@ -19,7 +19,7 @@ async function keyOn(input: NodeJS.ReadStream): Promise<string> {
   return key
 }
 
-/** Of a daemon that runs, or of one that was never started. */
+/** The identity of a running daemon, or of a daemon that was never started. */
 function identityOf(data: string): NonNullable<ReturnType<typeof identityIn>> {
   const there = identityIn(data)
   if (there) return there
@@ -32,9 +32,9 @@ export async function linkDevice(context: Context, data: string, name: string | 
   const { globals, io } = context
   if (globals.url === undefined) throw usage('--url is missing: it names the server')
   const key = globals.apiKey ?? (await keyOn(io.input))
-  const { device_id, key: own } = identityOf(data)
+  const { device_id, key: deviceKey } = identityOf(data)
   const url = globals.url.replace(/\/+$/, '')
-  const input = { device_id, name: name ?? device_id, jwk: own.jwk }
+  const input = { device_id, name: name ?? device_id, jwk: deviceKey.jwk }
   const server = openHttpRemote(url, key)
   try {
     await server.call('hardware/device.register', input)

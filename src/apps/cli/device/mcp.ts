@@ -164,7 +164,7 @@ export async function serveMcp(socket: Socket, io: Io): Promise<void> {
   const beat = setInterval(() => void client.tools(session_id).catch(() => undefined), BEAT_MS)
   const transport = new StdioServerTransport(io.input, io.out as NodeJS.WriteStream)
   const send = transport.send.bind(transport)
-  transport.send = (message) => send(asMeant(message))
+  transport.send = (message) => send(withoutTaskContent(message))
   const serving = serveStdio(() => serverOf(client, session_id), { transport })
   await Promise.race([gone, new Promise<void>((done) => io.input.once('end', done).once('close', done))])
   clearInterval(beat)
@@ -180,7 +180,7 @@ const TOOL_NOT_FOUND = -32_002
  * Undoes two changes of the library: it replaces an error code that had another meaning in earlier revisions of MCP (here it is the daemon's,
  * W36), and it adds content to every answer, which the handle of a task must not have.
  */
-function asMeant<M>(message: M): M {
+function withoutTaskContent<M>(message: M): M {
   const { error, result } = message as { error?: { data?: { code?: unknown } }; result?: { resultType?: unknown; content?: unknown } }
   if (error?.data?.code === 'tool_not_found') return { ...message, error: { ...error, code: TOOL_NOT_FOUND } }
   if (result?.resultType !== 'task') return message

@@ -58,7 +58,7 @@ export function agentKeyIn(file: string): AgentKey {
  * only key. null: none, or several that no folder decides between.
  */
 export function agentKeyFor(home: Home, folder: string, agent?: string, url?: string): AgentKey | null {
-  const all = readAgentKeys(home).filter((one) => (agent === undefined || one.agent === agent) && (url === undefined || one.url === url))
+  const all = readAgentKeys(home).filter((key) => (agent === undefined || key.agent === agent) && (url === undefined || key.url === url))
   for (let at = folder; ; at = dirname(at)) {
     const here = all.filter(({ places }) => places.some((place) => place.folder === at))
     if (here.length > 0) return here.length === 1 ? here[0]! : null
@@ -80,13 +80,13 @@ export function writeAgentKey(home: Home, key: AgentKey): string {
 const isSamePlace = (a: Place, b: Place): boolean => a.folder === b.folder && a.use === b.use
 
 export const withPlace = (key: AgentKey, place: Place): AgentKey =>
-  key.places.some((one) => isSamePlace(one, place)) ? key : { ...key, places: [...key.places, place] }
+  key.places.some((known) => isSamePlace(known, place)) ? key : { ...key, places: [...key.places, place] }
 
 /** Removes a place. Returns the keys that no place uses any longer: their files are gone, and the caller revokes them. */
 export function removePlace(home: Home, place: Place): AgentKey[] {
   const unused: AgentKey[] = []
   for (const key of readAgentKeys(home)) {
-    const places = key.places.filter((one) => !isSamePlace(one, place))
+    const places = key.places.filter((known) => !isSamePlace(known, place))
     if (places.length === key.places.length) continue
     if (places.length > 0) writeAgentKey(home, { ...key, places })
     else {

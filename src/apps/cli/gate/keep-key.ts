@@ -7,7 +7,7 @@ import { targetOf } from '../remote/credentials.ts'
 import type { Context } from '../derive/command.ts'
 import { agentKeyFile, readAgentKeys, removePlace, withPlace, writeAgentKey, type AgentKey, type Home, type Place } from './agent-keys.ts'
 
-/** Returns the stored key, and issues one first where none is stored or the server refuses the stored one. */
+/** Returns the stored key, and issues one first if none is stored or the server refuses the stored one. */
 export async function keepAgentKey(
   context: Context,
   agent: string,
@@ -16,7 +16,7 @@ export async function keepAgentKey(
 ): Promise<{ key: AgentKey; file: string }> {
   const { io, globals } = context
   const { url } = await targetOf(io, globals)
-  const stored = readAgentKeys(home).find((one) => one.agent === agent && one.url === url)
+  const stored = readAgentKeys(home).find((key) => key.agent === agent && key.url === url)
   const isGood = stored !== undefined && (await subjectOf(stored)) === agent
   const key = withPlace(isGood ? stored : { ...(await issueKey(context, agent)), url, agent, places: stored?.places ?? [] }, place)
   return { key, file: writeAgentKey(home, key) }

@@ -1,4 +1,4 @@
-// The files of an agent as they were before an installation changed them, beside the agents' keys: `--undo` restores them byte for byte.
+// Backups of an agent's files from before an installation changed them, beside the agents' keys: `--undo` restores them byte for byte.
 import { hash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -86,7 +86,7 @@ function planOf({ io }: Context, { agent, wait = limits.hookWait, late = dialect
   return { agent, program: programFor(io.env, agent, isManaged), wait, late: late as Late, http: null, isManaged }
 }
 
-/** The short name where it leads to this program. Codex runs a tool whose hook is not found, so it gets the whole path. */
+/** The short name, if it resolves to this program. Codex runs a tool whose hook is not found, so it gets the whole path. */
 export function programFor(env: Context['io']['env'], agent: AgentName, isManaged: boolean): readonly string[] {
   const bin = resolve(import.meta.dirname, '../../../../bin')
   const command = existsSync(join(bin, 'countersign')) ? join(bin, 'countersign') : join(bin, 'countersign.js')

@@ -18,7 +18,7 @@ export type HookOptions = {
   readonly agent: AgentName
   readonly waitMs: number
   readonly late: Late
-  /** The agent in Countersign, and its server, where several are installed. */
+  /** The agent in Countersign, and its server, if several are installed. */
   readonly as: string | undefined
   readonly url: string | undefined
   /** Key and server come from root's files alone: the agent can change its environment and its home. */

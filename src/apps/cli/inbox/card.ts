@@ -11,10 +11,10 @@ import { escapeControl, markedLines, ownLines } from '../output/safe-text.ts'
 export type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green' | 'cyan' | 'inverse'
 export type Line = { readonly text: string; readonly style?: Style | undefined }
 
-/** An action that an agent would take if it may. */
+/** An action that an agent proposes to take. */
 export type Proposed = Checkpoint['proposed_actions'][number]
 
-/** Every field that the question of an item can have; its action decides which are there. */
+/** Every field that the question of an item can have; its action decides which of them exist. */
 export const payloadOf = ({ card }: Item): AnyField<Item['card']['payload']> => card.payload
 export const isOpen = ({ status }: Pick<Item, 'status'>): boolean => status === 'pending' || status === 'assigned'
 
@@ -26,7 +26,7 @@ export function choicesOf(item: Item): readonly (string | number)[] {
 }
 /** An action that this version does not know is shown, and asks for no verdict. */
 const knownAction = (action: Item['action']): HumanAction | undefined => (Object.hasOwn(actions, action) ? actions[action] : undefined)
-/** Whether an answer says no where a yes could be said. */
+/** Whether an answer is a no to a question that allows a yes. */
 export const isNo = ({ action }: Pick<Item, 'action'>, result: unknown): boolean => {
   const yes = knownAction(action)?.yes
   return yes !== undefined && result !== yes
@@ -71,7 +71,7 @@ export function deadlineOf({ expires_at, overdue }: Item, now: number): string {
   return left <= 0 ? 'overdue' : `${spanOf(left)} left`
 }
 
-/** A name as it is, or in quotes where it could be read as more than one. */
+/** A name, in quotes if it could be read as more than a name. */
 const word = (text: string): string => (/^[\p{L}\p{N}][\p{L}\p{N} _.@:-]{0,59}$/u.test(text) ? text : JSON.stringify(escapeControl(text)))
 const nameAndId = ({ id, name }: { readonly id: string; readonly name: string | null }): string =>
   name === null || name === id ? escapeControl(id) : `${word(name)} (${escapeControl(id)})`
@@ -80,7 +80,7 @@ const nameAndId = ({ id, name }: { readonly id: string; readonly name: string | 
 const harnessIn = ({ agent: { id, label } }: Item): string | null =>
   id === 'agent_system' && label.startsWith('hcp:') ? label.slice('hcp:'.length) : null
 
-/** Fields that have a place of their own, or that only repeat one. */
+/** Fields with their own place on the card, or that only repeat another field. */
 const PLACED = ['question', 'item', 'prompt', 'claim', 'options', 'option_ids', 'context', 'details', 'details_schema']
 const PLACED_DETAILS = ['proposed_actions', 'delivered']
 
@@ -140,7 +140,7 @@ export function cardLines(item: Item, columns: number, now: number, delivered: D
 const riskStyles: Readonly<Record<string, Style>> = { low: 'green', medium: 'yellow', high: 'red' }
 
 /**
- * Each action with its risk before it, outside of the agent's text. Its kind comes first and on a line of its own: where that is a
+ * Each action with its risk before it, outside of the agent's text. Its kind comes first and on a line of its own: if that is a
  * capability, a yes permits it (D8), whatever the summary says.
  */
 export function actionLines({ kind, summary, detail, permission_scope, risk }: Proposed, columns: number, begin: string): Line[] {
@@ -233,7 +233,7 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
   if (item.declinable) own(`Decline: ${effects.decline}`)
 }
 
-/** The chain of those who act for each other, the rule that makes it so grave, and what people said before. */
+/** The chain of delegation, the rule behind the risk, and earlier answers. */
 function writeFacts({ facts }: Item, own: Writing['own']): void {
   // A server of an earlier version does not say all of it.
   const { chain = [], risk = { said: null, floor: null, rule: null }, precedents = [] } = facts as Partial<Item['facts']>

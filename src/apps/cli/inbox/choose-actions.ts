@@ -1,13 +1,13 @@
-// The list of proposed actions to tick: those that an approval covers.
+// The list of proposed actions, to tick the ones that an approval covers.
 import type { Item } from '#protocols/execution/inbox/item.ts'
 
-/** `item`: as it was read. The answer is for it, wherever the list has gone meanwhile. */
+/** `item`: the version that was read. The answer is for that version, even if the list has moved on. */
 export type Choosing = { readonly item: Item; readonly at: number; readonly chosen: ReadonlySet<number> }
 
 const toggle = (kept: ReadonlySet<number>, one: number): ReadonlySet<number> =>
   kept.has(one) ? new Set([...kept].filter((other) => other !== one)) : new Set([...kept, one])
 
-/** After a key; null: it was left. Enter is for the caller. */
+/** The state after a key; null: the person left the list. The caller handles Enter. */
 export function choosingAfter(before: Choosing, name: string, count: number): Choosing | null {
   const { at, chosen } = before
   if (name === 'esc' || name === 'q') return null

@@ -19,7 +19,7 @@ import { editLine, newLine } from '../input/line-editor.ts'
 import type { Remote } from '../remote/remote.ts'
 import { escapeControl } from '../output/safe-text.ts'
 
-/** An item that is younger on the screen was not read yet: the key was meant for what stood there before. */
+/** An item that is younger on the screen was not read yet: the key was meant for the item that was shown there before. */
 const UNREAD_MS = 250
 const UNSHOWN =
   'It cannot be shown here: open the review on the page, or download it and `countersign review approve` it with its --version'
@@ -27,12 +27,12 @@ const UNSHOWN =
 export type InboxController = {
   press(keys: readonly Key[]): void
   draw(): void
-  /** Something was heard about a request. */
+  /** An event about a request has arrived. */
   heard(request_id: string): void
-  /** The stream of news is there, or it is not. */
+  /** Whether the stream of news is connected. */
   live(isLive: boolean): void
   refresh(): Promise<void>
-  /** Reads on where the first page was not enough. */
+  /** Reads more pages if the first one does not fill the screen. */
   begin(): void
   trouble(error: unknown): void
   readonly over: Promise<Exit>
@@ -60,7 +60,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   let frame: Frame | null = null
   const connection = createConnection(() => now())
 
-  /** -1: it is not in the list. Then no key is for anything, until another one was shown. */
+  /** -1: the item is not in the list. Then keys answer nothing until another item is shown. */
   const place = (): number => items.all.findIndex(({ request_id }) => request_id === items.chosen)
   const current = (): Item | undefined => items.all[place()]
   const now = (): number => Date.now() + items.skewMs
@@ -112,7 +112,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     }
   }
 
-  /** To the next item that can be answered, or else to the one before. */
+  /** Selects the next item that can be answered, otherwise the previous one. */
   function moveOn(request_id: string): void {
     if (request_id !== items.chosen) return
     const isFree = (item: Item): boolean => isOpen(item) && !items.marks.has(item.request_id)
@@ -151,7 +151,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
   }
   const answers = createInboxActions(remote, stage)
 
-  /** False: it is no key that moves. */
+  /** False: the key does not move the selection. */
   function move(name: string): boolean {
     const page = frame?.page ?? 1
     const far = Number.MAX_SAFE_INTEGER
@@ -205,7 +205,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     }
     const item = current()
     if (!item) return
-    // Something was heard that is not drawn yet.
+    // An event has arrived that is not drawn yet.
     if (item.digest !== onScreen.digest) return tell('Press again to confirm')
     const mark = items.marks.get(item.request_id)
     if (mark !== undefined || !isOpen(item)) return tell(`It is ${mark ?? item.status} already: Ctrl-L refreshes the list`)
@@ -213,7 +213,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     if (key === 's') return answers.snooze(item)
     if (key === '+') return isGrantable(item) ? answers.grant(item) : tell('A grant is for what an agent wants to do in a task')
     if (!answersWith(item, key)) {
-      const message = answersOf(item).map(([one, does]) => `${one} ${does}`).join(', ') // prettier-ignore
+      const message = answersOf(item).map(([key, does]) => `${key} ${does}`).join(', ') // prettier-ignore
       return tell(`Keys for this item: ${message}`)
     }
     if (isBlind(item, key)) return tell(UNSHOWN, 'red')
@@ -223,7 +223,7 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     else answers.answer(item, key)
   }
 
-  /** Which of the actions; nothing is sent before it is confirmed. */
+  /** The choice of the actions; nothing is sent before the confirmation. */
   function choose(before: Choosing, name: string): void {
     const { item, chosen } = before
     const count = proposedIn(item).length
@@ -249,22 +249,22 @@ export function createInboxController(remote: Remote, items: InboxList, who: str
     await items.recount()
   }
 
-  function type(own: Prompt, key: Key): void {
+  function type(open: Prompt, key: Key): void {
     if (key.name === 'esc') prompt = null
-    else if (own.isKey) {
+    else if (open.isKey) {
       // Ignore an Enter typed after the y out of habit: it is not meant for the next item.
       wasKey = true
       prompt = null
       message = null
-      void own.done(key.name === 'character' ? key.text : '')
+      void open.done(key.name === 'character' ? key.text : '')
     } else if (key.name === 'enter') {
       prompt = null
       message = null
-      void own.done(own.line.text)
-    } else own.line = editLine(own.line, key)
+      void open.done(open.line.text)
+    } else open.line = editLine(open.line, key)
   }
 
-  /** Never out of the screen: one esc too many costs nothing. */
+  /** Never leaves the screen, so one esc too many does no harm. */
   function back(): void {
     if (mode !== 'list') mode = 'list'
     else if (items.picked.size > 0) items.picked.clear()

@@ -22,7 +22,7 @@ async function countPages(remote: Remote, query: Query, isWanted: () => boolean)
   return sum
 }
 
-/** From the server's counters where they tell it all: not for a key of some projects, nor with the inboxes of others beside one's own. */
+/** Uses the server's counters if they are complete: not for a key of some projects, nor together with the inboxes of other people. */
 async function countWaiting(remote: Remote, whose: Query, isWanted: () => boolean): Promise<{ open: number; critical: number }> {
   const each = (): Promise<{ open: number; critical: number }> => countPages(remote, { ...whose, status: 'open' }, isWanted)
   if (Object.keys(whose).length > 0) return each()

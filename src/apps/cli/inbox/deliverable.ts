@@ -53,7 +53,7 @@ async function textIn(remote: Remote, artifact: Artifact): Promise<string | null
 /** Whether a card shows all of the deliverable: only then can a person approve it in the terminal. */
 export const isShown = ({ text, lines }: Delivered): boolean => text !== null && lines.length <= DELIVERED_LINES_MAX
 
-/** Refuses to approve a deliverable that `inbox show` cannot show, unless the digest says which one was looked at. */
+/** Refuses to approve a deliverable that `inbox show` cannot show, unless a digest says which version the person has seen. */
 export async function refuseUnshown(remote: Remote, item: Item, result: unknown, digest: string | undefined): Promise<void> {
   const { artifact } = item.card
   if (item.kind !== 'review' || result !== 'approved' || artifact === undefined || digest !== undefined) return
@@ -61,7 +61,7 @@ export async function refuseUnshown(remote: Remote, item: Item, result: unknown,
   if (!isShown(delivered)) throw unshown(delivered, `--digest ${item.digest}`)
 }
 
-/** `named`: the flag that says which one was looked at. */
+/** `named`: the flag that says which version the person has seen. */
 export function unshown({ artifact: { id, version } }: Delivered, named: string): CliError {
   const download = `countersign artifact download ${escapeControl(id)} --version ${escapeControl(version)}`
   return usage(
@@ -104,7 +104,7 @@ function diffStyle(line: string): Style | undefined {
 }
 
 /**
- * The subjects of reviews, each fetched once. undefined: it is on its way, and `attempt` draws when it is there; null: there is nothing.
+ * The subjects of reviews, each fetched once. undefined: it is being fetched, and `attempt` draws when it arrives; null: there is none.
  */
 export function createDeliverables(
   remote: Remote,

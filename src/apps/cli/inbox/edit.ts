@@ -24,7 +24,7 @@ type Approval = {
   readonly edited_artifact_ref?: EditedArtifact
 }
 
-/** The checkpoint behind an item, as it was shown: an item that has changed since is not answered. */
+/** The checkpoint behind an item, if it is still the version that was shown: an item that has changed since is not answered. */
 async function checkpointBehind(remote: Remote, { request_id, digest }: Item): Promise<Checkpoint> {
   const { item } = await remote.call('execution/inbox.get', { request_id })
   if (item.digest !== digest) throw new CliError(exits.refused, 'CHANGED', 'the item has changed since it was shown')
@@ -100,7 +100,7 @@ export async function editAndApprove(
 
 type Editable = { readonly details?: Record<string, unknown>; readonly details_schema: object }
 
-/** X33: the details in the editor, held against the schema there and then; each field that changed is shown before anything is sent. */
+/** X33: edits the details in the editor and checks them against the schema; shows each changed field before anything is sent. */
 async function editDetails(remote: Remote, stage: Stage, answers: InboxActions, item: Item, env: NodeJS.ProcessEnv): Promise<void> {
   const { tell, askKey, aside, attempt, items, answered } = stage
   const { request_id, digest } = item
@@ -117,13 +117,13 @@ async function editDetails(remote: Remote, stage: Stage, answers: InboxActions, 
     }
   }
 
-  /** The typed text is not lost: it can be gone on with. */
+  /** Keeps the typed text, so that the person can continue with it. */
   async function edit(text: string, { details = {}, details_schema }: Editable): Promise<void> {
     const left = await aside(() => editedIn(env, text, 'details.json'))
     const { edited, problem } = checkEdited(left, details_schema)
     if (problem !== null)
-      return askKey(`Not sent: ${problem}. Edit again? (y or n)`, (said) =>
-        isYes(said) ? attempt(() => edit(left, { details, details_schema })) : tell('Nothing was answered'),
+      return askKey(`Not sent: ${problem}. Edit again? (y or n)`, (key) =>
+        isYes(key) ? attempt(() => edit(left, { details, details_schema })) : tell('Nothing was answered'),
       )
     const changes = changesIn(details, edited)
     if (changes.length === 0) return tell('Nothing was changed, and nothing was answered')

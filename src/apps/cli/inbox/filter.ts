@@ -19,7 +19,7 @@ const names = new Map([...fields].map(([name, field]) => [field, name]))
 const valueOf = (field: string, text: string): unknown =>
   field === 'action' ? text.toUpperCase() : field === 'snoozed' ? text !== 'false' : text
 
-/** Fields, words that must stand in the item, and the name of a saved filter. Quotes keep spaces together. `whose`: the inbox. */
+/** Fields, words that the item must contain, and the name of a saved filter. Quotes keep spaces together. `whose`: the inbox. */
 export function filterFrom(text: string, whose: Query): Filter {
   const query: Record<string, unknown> = { ...whose }
   const terms: string[] = []
@@ -47,5 +47,5 @@ export function filterOf(query: Query): Filter {
 /** The person whose inbox was asked for; null: the caller's own. */
 export const personIn = ({ person }: Query): string | null => (typeof person === 'string' ? person : null)
 
-/** The person whose inbox it is, which no filter changes. */
+/** The part of a query that says whose inbox it is; no filter changes it. */
 export const whoseIn = ({ person }: Query): Query => (person === undefined ? {} : { person })

@@ -7,9 +7,9 @@ import { widthOf } from '../output/safe-text.ts'
 
 export type Hint = readonly [key: string, message: string]
 
-/** The result that a key stands for in a review, by the options that it has. */
+/** The result of each key in a review; the item must offer it as an option. */
 const verdicts: Readonly<Record<string, string>> = { a: 'approved', c: 'changes_requested', r: 'rejected' }
-/** The answer of `a`, `r` or `c` to an item; undefined: it takes no such answer. */
+/** The answer of `a`, `r` or `c` to an item; undefined: the item accepts no such answer. */
 export function verdictOf(item: Item, key: string): string | undefined {
   const result = verdicts[key]
   if (result === undefined) return undefined
@@ -17,10 +17,10 @@ export function verdictOf(item: Item, key: string): string | undefined {
   return item.kind === 'review' && choicesOf(item).includes(result) ? result : undefined
 }
 
-/** A checkpoint that is approved may be approved with a state, or an artifact, as the person left it. */
+/** Whether an approval of the checkpoint can carry a state or an artifact that the person edited. */
 export const isEditable = (item: Item): boolean =>
   isVerdict(item) && (item.kind === 'request' ? hasSchema(item) : stateIn(item) !== undefined || evidenceIn(item) !== undefined)
-/** X33: its details may be edited within the schema that the agent gave. */
+/** X33: whether the details can be edited, within the schema that the agent gave. */
 export const hasSchema = (item: Item): boolean =>
   item.kind === 'request' && item.quorum === null && payloadOf(item).details_schema !== undefined
 
@@ -69,7 +69,7 @@ export const isFile = (item: Item): boolean => payloadOf(item).input_type === 'f
 export function answersWith(item: Item, key: string): boolean {
   if (!isOpen(item)) return false
   if (/^[1-9]$/.test(key)) return !isVerdict(item) && Number(key) <= choicesOf(item).length
-  return answersOf(item).some(([one]) => one === key.toLowerCase())
+  return answersOf(item).some(([name]) => name === key.toLowerCase())
 }
 
 /** How far a key moves; undefined: it does not move. `page`: the number of visible lines. */
@@ -93,7 +93,7 @@ export function stepOf(name: string, page: number): number | undefined {
   return steps[name]
 }
 
-/** In the order in which they are left out where there is no room. */
+/** In the order in which they are dropped for lack of room. */
 const GENERAL: readonly Hint[] = [
   ['enter', 'open'],
   ['/', 'filter'],

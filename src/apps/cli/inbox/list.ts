@@ -21,7 +21,7 @@ export type InboxList = {
   readonly counts: Counts
   /** More pages are being read. */
   readonly isSearching: boolean
-  /** How far the server's clock is ahead of ours. */
+  /** The difference between the server's clock and the local one. */
   readonly skewMs: number
   /** A note for each item that can no longer be answered, by request id. */
   readonly marks: ReadonlyMap<string, string>
@@ -126,7 +126,7 @@ export function createInboxList(remote: Remote, first: Filter, changed: () => vo
       const { item } = await remote.call('execution/inbox.get', { request_id })
       if (!isOpen(item) && !marks.has(request_id))
         marks.set(request_id, `${item.status} by ${escapeControl(item.ended?.by.name ?? item.ended?.by.id ?? '?')}`)
-      is.all = is.all.map((one) => (one.request_id === request_id ? item : one))
+      is.all = is.all.map((known) => (known.request_id === request_id ? item : known))
       return item
     } catch (error) {
       if (!(error instanceof CliError) || error.code !== 'NOT_FOUND') throw error

@@ -1,4 +1,4 @@
-// The inbox on a real terminal: raw keys in, pictures out, news from the server, and the terminal as it was when it is over.
+// The inbox on a real terminal: reads keys, draws frames, follows the news of the server, and restores the terminal at the end.
 import { setTimeout as wait } from 'node:timers/promises'
 import { CliError, exits, type Exit } from '../exit-codes.ts'
 import { sentFile } from '../commands/artifact.ts'

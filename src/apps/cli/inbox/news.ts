@@ -29,7 +29,7 @@ export function createNews(items: InboxList, attempt: (work: () => Promise<void>
 export type Connection = {
   /** Since when the server is unreachable; null: it is reachable. */
   readonly awaySince: number | null
-  /** The stream of news, or calls; answers whether it was there until now. */
+  /** Sets the state of the stream or of calls. Returns whether it was connected before. */
   lost(of: 'stream' | 'calls', isLost: boolean): boolean
 }
 

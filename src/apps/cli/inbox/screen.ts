@@ -116,7 +116,7 @@ const CURSOR = '▏'
 const LABEL_LINES_MAX = 12
 /** The label, and the part of the line around the cursor. */
 function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
-  const characters = charactersOf(line.text).map((one) => (hidden ? '•' : escapeControl(one)))
+  const characters = charactersOf(line.text).map((character) => (hidden ? '•' : escapeControl(character)))
   const [before, after] = [characters.slice(0, line.at), characters.slice(line.at)]
   const room = Math.max(1, columns - 4)
   while (widthOf(before.join('')) > Math.max(room / 2, room - widthOf(after.join(''))) && before.length > 0) before.shift()
@@ -124,9 +124,9 @@ function typingLines({ label, line, hidden }: Typing, columns: number): Line[] {
   return [
     ...label
       .split('\n')
-      .flatMap((one) => ownLines(one, columns))
+      .flatMap((text) => ownLines(text, columns))
       .slice(0, LABEL_LINES_MAX)
-      .map((one): Line => ({ text: one, style: 'bold' })),
+      .map((text): Line => ({ text: text, style: 'bold' })),
     { text },
   ]
 }

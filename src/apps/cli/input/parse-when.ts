@@ -6,17 +6,17 @@ const units = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as cons
 const MORNING = 9
 
 export function untilOf(text: string, now: number): string | null {
-  const message = text.trim().toLowerCase()
-  const [, count, unit] = /^(\d{1,4})\s*([mhdw])/.exec(message) ?? []
-  if (count !== undefined && /^\d{1,4}\s*(m|min|h|hours?|d|days?|w|weeks?)$/.test(message))
+  const lowered = text.trim().toLowerCase()
+  const [, count, unit] = /^(\d{1,4})\s*([mhdw])/.exec(lowered) ?? []
+  if (count !== undefined && /^\d{1,4}\s*(m|min|h|hours?|d|days?|w|weeks?)$/.test(lowered))
     return new Date(now + Number(count) * units[unit as keyof typeof units]).toISOString()
-  if (message === 'tomorrow') {
+  if (lowered === 'tomorrow') {
     const day = new Date(now)
     return new Date(day.getFullYear(), day.getMonth(), day.getDate() + 1, MORNING).toISOString()
   }
-  if (message.startsWith('p')) return afterDuration(message.toUpperCase(), now)
-  const isTime = /^\d{4}-\d\d-\d\dt\d\d:\d\d(:\d\d(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)$/.test(message)
-  const at = isTime ? Date.parse(message.toUpperCase()) : Number.NaN
+  if (lowered.startsWith('p')) return afterDuration(lowered.toUpperCase(), now)
+  const isTime = /^\d{4}-\d\d-\d\dt\d\d:\d\d(:\d\d(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)$/.test(lowered)
+  const at = isTime ? Date.parse(lowered.toUpperCase()) : Number.NaN
   return Number.isNaN(at) ? null : new Date(at).toISOString()
 }
 

@@ -45,7 +45,7 @@ function editsOf(a: readonly string[], b: readonly string[], trace: readonly Map
     const down = stepsDown(reach, diagonal, edits)
     const fromX = edits === 0 ? 0 : (reach.get(down ? diagonal + 1 : diagonal - 1) ?? 0)
     const fromY = edits === 0 ? 0 : fromX - (down ? diagonal + 1 : diagonal - 1)
-    // Where the snake begins: behind the one edit that led to it.
+    // The start of the snake (the run of equal lines): after the single edit that led to it.
     const [startX, startY] = edits === 0 ? [0, 0] : down ? [fromX, fromY + 1] : [fromX + 1, fromY]
     for (; x > startX && y > startY; x--, y--) changes.push({ kind: 'same', text: a[x - 1]! })
     if (edits === 0) break

@@ -1,5 +1,5 @@
 // Answers in the order of their schemas. A server that has just started has read its documents from the disk, where their fields
-// stand in the order of the alphabet: what people read must not depend on that.
+// are in alphabetical order: the text that people read must not depend on that.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 
 type Node = {
@@ -22,7 +22,7 @@ export function orderFields(value: unknown, schema: Node | undefined): unknown {
   return Object.fromEntries([...known, ...others].map((field) => [field, orderFields(value[field], properties[field])]))
 }
 
-/** Of the form that the value has, where there are several. */
+/** The properties of the form that fits the value, if there are several forms. */
 function fieldsFor(value: Record<string, unknown>, { anyOf, properties = {} }: Node): Readonly<Record<string, Node>> {
   const forms = (anyOf ?? []).map((branch) => branch.properties ?? {})
   return forms.find((form) => Object.keys(value).every((field) => Object.hasOwn(form, field))) ?? forms[0] ?? properties

@@ -1,4 +1,4 @@
-// Names of people and agents, for tables. A name is shown only where it stands for one of them alone: an agent that calls itself like a
+// Names of people and agents, for tables. A name is shown only if it is unique among them: an agent that calls itself like a
 // person, or like an id, is shown by its id.
 import { CliError } from '../exit-codes.ts'
 import type { Context } from '../derive/command.ts'

@@ -1,4 +1,4 @@
-// Sentences that follow an answer where people should know more than it shows. They go to the error output: programs read the answer.
+// Notes that follow an answer and tell people more than it shows. They go to the error output: programs read the answer.
 import type { Context } from '../derive/command.ts'
 import { escapeControl } from './safe-text.ts'
 

@@ -1,4 +1,4 @@
-// Times as people read them: how long ago, or how long until then. Programs get them as they are.
+// Times for people: how long ago, or how long until then. Programs get the timestamps unchanged.
 
 const units = [
   ['d', 86_400_000],
@@ -6,14 +6,14 @@ const units = [
   ['m', 60_000],
   ['s', 1_000],
 ] as const
-/** A time that is further away is a date. */
+/** Times that are further away are shown as dates. */
 const RELATIVE_MS_MAX = 30 * 86_400_000
 const NOW_MS = 1_000
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 export const isTime = (text: string): boolean => TIME.test(text)
 
-/** For a table: `3m ago`, `in 2h`, `now`; a date where it is more than a month away. */
+/** For a table: `3m ago`, `in 2h`, `now`; a date if it is more than a month away. */
 export function agoOf(text: string, now: number): string {
   const ms = Date.parse(text) - now
   const distance = Math.abs(ms)

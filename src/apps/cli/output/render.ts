@@ -1,10 +1,10 @@
-// Answers as people read them: a list is a table, one thing is a card. Programs ask for --json and get the answer as it is.
+// Answers for people: a list becomes a table, a single object a card. Programs ask for --json and get the answer unchanged.
 import type { styleText } from 'node:util'
 import { CliError, exits } from '../exit-codes.ts'
 import { listings, type Listing } from '../derive/columns.ts'
 import { namesOf } from './names.ts'
 import { shortIds } from './short-ids.ts'
-import { actLine, isTold, taskCard } from './task-lines.ts'
+import { actLine, isTaskAnswer, taskCard } from './task-lines.ts'
 import type { Context } from '../derive/command.ts'
 import { columnsOf, tableOf, type Paint } from '../terminal.ts'
 import { cutToWidth, foldLines, escapeControl, inertJson, inertLines, padToWidth, widthOf } from './safe-text.ts'
@@ -18,16 +18,16 @@ const isList = (answer: unknown): answer is Listed => isValue(answer) && Array.i
 export function writeJson({ io, globals: { pick } }: Context, value: unknown, indent = io.out.isTTY === true ? 2 : 0): void {
   if (pick === undefined) return void io.out.write(`${inertJson(value, indent)}\n`)
   const found = valuesAt(value, pick.split('.'))
-  if (found.length > 0 && found.every((one) => one === undefined)) {
+  if (found.length > 0 && found.every((value) => value === undefined)) {
     const message = `The command worked, but its output has no field ${JSON.stringify(pick)}.`
     throw new CliError(exits.refused, 'NO_FIELD', message, `its fields: ${fieldsIn(value)}; --json shows all of it`)
   }
-  // As it is, so that another command can take it; a terminal is shown nothing that it would obey.
+  // Unchanged, so that another command can read it; for a terminal, control characters are escaped.
   const safeText = (text: string): string => (io.out.isTTY === true ? inertLines(text) : text)
   for (const item of found) io.out.write(`${typeof item === 'string' ? safeText(item) : inertJson(item ?? null, indent)}\n`)
 }
 
-/** The values at a path; through a list, those of all its items. undefined: there is none. */
+/** The values at a path; a list contributes the values of all its items. Undefined if absent. */
 function valuesAt(value: unknown, [step, ...rest]: readonly string[]): unknown[] {
   if (step === undefined) return [value]
   if (Array.isArray(value))
@@ -43,7 +43,7 @@ export async function show(context: Context, operation: string, answer: unknown)
     context.io.out.write(besides(answer, context.paint))
     return showList(context, operation, answer)
   }
-  if (isTold(answer)) {
+  if (isTaskAnswer(answer)) {
     const line = actLine(operation, answer)
     if (line !== null) {
       const { where, isOffline } = await context.remote()
@@ -61,8 +61,8 @@ function besides(answer: Value, paint: Paint): string {
   const fields = Object.entries(answer).filter(
     ([name, value]) => !['next_cursor', 'more_projects'].includes(name) && /^(string|number)$/.test(typeof value),
   )
-  const message = fields.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
-  return message.length === 0 ? '' : `${message.join('  ')}\n`
+  const figures = fields.map(([name, value]) => `${paint('dim', name.replaceAll('_', ' '))} ${escapeControl(cellOf(value))}`)
+  return figures.length === 0 ? '' : `${figures.join('  ')}\n`
 }
 
 // --- Lists -----------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ export async function tableFor(context: Context, items: readonly Value[], { colu
       return (isOfPerson(path) ? names.get(cell) : undefined) ?? (isIdPath(path) ? short.get(cell) : undefined) ?? cell
     }),
   )
-  // A column without anything in it says nothing.
+  // Columns without any value are left out.
   const kept = columns.map((_, i) => i === 0 || shown.some((row) => row[i] !== '-'))
   return tableOf(
     columns.filter((_, i) => kept[i]).map(([title]) => ({ title, style: styleOf })),
@@ -154,7 +154,7 @@ const styles: readonly [Style, readonly string[]][] = [
   ['cyan', ['in_progress', 'assigned']],
 ]
 /** States and verdicts have colours; everything else is plain. */
-export const styleOf = (word: string): Style | null => styles.find(([, message]) => message.includes(word))?.[0] ?? null
+export const styleOf = (word: string): Style | null => styles.find(([, words]) => words.includes(word))?.[0] ?? null
 
 // --- Cards -----------------------------------------------------------------------------------------------------------------
 

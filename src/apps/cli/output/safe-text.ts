@@ -23,7 +23,7 @@ export const inertLines = (text: string): string =>
 /** JSON that is safe to print in a terminal. The value is unchanged, since JSON can escape any character. */
 export const inertJson = (value: unknown, indent: number): string =>
   JSON.stringify(value, null, indent).replaceAll(HOSTILE, (char) => {
-    // Newlines can only be those of the indentation: within strings JSON has escaped them.
+    // All newlines belong to the indentation: JSON has escaped those within strings.
     if (char === '\n') return char
     return [...Array(char.length).keys()].map((i) => String.raw`\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')
   })
@@ -97,7 +97,7 @@ export function wrapWords(text: string, columns: number): string[] {
   })
 }
 
-/** The same, with words broken that are longer than a line: none of it is cut off, and none wraps by itself. */
+/** Like the above, but breaks words that are longer than a line: nothing is cut off, and the terminal never wraps. */
 export const foldLines = (text: string, columns: number): string[] =>
   wrapWords(text.replaceAll('\t', '    '), columns).flatMap((line) => {
     if (line.length <= columns && ASCII.test(line)) return [line]

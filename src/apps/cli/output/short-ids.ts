@@ -1,4 +1,4 @@
-// Ids as they are shown and typed: `task_3FKEE4` stands for the task whose id ends so. The time at the beginning of an id is the same for
+// Short ids, shown and typed: `task_3FKEE4` means the task whose id ends with these characters. The time at the beginning of an id is the same for
 // all that was made today, so its end is what tells ids apart; a beginning that one id alone has is accepted as well.
 import { CliError, exits, usage } from '../exit-codes.ts'
 import type { Flag, FlagValues } from '../derive/flags.ts'
@@ -8,7 +8,7 @@ import type { Spec } from '../derive/command.ts'
 const DIGIT = '[0-9A-HJKMNP-TV-Z]'
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const WHOLE = new RegExp(`^([a-z]+)_(${DIGIT}{26}|${UUID})$`)
-/** Its kind and its characters; those of a UUID, by which another harness names a session, are written like all others. */
+/** The kind of an id and its characters. A UUID, the id of a session of another harness, is shortened like any other id. */
 function wholeIn(id: string): { readonly prefix: string; readonly chars: string } | null {
   const [, prefix, chars] = WHOLE.exec(id) ?? []
   return prefix === undefined ? null : { prefix, chars: chars!.replaceAll('-', '').toUpperCase() }
@@ -18,7 +18,7 @@ const CHARS_MIN = 6
 
 type Listed = { readonly operation: string; readonly input: object; readonly field?: string; readonly isOfProject?: boolean }
 const listOf = (operation: string, input: object = {}, field = 'id'): Listed => ({ operation, input, field })
-/** A list of one project: it is looked at in each that the caller is in. */
+/** A list that shows one project: it is read for each project of the caller. */
 const ofProject = (operation: string): Listed => ({ ...listOf(operation), isOfProject: true })
 
 /** Where ids of a kind are looked up, by their prefix. An id of any other kind is shown whole. */
@@ -41,7 +41,7 @@ const lists: Readonly<Record<string, readonly Listed[]>> = {
 }
 /**
  * Kinds that a person can see without finding them in a list: only owners can list all runs of a project, and an answered question is not
- * in the inbox. These ids are shown in full; a short id is accepted where a list contains it.
+ * in the inbox. These ids are shown in full; a short id is accepted if a list contains it.
  */
 const SHOWN_WHOLE = ['ckpt', 'run']
 /** Kinds with ids that people choose: the word after the prefix is enough. */
@@ -105,16 +105,16 @@ export function shortIds(ids: Iterable<string>): ReadonlyMap<string, string> {
 
 /** How well an id fits: an end, or a word that people chose, counts before a beginning. */
 type Fit = 'end' | 'beginning' | null
-/** Which ids these words may stand for; null: it is an id already, or nothing that could be one. */
+/** The test for ids that the text can mean; null: the text is a whole id already, or cannot be an id. */
 function wantedBy(text: string, prefixes: readonly string[]): ((id: string) => Fit) | null {
   if (WHOLE.test(text)) return null
   const [, prefix, end] = SHORT.exec(text) ?? (text.includes('_') ? [] : (SHORT.exec(text.toUpperCase()) ?? []))
   if (prefix !== undefined && !prefixes.includes(prefix)) return null
-  const chosen = prefix === undefined && !text.includes('_') ? prefixes.filter((one) => CHOSEN.includes(one)) : []
+  const chosen = prefix === undefined && !text.includes('_') ? prefixes.filter((known) => CHOSEN.includes(known)) : []
   if (end === undefined && chosen.length === 0) return null
   return (id) => {
     const whole = wholeIn(id)
-    if (chosen.some((one) => id === `${one}_${text}`)) return 'end'
+    if (chosen.some((candidate) => id === `${candidate}_${text}`)) return 'end'
     if (end === undefined || whole === null || (prefix !== undefined && whole.prefix !== prefix)) return null
     return whole.chars.endsWith(end) ? 'end' : whole.chars.startsWith(end) ? 'beginning' : null
   }
@@ -128,10 +128,10 @@ const CALLS_MAX = 100
 /** For the completion of one word, which a person waits for. */
 const COMPLETION_CALLS_MAX = 10
 type Calls = { left: number }
-/** Of ids that a short one may stand for. */
+/** How many matching ids a refusal shows. */
 const SHOWN_MAX = 5
 
-/** The list as it is, or once for each project that the caller is in. */
+/** Reads the list once, or once for each project of the caller. */
 async function* eachOf(remote: Remote, list: Listed, calls: Calls): AsyncIterable<Listed> {
   if (list.isOfProject !== true) return yield list
   let count = 0
@@ -166,7 +166,7 @@ async function wholeId(remote: Remote, text: string, prefixes: readonly string[]
   if (fitOf === null) return text
   const [ends, beginnings] = [new Set<string>(), new Set<string>()]
   const calls = { left: CALLS_MAX }
-  for (const prefix of prefixes.filter((one) => !text.includes('_') || text.startsWith(`${one}_`)))
+  for (const prefix of prefixes.filter((known) => !text.includes('_') || text.startsWith(`${known}_`)))
     for (const kind of lists[prefix] ?? [])
       for await (const list of eachOf(remote, kind, calls))
         for await (const id of idsIn(remote, list, calls)) {
@@ -186,14 +186,14 @@ const kindsOf = ({ path, name, placeholder }: Flag): readonly string[] =>
   NO_IDS.includes(placeholder) ? [] : (fields[(path?.at(-1) ?? name).replaceAll('-', '_')] ?? [])
 
 /** The field of a flag that takes ids; null: it takes none. */
-export const idFieldOf = (one: Flag): string | null =>
-  kindsOf(one).length > 0 ? (one.path?.at(-1) ?? one.name).replaceAll('-', '_') : null
+export const idFieldOf = (flag: Flag): string | null =>
+  kindsOf(flag).length > 0 ? (flag.path?.at(-1) ?? flag.name).replaceAll('-', '_') : null
 
-/** The newest ids that a field takes, as short as they are accepted. */
+/** The newest ids that a field takes, in their shortest accepted form. */
 export async function idsFor(remote: Remote, field: string): Promise<readonly string[]> {
   const calls = { left: COMPLETION_CALLS_MAX }
   const ids: string[] = []
-  // Only the first list of a kind: the others hold what has ended.
+  // Only the first list of a kind: the others have ended things.
   for (const kind of (fields[field] ?? []).flatMap((prefix) => (lists[prefix] ?? []).slice(0, 1)))
     for await (const list of eachOf(remote, kind, calls)) for await (const id of idsIn(remote, list, calls)) ids.push(id)
   return [...shortIds(ids).values()]

@@ -1,4 +1,4 @@
-// A task as people read it: what was done to it in a line, or the things that they ask about it first. `--json` has every field.
+// A task for people: one line about what was done to it, or a card with its main fields. `--json` has every field.
 import type { Task } from '#protocols/collaboration/schema.ts'
 import { escapeControl } from './safe-text.ts'
 
@@ -8,22 +8,23 @@ const holderOf = ({ executor, ownership }: Task): string => executor ?? ownershi
 export const stateOf = ({ state, outcome }: Pick<Task, 'state' | 'outcome'>): string =>
   typeof outcome === 'string' && outcome !== 'accepted' ? outcome.split('_')[0]! : state
 
-type Told = { readonly task: Task }
-/** One line for an act that leaves a task behind. */
-const acts: Readonly<Record<string, (told: Told) => string>> = {
+type TaskAnswer = { readonly task: Task }
+/** The lines about operations that change a task. */
+const acts: Readonly<Record<string, (answer: TaskAnswer) => string>> = {
   'task.create': ({ task }) => `created ${task.id}: ${firstLine(task.spec.goal)}`,
   'task.assign': ({ task }) => `assigned ${task.id} to ${holderOf(task)}`,
   'task.reassign': ({ task }) => `handed ${task.id} to ${holderOf(task)}`,
   'task.cancel': ({ task }) => `cancelled ${task.id}: ${firstLine(task.spec.goal)}`,
 }
 
-export const isTold = (answer: unknown): answer is Told =>
+export const isTaskAnswer = (answer: unknown): answer is TaskAnswer =>
   typeof (answer as { task?: { spec?: { goal?: unknown } } | null } | null)?.task?.spec?.goal === 'string'
 
-/** The act in a line; null: it is no such act. */
-export const actLine = (operation: string, told: Told): string | null => (Object.hasOwn(acts, operation) ? acts[operation]!(told) : null)
+/** One line about an operation that changed a task; null: the operation has no such line. */
+export const actLine = (operation: string, answer: TaskAnswer): string | null =>
+  Object.hasOwn(acts, operation) ? acts[operation]!(answer) : null
 
-/** The fields of a task, the ones that are asked for first. */
+/** The main fields of a task. */
 export function taskCard(task: Task): Readonly<Record<string, unknown>> {
   const { spec, ownership, pending_checkpoint, delivered, reviewers, deadline, parent_task, created_at, project_id, type } = task
   return {

@@ -29,7 +29,7 @@ export const keylessAgent = (agent: string): CliError =>
     OWN_KEY(agent),
   )
 
-/** A server that is called as this agent or not at all: the key's own subject is asked for before the first call. */
+/** A server that is called only as this agent: before the first call, the server must confirm that the key belongs to the agent. */
 export function onlyAs(agent: string, remote: Remote): Remote {
   let checked: Promise<void> | undefined
   const check = (): Promise<void> => (checked ??= isThat(agent, remote))

@@ -14,7 +14,7 @@ export type Target = {
   readonly key: string | null
   /** The source of the key, for messages. */
   readonly source: '--api-key' | 'COUNTERSIGN_KEY' | 'login' | 'stale login' | 'admin.key' | 'none'
-  /** The agent whose program runs this command: its own key counts, and no other. */
+  /** The agent whose program runs this command: only the key of that agent is used. */
   readonly agent: string | null
 }
 
@@ -52,7 +52,7 @@ export async function targetOf(io: Io, globals: Globals): Promise<Target> {
 export const dataFolder = ({ env, cwd }: Io, { data }: Globals): string => resolve(cwd, data ?? (env['COUNTERSIGN_DATA'] || 'data'))
 export const databaseIn = (folder: string): string => join(folder, 'countersign.db')
 
-/** As people would name it from where they are. */
+/** The path relative to the current folder, as people would type it. */
 export function shownFolder({ cwd }: Io, folder: string): string {
   const short = relative(cwd, folder)
   return short !== '' && !short.startsWith('..') && !short.startsWith('/') ? `./${short}` : folder

@@ -20,7 +20,7 @@ async function againstMarker(store: Store, folder: string): Promise<Difference |
   return marker && marker.position > 0 ? differenceAt(store, marker) : null
 }
 
-/** Null also where the folder has no anchor, or one that the operator set aside. */
+/** Null also if the folder has no anchor, or one that the operator set aside. */
 async function againstAnchor(store: Store, folder: string, server: Uint8Array | null): Promise<Difference | null> {
   const anchor = await anchorIn(folder).read()
   return anchor && !anchor.accepted && server ? differenceFromAnchor(store, anchor, serverKeyId(server)) : null
@@ -49,7 +49,7 @@ export async function examineFolder(
   async function beside(): Promise<Found[]> {
     const ring = await readRing(keysIn(folder)).catch(() => null)
     const server = serverKeyOrNull(keysIn(folder))
-    // Whether there are keys at all is said elsewhere.
+    // Missing keys are reported elsewhere.
     const keys = ring && server ? await keysBeside(store, { server, ring: () => ring }) : []
     const differences = [await againstMarker(store, folder), await againstAnchor(store, folder, server)]
     return [...differences.flatMap((difference) => (difference ? [namedIn(difference)] : [])), ...keys]

@@ -11,7 +11,7 @@ type Hints = Readonly<Record<string, string>>
 /** A person waits at the terminal: report an unreachable server within a second. */
 const ATTEMPTS = 3
 
-/** `hints`: the next step after a refusal, by its code, where more is known than the code says. */
+/** `hints`: the next step after a refusal, by its code, for commands that know more than the code says. */
 export function openHttpRemote(url: string, key: string, hints: Hints = {}): Remote {
   // A command follows one stream: a WebSocket ticket would be an extra write, which a server with a full disk refuses.
   const transport = httpTransport({ url, key, attempts: ATTEMPTS, streams: 'events' })
@@ -49,7 +49,7 @@ function cliErrorOf(url: string, error: unknown, hints: Hints): unknown {
   return code === 'NETWORK' || code === 'TIMEOUT' ? unreachable(url, message) : refusedBy(code, message, details, hints[code])
 }
 
-/** Words of Node.js for a server that is there, with a certificate that no known authority vouches for. */
+/** Whether an error of Node.js says that the server answers, but that no known authority signed its certificate. */
 export const isUntrusted = (message: string): boolean => /CERT|_SIGNATURE/.test(message)
 export const TRUST_HINT = 'if it is yours, say so with NODE_EXTRA_CA_CERTS=<file>, the certificate or its authority as PEM'
 
@@ -86,7 +86,7 @@ export async function recordAt(url: string): Promise<unknown> {
   return health?.record
 }
 
-/** Fails, with the reason, where nothing answers: without a key and without a server, the server is needed first. */
+/** Throws the reason if no server answers: without a key and without a server, the server is needed first. */
 export async function refuseAbsent(url: string): Promise<void> {
   try {
     await healthAt(url)
@@ -99,7 +99,7 @@ export async function refuseAbsent(url: string): Promise<void> {
   }
 }
 
-/** The id of the installation that is served there; null where it does not say. */
+/** The id of the installation at that address; null if it names none. */
 export async function installationAt(url: string): Promise<string | null> {
   try {
     const { installation } = (await (await healthAt(url)).json()) as { installation?: unknown }

@@ -13,11 +13,11 @@ export type Login = {
   readonly installation: string | null
   readonly id: string | null
   readonly key: string
-  /** `login --as` has issued the key, for this login alone. */
+  /** Whether `login --as` has issued the key, only for this login. */
   readonly issued: boolean
 }
 export type Logins = {
-  /** The server that is meant where none is named. */
+  /** The default server. */
   readonly current: string | null
   readonly all: readonly Login[]
 }
@@ -66,8 +66,8 @@ const isSame = (a: Login, b: Login): boolean =>
 export async function storeLogin(io: Io, login: Login): Promise<{ file: string; replaced: Login | null }> {
   // Overwrite an unreadable file: its error message tells the user to log in again.
   const { all } = await readLogins(io).catch(() => NO_LOGINS)
-  const replaced = all.find((one) => isSame(one, login)) ?? null
-  const file = await writeLogins(io, { current: login.url, all: [...all.filter((one) => !isSame(one, login)), login] })
+  const replaced = all.find((stored) => isSame(stored, login)) ?? null
+  const file = await writeLogins(io, { current: login.url, all: [...all.filter((stored) => !isSame(stored, login)), login] })
   return { file, replaced }
 }
 
@@ -79,18 +79,18 @@ export async function forgetLogins(io: Io, url: string | null): Promise<readonly
     return all
   }
   const { current, all } = await readLogins(io)
-  const others = all.filter((one) => one.url !== url)
+  const others = all.filter((login) => login.url !== url)
   if (others.length < all.length) await writeLogins(io, { current: current === url ? (others.at(-1)?.url ?? null) : current, all: others })
-  return all.filter((one) => one.url === url)
+  return all.filter((login) => login.url === url)
 }
 
 /** The login for the installation that now answers at an address. `stale`: all stored logins there are for other installations. */
 export async function loginFor({ all }: Logins, url: string): Promise<Login | 'stale' | null> {
-  const there = all.filter((one) => one.url === url)
+  const there = all.filter((login) => login.url === url)
   const only = there.length === 1 ? there[0]! : null
   if (there.length === 0 || only?.installation === null) return only
   const installation = await installationAt(url)
   // The server is unreachable or does not name its installation, so there is nothing to compare.
   if (installation === null && only !== null) return only
-  return there.find((one) => one.installation === installation) ?? there.find((one) => one.installation === null) ?? 'stale'
+  return there.find((login) => login.installation === installation) ?? there.find((login) => login.installation === null) ?? 'stale'
 }

@@ -48,7 +48,7 @@ export async function openRemote(io: Io, globals: Globals, paintErr: Paint): Pro
 }
 
 async function openAny(io: Io, globals: Globals, paintErr: Paint): Promise<Remote> {
-  // Loaded when it is needed: a command that asks a server needs neither store nor contracts.
+  // Loaded only when needed: a command that calls a server uses neither store nor contracts.
   if (globals.data !== undefined) return (await import('./folder.ts')).openFolder(dataFolder(io, globals))
   const target = await targetOf(io, globals)
   if (target.key === null && target.agent !== null) throw keylessAgent(target.agent)

@@ -34,7 +34,7 @@ export function createDatabaseFigures(): DatabaseFigures {
 export const releaseLines = (version: string, store: string): string[] =>
   gauge('countersign_info', 'The release that these figures are of.', [[labelsOf({ version, store }), 1]])
 
-/** Which server it is, and what it does for all: 1 where it holds the lease. */
+/** The name of this server, and its duties for all servers: 1 if it holds the lease. */
 export const nodeLines = (node: string, { names, duty }: Pick<Leases, 'names' | 'duty'>): string[] => [
   ...gauge('countersign_node', 'The server that these figures are of.', [[`{node="${node}"}`, 1]]),
   ...(names.length === 0

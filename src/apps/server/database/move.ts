@@ -66,7 +66,7 @@ type Side = {
   page(table: Table, after: string | number | null): Promise<Row[]>
   insert(table: Table, rows: readonly Row[]): Promise<void>
   count(table: Table): Promise<number>
-  /** The last key that is there. */
+  /** The last key in the table. */
   last(table: Table): Promise<string | number | null>
 }
 
@@ -187,7 +187,7 @@ async function withDatabase<T>({ url, secret, blobs }: DatabaseSettings, work: (
       store,
       values: wrappedValues(store.query, bytes),
       blobs: blobs === null ? postgresBlobs(pool, pins) : await openBlobs(blobs, { fatal, pins }),
-      useTag: (made) => (tag = made),
+      useTag: (created) => (tag = created),
     })
   } finally {
     await store.close()
@@ -221,7 +221,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const mark = JSON.stringify({ installation: first?.hash ?? '' })
         const noted = await orOther(settings.secret.name, () => values.read(MOVE_NAME))
         if (noted ? noted.text !== mark : (await store.position()) > 0 || (await values.read(SERVER_KEY_NAME)) !== null)
-          throw new StartError('the database is not empty: a move goes into an empty database, or goes on with its own unfinished one')
+          throw new StartError('the database is not empty: a move needs an empty database, or continues its own unfinished move')
         if (!noted) refuseMoved(await markIn(data).read())
         if (!noted) await values.write(MOVE_NAME, mark, 0)
         const facts = await verify(source, data)
@@ -237,7 +237,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const at = timestampOf(Date.now())
         await sharedMark(values).write({ copy_of: data, at })
         await markIn(data).write({ moved_to: placeOf(settings.url), at })
-        // In one statement: from here on it is an installation, and no move any more.
+        // In one statement: from here on the target is an installation, and the move is complete.
         await store.query('move ends', ENDS, [MOVE_NAME])
         return { facts, documents: await databaseSide(store).count(documents), blobs: blobCount }
       } finally {
@@ -258,14 +258,14 @@ const ENDS = `WITH gone AS (DELETE FROM wrapped WHERE name = $1 RETURNING name)
     image = (SELECT coalesce(max(id), 0) FROM images),
     seal = coalesce((SELECT tag FROM seals ORDER BY last DESC LIMIT 1), '') FROM gone`
 
-/** Back: a database whose servers are stopped into a folder that is new, or holds the unfinished move of the same database. */
+/** Moves a database, whose servers must be stopped, into a new folder, or into the folder of an unfinished move of the same database. */
 export async function moveToFolder(settings: DatabaseSettings, data: string, say: Say): Promise<Moved> {
   makeFolder(data)
   const free = lockFolder(data, `a server uses ${data}: stop it first`)
   const [file, note] = [join(data, 'countersign.db'), join(data, 'moving')]
   try {
     if (existsSync(file) && !existsSync(note))
-      throw new StartError(`${data} holds an installation already: a move goes into a new folder, or goes on with its own unfinished one`)
+      throw new StartError(`${data} holds an installation already: a move needs a new folder, or continues its own unfinished move`)
     return await withDatabase(settings, async ({ store, values, blobs, useTag }) => {
       const [server, ring] = await orOther(settings.secret.name, async () => [
         await values.read(SERVER_KEY_NAME),
@@ -285,7 +285,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       useTag(tag)
       const facts = await verify(store, 'the database')
       await writeFile(note, '', { mode: 0o600 })
-      // Before there is anything to start: a folder that was cut off is a copy, too.
+      // The mark comes first: the folder of an interrupted move is a copy, too, and must not start.
       await markIn(data).write({ copy_of: placeOf(settings.url), at: timestampOf(Date.now()) })
       // Whatever the umask of the command is. SQLite's other files copy the mode.
       await writeFile(file, '', { flag: 'a', mode: 0o600 })

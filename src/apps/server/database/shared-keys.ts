@@ -1,4 +1,4 @@
-// The keys of an installation whose servers share a database: they stand in it, wrapped under the secret, and the first server makes them.
+// The keys of an installation whose servers share a database. The first server creates them; the database stores them wrapped under the secret.
 import type { Found } from '#kernel/log/store.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { sealDatabase } from '#stores/postgres/baseline.ts'
@@ -21,18 +21,18 @@ const MARKER_NAME = 'verified'
 /** There while a move into the database is under way. */
 export const MOVE_NAME = 'move'
 
-/** Behind the server key since the record is sealed: a database without seals lost them. */
+/** Appended to the server key when the record is sealed: with it, a database without seals has lost them. */
 const SEALED = ' sealed'
 export const sealedKeyText = (key: string): string => (isSealedKey(key) ? key : key + SEALED)
 export const serverKeyIn = (text: string): string => text.replace(SEALED, '')
 export const isSealedKey = (text: string): boolean => text.endsWith(SEALED)
 
-/** `isForced`: the operator wants a start although something differs. `anchor`: null where this folder has none. */
+/** `isForced`: the operator wants a start in spite of differences. `anchor`: null if this folder has none. */
 export type SealWish = { readonly isForced: boolean; readonly anchor: Anchor | null }
 
 /**
  * Seals a record that was written before there were seals. To be called before anything is read from the record or written to it.
- * Answers with what differs, where it was forced.
+ * Returns the differences if the start was forced.
  */
 export async function sealShared(
   url: string,
@@ -48,7 +48,7 @@ export async function sealShared(
   const differences = await sealDatabase(url, signal, async () => {
     const { anchor, ...wished } = await wish()
     isForced = wished.isForced
-    // The mark is in the database and can be put back together with it. An anchor names a seal that was there.
+    // A restored backup of the database brings an old mark back with it. An anchor proves that a seal existed.
     return { tag, isForced, wasSealed: (wasSealed || anchor !== null) && anchor?.accepted !== true }
   })
   const [first] = differences
@@ -64,7 +64,7 @@ export async function sealShared(
 /** `secretName`: the option that gave the secret, for the message about a wrong one. */
 export async function openSharedKeys(values: WrappedValues, secretName: string, { now, entropy }: KeyMaker): Promise<Keys> {
   if (await orOther(secretName, () => values.read(MOVE_NAME)))
-    throw new StartError('a move into this database is not finished: run `countersign migrate` again, it goes on where it ended')
+    throw new StartError('a move into this database is not finished: run `countersign migrate` again, it continues where it stopped')
   const stored = await orOther(secretName, async () => ({
     server: await readOrMake(values, SERVER_KEY_NAME, () => sealedKeyText(Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url'))),
     ring: await readOrMake(values, RING_NAME, () => JSON.stringify(newRing(timestampOf(now())))),
@@ -120,7 +120,7 @@ export async function rotateSharedKeys(values: WrappedValues, secretName: string
   })
 }
 
-/** How often it is looked whether they were rotated. */
+/** How often the server checks whether the keys were rotated. */
 const LOOK_MS = 5_000
 
 /** As they are now, at most some seconds late. */

@@ -1,4 +1,4 @@
-// Storage in a PostgreSQL that several servers share. The needs on that database are checked before anything is answered.
+// Storage in a PostgreSQL that several servers share. The requirements of that database are checked before any request is answered.
 import pg from 'pg'
 import type { Tag } from '#kernel/log/sealed-documents.ts'
 import { postgresBlobs } from '#stores/postgres/blobs.ts'
@@ -28,7 +28,7 @@ const KEPT_SECONDS = 600
 /** NTP-synchronized clocks differ by less. */
 const CLOCKS_MS_MAX = 5_000
 const CONNECT_MS = 5_000
-/** A pooler without a free session says nothing. */
+/** A pooler without a free session does not answer, so the wait has an end. */
 const ANSWER_MS = 10_000
 
 export async function openSharedStorage(parts: StorageParts, settings: DatabaseSettings, node: string): Promise<Storage> {
@@ -149,7 +149,7 @@ async function durabilityOf(store: PostgresStore): Promise<Durability> {
   return durabilityBy(row!.names, row!.commit)
 }
 
-/** Replicated: a standby has flushed a commit to disk before it is acknowledged. `remote_write` or less does not guarantee that. */
+/** Replicated means: a standby has flushed each commit to disk before it is acknowledged. `remote_write` or less does not guarantee that. */
 const durabilityBy = (names: string | null | undefined, commit: string | null | undefined): Durability =>
   names && ['on', 'remote_apply'].includes(commit ?? '') ? 'replicated' : 'single'
 

@@ -12,7 +12,7 @@ export type Anchor = {
   readonly key: string
   readonly position: number
   readonly tag: string
-  /** The operator restored a backup: the next start accepts the record as it is and records that. */
+  /** The operator restored a backup: the next start accepts the record without a comparison, and records that. */
   readonly accepted?: true
 }
 
@@ -35,7 +35,7 @@ function anchorFile(path: string): AnchorFile {
       const found = anchorFrom(text)
       if (found === null)
         throw new StartError(
-          `${path} cannot be read: it says how far this server has seen the record. Restore it, or remove it to go on without that check`,
+          `${path} cannot be read: it says how far this server has seen the record. Restore it, or remove it to start without that check`,
         )
       return found
     },
@@ -53,7 +53,7 @@ function anchorFrom(text: string): Anchor | null {
   }
 }
 
-/** How the record lacks what this server has seen, or null. */
+/** The difference between the record and what this server has seen before; null: none. */
 export async function differenceFromAnchor(store: Store, { key, position, tag }: Anchor, serverKey: string): Promise<Difference | null> {
   const wrong = (what: string): Difference => ({ scope: 'all', seq: position, what })
   if (key !== serverKey) return wrong(`its key is ${serverKey}, and this server has seen a record under the key ${key}`)

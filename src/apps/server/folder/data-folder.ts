@@ -48,14 +48,14 @@ export function openDataFolder(path: string): DataFolder {
     reserve,
     lock,
     release() {
-      // The space that SQLite gave back when it closed the database is there for the next start.
+      // SQLite has freed space by closing the database: it is reserved for the next start.
       reserve.keep()
       lock.release()
     },
   }
 }
 
-/** One level after the other: Node's own recursion never ends below a folder such as /proc, where nothing can be made. */
+/** One level after the other: Node's own recursion never ends below a folder such as /proc, which accepts no folders. */
 export function makeFolder(path: string): void {
   const isThere = (): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
   if (isThere()) return
@@ -68,7 +68,7 @@ export function makeFolder(path: string): void {
   syncEntry(path)
 }
 
-/** Without it a power cut may take the folder with everything in it. A parent that this user may not open is its keeper's to sync. */
+/** Without this sync, a power cut can remove the folder with all its files. A parent that this user cannot open is left to its owner. */
 function syncEntry(path: string): void {
   let parent: number
   try {
@@ -99,7 +99,7 @@ function refuseUnwritable(path: string): void {
 export type Reserve = {
   /** Reserves as much as the disk has. */
   keep(): void
-  /** Releases the reserve; false: there was none. */
+  /** Releases the reserve; false: no reserve existed. */
   giveUp(): boolean
 }
 /** SQLite creates a 32 KiB file beside the database to open it. */
@@ -131,7 +131,7 @@ function reserveIn(path: string): Reserve {
 
 export const markerIn = (path: string): string => join(path, 'verified.json')
 
-/** Null: a marker that cannot be read costs a verification from the start, nothing else. */
+/** Null: the marker is unreadable. That costs only a verification from the start. */
 export function markerFrom(text: string): Marker | null {
   try {
     const { position, hash, chains } = JSON.parse(text) as Marker
@@ -177,7 +177,7 @@ function seenFile(path: string): SeenFile {
         const times = Object.entries(found).map(([id, at]) => [id, Date.parse(at)] as const)
         return new Map(times.filter(([, at]) => !Number.isNaN(at)))
       } catch {
-        // Agents that are there are heard of again.
+        // Agents that are present will be seen again.
         return new Map()
       }
     },

@@ -12,12 +12,12 @@ import { closeToOthers } from './key-files.ts'
 
 export const OWNER = 'user_owner'
 
-/** `isShared`: other servers have an admin key of their own folder, and all of them count. */
+/** `isShared`: each server has an admin key in its folder, and all of them are valid. */
 export async function setUp(kernel: Kernel, adminKey: string, isShared = false): Promise<void> {
   const find = async (doc: { kind: string }, id: string) => (await kernel.store.read([keyOf(doc, id)]))[0]
   if (!(await find(Project, DEFAULT_PROJECT))) await kernel.call('identity/project.add', { id: DEFAULT_PROJECT, name: 'Default' }, SYSTEM)
   if (!(await find(User, OWNER))) await kernel.call('identity/user.add', { id: OWNER, name: 'Owner', role: 'owner' }, SYSTEM)
-  // Version 1 is the owner as just added. A later change was meant.
+  // Only version 1 is new. A later version was changed on purpose.
   if ((await find(User, OWNER))?.version === 1) {
     await kernel.call('identity/project.join', { project_id: DEFAULT_PROJECT, subject: OWNER, role: 'owner' }, SYSTEM)
   }
@@ -46,7 +46,7 @@ export async function issueAdminKey(kernel: Kernel, path: string): Promise<void>
 async function ensureAdminKey(kernel: Kernel, path: string): Promise<void> {
   const good = await idOfGoodKey(kernel, path)
   const items = await adminKeys(kernel)
-  // Only the server issues these: any other one is left from a file that is gone or from a start that did not finish.
+  // Only the server issues these keys: any other key is a rest of a lost file or of an unfinished start.
   for (const { id } of items) if (id !== good) await kernel.call('identity/key.revoke', { key_id: id }, SYSTEM)
   return good === null ? issueAdminKey(kernel, path) : closeToOthers(path, 0o600)
 }

@@ -57,7 +57,7 @@ export function holdFolder(folder: string, taken: string, holder = SERVER): Fold
   const file = join(folder, 'lock')
   const locks = [lockFolder(folder, taken, holder)]
   let lock = identityOf(file)
-  /** Each file as it was found last. SQLite never shortens a database, nor its log, while it is open. */
+  /** The last known state of each file. SQLite never shortens a database, nor its log, while it is open. */
   const kept = new Map<string, FoundFile>()
   let timer: NodeJS.Timeout | undefined
 
@@ -105,7 +105,7 @@ export function holdFolder(folder: string, taken: string, holder = SERVER): Fold
   }
 }
 
-/** Which file a path leads to (null: to none), and its length. */
+/** The identity of the file at a path (null: no file), and its length. */
 export type FoundFile = { readonly identity: string | null; readonly size: number }
 
 export function foundAt(path: string): FoundFile {
@@ -113,13 +113,13 @@ export function foundAt(path: string): FoundFile {
     const found = statSync(path, { bigint: true, throwIfNoEntry: false })
     return found ? { identity: `${found.dev} ${found.ino}`, size: Number(found.size) } : { identity: null, size: 0 }
   } catch (error) {
-    // A folder above that cannot be entered any more, or a disk that fails: it is not the file that was opened.
+    // If a parent folder is no longer accessible, or the disk fails, the file counts as replaced.
     return { identity: (error as NodeJS.ErrnoException).code ?? 'unreadable', size: 0 }
   }
 }
 
 const identityOf = (path: string): string | null => foundAt(path).identity
 
-/** The change to a file that only ever grows, in words; null: it is the same file, and as long as before or longer. */
+/** What happened to a file that should only grow; null: it is the same file, and not shorter than before. */
 const changeOf = (before: FoundFile, now: FoundFile): string | null =>
   before.identity !== now.identity ? 'deleted, moved or replaced' : now.size < before.size ? 'shortened' : null

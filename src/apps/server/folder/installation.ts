@@ -5,7 +5,7 @@ import type { Store } from '#kernel/log/store.ts'
 
 /** Of a store that was set up: it has a first event. */
 export async function installationOf(store: Pick<Store, 'facts'>): Promise<string> {
-  // As it is stored: a first event that was changed must not make the second one the first.
+  // Read without verification: a changed first event must not make the second event the first.
   const [first] = await store.facts({ by: 'scope', scope: SYSTEM_SCOPE }, { after: null, limit: 1, asStored: true })
   if (!first?.line.includes('"seq":1,')) throw new Error('the record has no first event: restore a backup of the data folder')
   return `inst_${first.hash.slice(0, ID_CHARS)}`

@@ -1,4 +1,4 @@
-// The keys of this installation, beside the database and never in it: files of a folder that only the server's user can look into.
+// The keys of this installation, beside the database and never in it: files in a folder that only the server's user can open.
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { chmod, chown, mkdir, open, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -119,7 +119,7 @@ async function serverKeyIn(keys: string): Promise<Uint8Array> {
   return bytes
 }
 
-/** For commands that only read: null where there is none that could be used. */
+/** For commands that only read: null without usable keys. */
 export function serverKeyOrNull(keys: string): Uint8Array | null {
   try {
     const bytes = Buffer.from(readFileSync(serverFile(keys), 'utf8').trim(), 'base64url')
@@ -131,7 +131,7 @@ export function serverKeyOrNull(keys: string): Uint8Array | null {
 
 async function ringIn(keys: string): Promise<{ ring: KeyRing; mark: string }> {
   const file = ringFile(keys)
-  // Before it is read: what changes in between is noticed by the next look.
+  // Taken before the read, so the next check notices a change in between.
   const mark = await markOf(file)
   const text = await textIn(file)
   try {
@@ -260,7 +260,7 @@ export function watchKeys(keys: Keys, clock: Clock, log: WorkerLog, record: () =
         warned = ''
       } catch (error) {
         const message = (error as Error).message
-        // Once: it is looked at again every few seconds.
+        // Logged once, although the check repeats every few seconds.
         if (message !== warned && !isAway(error))
           log.error({}, `the keys were changed and cannot be used, so those before them still are: ${message}`)
         warned = message

@@ -22,7 +22,7 @@ function markFrom(text: string | null, where: string): MoveMark | null {
     // Said below.
   }
   throw new StartError(
-    `${where} cannot be read: it says whether this installation is a copy or was moved. Restore it, or remove it to go on`,
+    `${where} cannot be read: it says whether this installation is a copy or was moved. Restore it, or remove it to start without it`,
   )
 }
 
@@ -58,7 +58,7 @@ export function placeOf(url: string): string {
 /** Why a server only serves reads. */
 export type Quiet = { readonly why: string; readonly next: string }
 
-/** Null: it may act. An installation that was moved away starts for reading alone. */
+/** Null: the server can write. An installation that was moved away starts only read-only. */
 export function quietBy(mark: MoveMark | null, isReadOnly: boolean): Quiet | null {
   if (isReadOnly) return { why: 'this server was started with --read-only', next: 'restart it without --read-only to change anything' }
   if (mark === null) return null

@@ -38,7 +38,7 @@ export async function keysBeside(store: Store, keys: Pick<Keys, 'server' | 'ring
   return recorded ? keyDifferences(namesOf(keys.server, keys.ring()), recorded as KeyNames) : []
 }
 
-/** A document that the start needs may be the one that was changed: then there is a start to look at it only. */
+/** The start needs documents, and one of them can be damaged: then only a start with --skip-verify is possible, to examine it. */
 async function orDamaged({ skipVerify }: Config, log: Logger, work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
@@ -46,7 +46,7 @@ async function orDamaged({ skipVerify }: Config, log: Logger, work: () => Promis
     if (!(error instanceof Damaged)) throw error
     const message = `${error.key} differs from the record: ${error.what}`
     if (!skipVerify) throw new StartError(`${message}. Restore a backup, or look at it with --skip-verify`)
-    log.error({ what: error.key }, `${message}; started all the same, because of --skip-verify`)
+    log.error({ what: error.key }, `${message}; started anyway, because of --skip-verify`)
   }
 }
 
@@ -58,7 +58,7 @@ type Starting = {
   readonly log: Logger
 }
 
-/** Sets up once the keys are known to be those of the record, and records their names. */
+/** Runs the setup once the keys are known to match the record, and records their names. */
 export async function setUpChecked(
   { config, findings, log }: Pick<Starting, 'config' | 'findings' | 'log'>,
   setsUp: () => Promise<void>,
@@ -69,7 +69,7 @@ export async function setUpChecked(
 }
 
 export type CheckedRecord = Checked & {
-  /** `none`: there was nothing outside of the database to compare it with. */
+  /** `none`: the folder had no anchor to compare the record with. */
   readonly anchor: 'kept' | 'none'
   /** An anchor that the operator set aside. */
   readonly accepted: Anchor | null
@@ -96,7 +96,7 @@ export async function checkRecord(
   const isFirst = (await store.position()) === 0 && from.position === 0
   const anchor = found !== null || isFirst || (!store.isShared && from.position > 0) ? 'kept' : 'none'
   const putBack = known && (await differenceFromAnchor(store, known, folder.serverKey))
-  // From here on a record without this seal answers nothing, before the first commit of this server as well.
+  // From now on the store answers only if the record has this seal, even before the first commit of this server.
   if (known && !putBack) store.prove({ position: known.position, tag: known.tag })
   const checked = await verifyNow(store, from, clock, signal)
   const { marker } = checked
@@ -110,7 +110,7 @@ export async function checkRecord(
   const wasRestored = putBack ? `. If you restored a backup, run \`countersign audit accept\` with this data folder, and start again` : ''
   if (!config.skipVerify)
     throw new StartError(`RECORD_CHANGED: ${message}. Restore a backup, or look at it with --skip-verify${wasRestored}`)
-  log.error({ project: difference.scope, seq: difference.seq }, `${message}; started all the same, because of --skip-verify`)
+  log.error({ project: difference.scope, seq: difference.seq }, `${message}; started anyway, because of --skip-verify`)
   return rest
 }
 

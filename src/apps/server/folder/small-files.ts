@@ -11,7 +11,7 @@ export async function readText(path: string): Promise<string | null> {
   }
 }
 
-/** The whole file or the one before, also after a power cut; readable by its owner alone. */
+/** After a power cut the file has either the new or the former content. Only its owner can read it. */
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const temporary = `${path}.new`
   await rm(temporary, { force: true })

@@ -78,7 +78,7 @@ export function createAuthenticator(kernel: Kernel, options: AuthenticatorOption
     const actor = remembered(credential)
     return actor instanceof Promise ? actor.then(note) : note(actor)
   }
-  /** null: it has to be one of our own. */
+  /** null: only this server can have issued it. */
   async function byOthers({ kind, token, resource }: Credential): Promise<Actor | null> {
     if (kind !== 'bearer') return null
     const subject = dev ? developmentCredentials.get(token) : undefined
@@ -137,7 +137,7 @@ export function createAuthenticator(kernel: Kernel, options: AuthenticatorOption
         const [found] = await kernel.store.read([keyOf(Session, idOf(session))])
         return found?.value['remembered'] === true
       } catch (error) {
-        // A cookie of another program, or of a session that has ended, says nothing.
+        // A cookie of another program, or of an ended session, is not remembered.
         if (error instanceof Refusal) return false
         throw error
       }

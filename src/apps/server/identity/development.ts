@@ -1,4 +1,4 @@
-// Development mode: well-known credentials, for a machine where nothing is at stake. The settings allow it on the loopback only.
+// Development mode: well-known credentials, only for a machine without real data. The settings allow it on the loopback only.
 // These credentials register people and agents like any others, so that the rest of the server needs no special case.
 import type { Actor } from '#kernel/declare/access.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
@@ -14,7 +14,7 @@ const agents = [
   { id: 'agent_dev-2', name: 'Second development agent' },
 ]
 
-/** By the credential, whom it stands for. */
+/** The person or agent of each credential. */
 export const developmentCredentials: ReadonlyMap<string, string> = new Map([
   ['dev-agent-key', 'agent_dev'],
   ['dev-agent-key-2', 'agent_dev-2'],

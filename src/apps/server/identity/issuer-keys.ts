@@ -7,7 +7,7 @@ import { limits } from '#kernel/limits.ts'
 import { isSafeUrl, type IssuerSettings } from '../settings/config.ts'
 import type { Logger } from '../log.ts'
 
-/** Bounds that a test may shrink. */
+/** Time limits, which tests shorten. */
 export type KeySetBounds = { readonly askMs: number; readonly freshMs: number; readonly staleMs: number; readonly retryMs: number }
 export const usualBounds: KeySetBounds = {
   askMs: limits.issuerMsMax,
@@ -17,7 +17,7 @@ export const usualBounds: KeySetBounds = {
 }
 
 export type IssuerKeys = {
-  /** The keys as they are known, or BUSY where there are none. */
+  /** The known keys; refuses with BUSY if there are none. */
   current(): Promise<JWTVerifyGetKey>
   /** After asking the issuer again, unless it was asked just now. `insists`: even then, for a token that the issuer itself has just sent. */
   renewed(insists?: boolean): Promise<JWTVerifyGetKey>
@@ -32,7 +32,7 @@ export function createIssuerKeys(
   { askMs, freshMs, staleMs, retryMs }: KeySetBounds,
   log: Pick<Logger, 'warn'>,
 ): IssuerKeys {
-  // Ages, not times of day: a clock that steps changes nothing.
+  // Measures ages with a monotonic clock: a corrected time of day changes nothing.
   const now = (): number => performance.now()
   let held: Held | null = null
   let asked = Number.NEGATIVE_INFINITY
@@ -57,7 +57,7 @@ export function createIssuerKeys(
     return asking ?? Promise.resolve()
   }
 
-  const ageOf = (one: Held | null): number => (one === null ? Number.POSITIVE_INFINITY : now() - one.at)
+  const ageOf = (held: Held | null): number => (held === null ? Number.POSITIVE_INFINITY : now() - held.at)
   function heldKeys(): JWTVerifyGetKey {
     if (held !== null && ageOf(held) < staleMs) return held.keys
     const retry_after = Math.max(1, Math.ceil((asked + retryMs - now()) / 1_000))

@@ -12,9 +12,9 @@ import { createIssuerKeys, usualBounds, type KeySetBounds } from './issuer-keys.
 import type { Logger } from '../log.ts'
 
 export type Issuer = {
-  /** Refuses with UNAUTHENTICATED, or with BUSY where it cannot be checked because the issuer cannot be reached. */
+  /** Refuses with UNAUTHENTICATED, or with BUSY if it cannot be checked because the issuer cannot be reached. */
   verify(token: string, resource?: string): Promise<Claims>
-  /** The claims of a token of a flow at the issuer, once it was verified. Throws where it is not genuine, or not for this audience. */
+  /** Verifies a token from a flow at the issuer and returns its claims. Throws if it is not genuine, or not for this audience. */
   claimsOf(token: string, expected: Expected): Promise<JWTPayload>
 }
 /** `insists`: the issuer itself has just sent the token, so a key that is unknown is asked for immediately. */
@@ -28,12 +28,12 @@ export type IssuerOptions = {
 
 /** Signatures that only the holder of a private key can make. With the others, a server that can check could also sign. */
 export const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
-/** Of the kinds that say what they are, these are made out to a person: a token to log out, say, is not. */
+/** The token types that identify a person. A logout token, for example, has another type. */
 const TYPES = new Set(['jwt', 'at+jwt'])
 
 export const isJwt = (token: string): boolean => token.length <= limits.tokenCharsMax && /^[\w-]+\.[\w-]+\.[\w-]*$/.test(token)
 
-/** The library is loaded where there is an issuer, and nowhere else. */
+/** The library is loaded only if an issuer is configured. */
 export async function createIssuer({ url, jwks, audience }: IssuerSettings, { now, log, bounds }: IssuerOptions): Promise<Issuer> {
   const { jwtVerify, createLocalJWKSet, errors } = await import('jose')
   const keySet = createIssuerKeys({ url, jwks }, createLocalJWKSet, { ...usualBounds, ...bounds }, log)
@@ -126,7 +126,7 @@ export async function createIssuer({ url, jwks, audience }: IssuerSettings, { no
 
 const reasonIn = (error: unknown): string => (error as { code?: string }).code ?? String(error)
 
-/** The token's words about itself: not believed, but enough to tell that it is for another server. */
+/** Reads the unverified token: enough to refuse a token that is for another server. */
 function refuseOthers(token: string, issuer: string): void {
   const [header, payload] = token.split('.').map((part, i) => (i < 2 ? decode(Buffer.from(part, 'base64url')) : null)) as [Said, Said]
   const { alg, typ } = header ?? {}

@@ -1,4 +1,4 @@
-// The client of the issuer (OpenID Connect): where a sign-in begins, what comes back, and where a sign-out goes. `openid-client` makes the requests
+// The client of the issuer (OpenID Connect): the start of a sign-in, its return, and the sign-out. `openid-client` makes the requests
 // and checks state, nonce, `iss` and PKCE; signatures are checked with the same keys as those of all other tokens.
 import type { Configuration, CustomFetchOptions } from 'openid-client'
 import { definedFields } from '#kernel/codec/strict-json.ts'
@@ -8,9 +8,9 @@ import { isSafeUrl, type OidcSettings } from '../settings/config.ts'
 import type { Logger } from '../log.ts'
 import type { Issuer } from './issuer.ts'
 
-/** What protects one sign-in: only the browser that began it has it. */
+/** The secrets that protect a sign-in. Only the browser that began it has them. */
 export type Flow = { readonly state: string; readonly nonce: string; readonly verifier: string }
-/** What the issuer says about the person who has signed in there. */
+/** The issuer's statements about the person who signed in there. */
 export type Identity = {
   readonly sub: string
   readonly name: string | undefined
@@ -31,14 +31,14 @@ export type DeviceFlow = {
 export type LoggedOut = { readonly sub: string | undefined; readonly sid: string | undefined; readonly issuedMs: number }
 
 export type OidcClient = {
-  /** Where the browser goes. */
+  /** The address at the issuer to which the browser goes. */
   begin(flow: Flow, redirectUri: string, fresh: boolean): Promise<URL>
-  /** The person behind the address that the issuer sent the browser to. */
+  /** The person who signed in; `current` is the address to which the issuer sent the browser back. */
   finish(current: URL, flow: Flow): Promise<Identity>
   beginDevice(): Promise<DeviceFlow>
   /** null: the person has not answered yet. */
   finishDevice(code: string): Promise<Identity | 'pending' | 'slow_down'>
-  /** Where the browser signs out at the issuer; null: the issuer has no such place. */
+  /** The address for signing out at the issuer; null: the issuer has none. */
   signOutAt(idToken: string | undefined, back: string): Promise<string | null>
   /** Reads a notice of the issuer that sessions have ended. */
   readLogout(token: string): Promise<LoggedOut>
@@ -102,7 +102,7 @@ export function createOidcClient(settings: OidcSettings, { issuer, log, now }: P
       .catch((error: unknown) => {
         const why = error instanceof Unfit ? error.message : `it cannot be reached (${reasonIn(error)})`
         log.warn({ issuer: settings.url }, `people cannot sign in with the issuer: ${why}`)
-        // A description that was good is better than none.
+        // An older valid description is better than none.
         if (held !== null && !(error instanceof Unfit)) return held.config
         failed = { error: unavailable(host, why), at: performance.now() }
         throw failed.error
@@ -111,7 +111,7 @@ export function createOidcClient(settings: OidcSettings, { issuer, log, now }: P
     return asking
   }
 
-  /** Requests of a sign-in, whose failures become words: the issuer refuses, or there is no answer that can be read. */
+  /** Requests of a sign-in. Their failures become messages: the issuer refuses, or its answer is missing or unreadable. */
   async function atIssuer<T>(work: (config: Configuration, library: Library) => Promise<T>): Promise<T> {
     const [config, library] = [await openConfig(), await load()]
     try {
@@ -131,7 +131,7 @@ export function createOidcClient(settings: OidcSettings, { issuer, log, now }: P
     if (idToken === undefined) throw refusalOf(`${host} has sent no identity token: the scope openid is missing`)
     const claims = await issuer.claimsOf(idToken, { audience: settings.clientId, types: ['jwt'], insists: true })
     const { sub, name, preferred_username, email, sid, auth_time } = claims
-    if (nonce !== null && claims['nonce'] !== nonce) throw new Error('the nonce is another one')
+    if (nonce !== null && claims['nonce'] !== nonce) throw new Error('the nonce does not belong to this sign-in')
     if (typeof sub !== 'string' || sub === '' || sub.length > limits.subCharsMax) throw new Error('the subject is missing or too long')
     return {
       sub,
@@ -280,7 +280,7 @@ function groupsIn(claim: unknown, name: string): string[] {
   if (list.length > max)
     throw new Refusal(
       'UNAUTHORIZED',
-      `the claim ${name} of the identity token names ${list.length} groups, and at most ${max} are read: let the issuer send only those that count here`,
+      `the claim ${name} of the identity token names ${list.length} groups, and at most ${max} are read: let the issuer send only the groups that matter here`,
     )
   const long = (list as string[]).find((group) => group.length > charsMax)
   if (long !== undefined)

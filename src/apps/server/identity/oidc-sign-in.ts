@@ -1,4 +1,4 @@
-// Sign-in at the issuer: from what the issuer says about a person to a session here, and from its notices to the end of sessions.
+// Sign-in at the issuer: statements of the issuer about a person become a session here, and its logout notices end sessions.
 import type { Entered, IssuerLogin, Wish, Device } from '#bindings/http/browser/issuer-login.ts'
 import { definedFields } from '#kernel/codec/strict-json.ts'
 import { SYSTEM } from '#kernel/declare/access.ts'
@@ -84,8 +84,8 @@ export function createOidcSignIn(settings: OidcSettings, { kernel, issuer, log, 
       remember,
       ...definedFields({ name, sid, proven_at, digest, command_line: isTerminal || undefined }),
     }
-    const made = (await kernel.call('identity/subject.sign_in', input, SYSTEM)) as Made
-    return { session: made.session, sessionId: made.session_id, expiresAt: made.expires_at, idToken, person: made.user.id }
+    const signedIn = (await kernel.call('identity/subject.sign_in', input, SYSTEM)) as Made
+    return { session: signedIn.session, sessionId: signedIn.session_id, expiresAt: signedIn.expires_at, idToken, person: signedIn.user.id }
   }
 
   return {
@@ -96,7 +96,7 @@ export function createOidcSignIn(settings: OidcSettings, { kernel, issuer, log, 
       exchange(async () => {
         const current = new URL(`${origin()}/login/oidc/callback?${query}`)
         const flow = flowOf(secret)
-        // Another sign-in of this browser may have begun since.
+        // This browser can have begun another sign-in since.
         if (current.searchParams.get('state') !== flow.state)
           throw new Refusal('INVALID_REQUEST', 'this is not the sign-in that this browser has begun last')
         return enter(await client.finish(current, flow), wish, device)
@@ -123,15 +123,15 @@ export function createOidcSignIn(settings: OidcSettings, { kernel, issuer, log, 
       }
     },
     async loggedOut(token) {
-      let said: Awaited<ReturnType<typeof client.readLogout>>
+      let logout: Awaited<ReturnType<typeof client.readLogout>>
       try {
-        said = await client.readLogout(token)
+        logout = await client.readLogout(token)
       } catch (error) {
         if (error instanceof Refusal && error.code === 'BUSY') throw error
         log.debug({ reason: String((error as Error).message) }, 'a logout token was refused')
         throw new Refusal('INVALID_REQUEST', 'the logout token is not valid')
       }
-      const { sub, sid, issuedMs } = said
+      const { sub, sid, issuedMs } = logout
       // The clock of the issuer may be a little behind ours.
       const before = timestampOf(Math.min(kernel.now(), issuedMs + limits.tokenSkewMs))
       const input = { issuer: url, before, ...definedFields({ sub, sid }) }

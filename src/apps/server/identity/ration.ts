@@ -1,4 +1,4 @@
-// Rations of strangers: how often one network address, or one channel, may ask in a quarter of an hour.
+// Rations for callers without a credential: how often a network address, or a channel, can call in a quarter of an hour.
 import { isIPv6 } from 'node:net'
 import { setBounded } from '#kernel/codec/bounded-map.ts'
 import { tokensIn, type Bucket } from '#kernel/codec/rate-limit.ts'
@@ -6,7 +6,7 @@ import { limits } from '#kernel/limits.ts'
 
 const NAMES_MAX = 10_000
 
-/** At most so many for each name in a quarter of an hour. */
+/** The most for each name in a quarter of an hour. */
 export function createRation(max: number, now: () => number): (name: string) => boolean {
   const buckets = new Map<string, Bucket>()
   return (name) => {

@@ -37,7 +37,7 @@ async function channelsAt({ store }: Kernel, address: string): Promise<string[]>
 export type SignIn = {
   /** Whether links can be mailed. */
   readonly mails: boolean
-  /** Opens a session for the person of a key. `person`: the one whom the page was opened for, if anybody. */
+  /** Opens a session for the person of a key. `person`: the person for whom the page was opened, if any. */
   openByKey(key: string, device: Device, person: string | undefined): Promise<Opened>
   /** Mails a link to the person with this confirmed address, if there is one. False: too many links were asked for from there. */
   mailLink(address: string, from: string, request_id: string | null): boolean
@@ -81,7 +81,7 @@ export function createSignIn(kernel: Kernel, { mails, authenticate, open, log }:
     mailLink(address, from, request_id) {
       if (!fromAddress(networkOf(from)) || waiting >= SEARCHES_MAX) return false
       waiting++
-      // The answer does not wait for it: the time would tell whether the address is known.
+      // The answer does not wait for the search: its duration would reveal whether the address is known.
       searching = searching
         .then(() => mail(address, request_id))
         .catch((error: unknown) => log.warn({ err: error }, 'a sign-in link could not be mailed'))

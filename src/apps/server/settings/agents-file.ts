@@ -1,4 +1,4 @@
-// The file of agents that are programs of this machine. Only the operator writes it: nothing that comes over the API can name a command.
+// The file of agents that are programs of this machine. Only the operator writes it: no call of the API can name a command.
 import { dirname, resolve } from 'node:path'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -82,7 +82,7 @@ function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string
   const variables = Object.entries((entry.env ?? {}) as Record<string, unknown>)
   const wrong = variables.find(([, value]) => typeof value !== 'string')
   if (wrong) refuse(`env.${wrong[0]} must be text`)
-  const passed = pass_env.flatMap((one) => (env[one] === undefined ? [] : [[one, env[one]]]))
+  const passed = pass_env.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]))
   return {
     argv: argv as readonly [string, ...string[]],
     profile,

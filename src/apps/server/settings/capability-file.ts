@@ -12,7 +12,7 @@ import { CapabilityManifest, Permission, SourceName } from '#protocols/delegatio
 import { CapabilityRef } from '#protocols/delegation/schema.ts'
 import { StartError } from '../start-error.ts'
 import { bytesOfFile } from './operator-file.ts'
-import { version as own } from '../../version.ts'
+import { version as serverVersion } from '../../version.ts'
 
 const Texts = t.Array(t.String({ maxLength: 10_000 }), { maxItems: 200 })
 const Dictionary = t.Record(t.String(), t.String({ maxLength: 10_000 }))
@@ -95,11 +95,11 @@ function sourcesIn(value: unknown, making: Making): CapabilitySource[] {
   })
   const boards = Object.entries(dictionary(devices, 'devices')).map(([source, entry]) => {
     const { projects = DEFAULT_PROJECTS, socket } = parseSetting(DeviceEntry, entry, `devices.${source}`)
-    return hacpSource({ name: nameIn('devices', source), projects, socket }, own, making.clock, making.log)
+    return hacpSource({ name: nameIn('devices', source), projects, socket }, serverVersion, making.clock, making.log)
   })
   const all = [...servers, ...packages, ...boards]
   const names = all.map((source) => source.name)
-  const twice = names.find((one, i) => names.indexOf(one) !== i)
+  const twice = names.find((name, i) => names.indexOf(name) !== i)
   if (twice !== undefined) throw new Misunderstood(`there are two sources named ${twice}`)
   return all
 }
@@ -114,12 +114,12 @@ export function settingsOf(source: string, entry: unknown, env: Env): McpSetting
     if (!URL.canParse(url)) throw new Misunderstood(`${where}.url is not an address`)
     return { name: source, projects, permissions, server: { url, headers: fill(headers) } }
   }
-  const { command, args = [], env: own, cwd, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Child, entry, where)
+  const { command, args = [], env: childEnv, cwd, projects = DEFAULT_PROJECTS, permissions = {} } = parseSetting(Child, entry, where)
   const folder = cwd === undefined ? {} : { cwd }
-  return { name: source, projects, permissions, server: { command, args, env: fill(own), ...folder } }
+  return { name: source, projects, permissions, server: { command, args, env: fill(childEnv), ...folder } }
 }
 
-/** `${NAME}` is an environment variable of the server: secrets need not stand in the file. */
+/** `${NAME}` is an environment variable of the server: secrets need not be in the file. */
 const fillVariables = (text: string, env: Env, where: string): string =>
   text.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_match, variable: string) => {
     const value = env[variable]

@@ -18,7 +18,7 @@ export const URL_USUAL = 'http://127.0.0.1:3402'
 export type TlsFiles = { readonly cert: string; readonly key: string }
 export type IssuerSettings = {
   readonly url: string
-  /** Where its keys are; null: its own description says so. */
+  /** The address of the issuer's keys; null: its OpenID description names it. */
   readonly jwks: string | null
   readonly audience: string
 }
@@ -55,7 +55,7 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
   const oidc = oidcOf(named, value, isGiven)
   // null: without a bound.
   const quota = dev && !isGiven('quota') ? null : value('quota')
-  // An operator who wants no quota wants none of them, unless one is given.
+  // Without a general quota, the special ones are off too, unless the operator sets them.
   const quotaFor = (flag: 'requests-open' | 'requests-per-minute' | 'critical-per-hour' | 'reads-per-minute'): number | null =>
     quota === null && !isGiven(flag) ? null : value(flag)
   return {
@@ -63,7 +63,7 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
     port: value('port'),
     host,
     hosts: value('hosts'),
-    /** The origin that people open; null: after the first of `hosts`, or where it listens. */
+    /** The origin that people open; null: from the first of `hosts`, or the listening address. */
     publicUrl: publicUrlOf(named('public-url'), isSecure),
     origins: value('origins'),
     passkeyOrigins: value('passkey-origins'),
@@ -78,14 +78,14 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
       rememberMs: rememberMsOf(value('remember'), named('issuer').value !== ''),
       insteadOfLinks: value('login-links') ? null : hostOfIssuer(named('login-links'), oidc),
     },
-    /** Well-known credentials, any origin, no quotas: for a machine where nothing is at stake. */
+    /** Well-known credentials, any origin, no quotas: only for a machine without real data. */
     dev,
     log: value('log'),
     quota,
     requestsOpenMax: quotaFor('requests-open'),
     requestsPerMinute: quotaFor('requests-per-minute'),
     criticalPerHourMax: quotaFor('critical-per-hour'),
-    // Not a quota: it bounds who decides, not how much an agent does.
+    // No quota: it limits decisions without a person, not the work of an agent.
     defaultSecondsMin: dev && !isGiven('default-after') ? null : value('default-after'),
     readsPerMinute: quotaFor('reads-per-minute'),
     blobBytesMax: value('blob-max'),
@@ -207,7 +207,7 @@ function clientSecretIn(name: string, file: string | null): string | null {
   return secret
 }
 
-/** Remembered devices would keep people in whom the issuer has let go. */
+/** Remembered devices would keep people signed in after the issuer has removed them. */
 const rememberMsOf = (given: number | null | undefined, hasIssuer: boolean): number | null =>
   given === undefined ? (hasIssuer ? null : limits.rememberedMs) : given
 
@@ -243,12 +243,12 @@ function publicUrlOf({ value, name }: Named, isSecure: boolean): string | null {
   return url.origin
 }
 
-/** Whether the operator has said under which address others reach this server. */
+/** Whether the operator has set the address at which others reach this server. */
 export const isPublic = ({ publicUrl, hosts }: Config): boolean => publicUrl !== null || hosts.length > 0
 
 /**
- * Under which address others reach this server: `--public-url`, the first of `--hosts`, or where it listens. A proxy has the port that https
- * usually has.
+ * The address at which others reach this server: `--public-url`, the first of `--hosts`, or the address on which it listens. A proxy has the usual port of
+ * https.
  */
 export function publicOrigin({ publicUrl, hosts, host, tls, proxied }: Config, port: number): string {
   if (publicUrl !== null) return publicUrl
@@ -258,7 +258,7 @@ export function publicOrigin({ publicUrl, hosts, host, tls, proxied }: Config, p
 }
 
 /**
- * The site of passkeys: the host of `--public-url`, otherwise localhost, because a browser makes none for an IP address. `origin` is the
+ * The site of passkeys: the host of `--public-url`, otherwise localhost, because browsers make no passkeys for IP addresses. `origin` is the
  * address of this server.
  */
 export function relyingParty({ publicUrl, passkeyOrigins }: Config, origin: string): RelyingParty {
@@ -267,12 +267,12 @@ export function relyingParty({ publicUrl, passkeyOrigins }: Config, origin: stri
   return { id: 'localhost', origins: [`${protocol}//localhost${port === '' ? '' : `:${port}`}`, ...passkeyOrigins] }
 }
 
-/** Under which address a command on this machine reaches it: a certificate has a name, and every address is none. */
+/** The address at which a command on this machine reaches the server: with a certificate its name, and never an address for all interfaces. */
 export function localOrigin(config: Config, port: number): string {
   const { hosts, host, tls } = config
   if (tls !== null && hosts.length > 0) return publicOrigin(config, port)
-  const its = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `${tls === null ? 'http' : 'https'}://${hostInUrl(its)}:${port}`
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  return `${tls === null ? 'http' : 'https'}://${hostInUrl(reachable)}:${port}`
 }
 
 /** The host as written in a URL: IPv6 addresses in brackets. */

@@ -1,11 +1,11 @@
-// Settings of a database that several servers share: where it is, and what wraps the keys that stand in it.
+// Settings of a database that several servers share: its address, and the secret that wraps the keys stored in it.
 import { resolve } from 'node:path'
 import { ConfigError, type Named } from './config-error.ts'
 
 export type DatabaseSettings = {
   readonly url: string
   readonly secret: SecretSettings
-  /** The folder that all servers share for bytes; null: they stand in the database. */
+  /** The folder that all servers share for bytes; null: bytes are stored in the database. */
   readonly blobs: string | null
   /** Requires a database that confirms a commit only once a standby has it. */
   readonly isReplicatedOnly: boolean
@@ -33,7 +33,7 @@ export function databaseOf(of: (flag: Flag) => Named, isReplicatedOnly: boolean)
 
 function urlOf({ value, name }: Named): string {
   const url = URL.canParse(value) ? new URL(value) : null
-  // Not repeated: a password may stand in it.
+  // The message does not repeat the value: it can contain a password.
   if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol))
     throw new ConfigError(`${name} must be a URL such as postgres://user@host:5432/database`)
   return value

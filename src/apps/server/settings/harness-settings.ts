@@ -13,7 +13,7 @@ export type HarnessSettings = {
   readonly prefetch: number
   readonly gapMs: number
   readonly replyMs: number
-  /** Files: whom to trust, and what to show of ourselves. */
+  /** Files: the trusted authority, and our own certificate and key. */
   readonly ca: string | null
   readonly cert: string | null
   readonly key: string | null
@@ -22,7 +22,7 @@ export type HarnessSettings = {
 type Flag = 'amqp' | `harness-${'id' | 'user-id' | 'topology' | 'queues' | 'prefetch' | 'gap' | 'reply'}` | `amqp-${'ca' | 'cert' | 'key'}`
 type Fail = (message: string) => Error
 
-/** null: nothing is said about a broker, and none is spoken to. */
+/** null: no broker is configured. */
 export function harnessSettings(of: (flag: Flag) => Named, wrong: Fail): HarnessSettings | null {
   const { value: url, name } = of('amqp')
   if (url === '') return null
@@ -59,9 +59,9 @@ export function harnessSettings(of: (flag: Flag) => Named, wrong: Fail): Harness
   }
 }
 
-function oneOf<const W extends string>({ value, name }: Named, message: readonly W[], wrong: Fail): W {
-  const found = message.find((word) => word === value)
-  if (found === undefined) throw wrong(`${name} must be ${message.join(' or ')}, not ${JSON.stringify(value)}`)
+function oneOf<const W extends string>({ value, name }: Named, allowed: readonly W[], wrong: Fail): W {
+  const found = allowed.find((word) => word === value)
+  if (found === undefined) throw wrong(`${name} must be ${allowed.join(' or ')}, not ${JSON.stringify(value)}`)
   return found
 }
 

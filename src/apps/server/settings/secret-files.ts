@@ -25,7 +25,7 @@ export function withSecretFiles(env: Env): Env {
   return { ...env, ...read }
 }
 
-/** Variables of this environment that hold a secret as it is. */
+/** Variables of this environment that hold a secret in plain text. */
 export const exposedIn = (env: Env): string[] => [
   ...(env['COUNTERSIGN_SECRET'] ? ['COUNTERSIGN_SECRET'] : []),
   ...urls.filter((name) => URL.parse(env[name] ?? '')?.password),

@@ -88,7 +88,7 @@ export function helpRows(table: Table, prefix: string): string {
     const { value, usual, help } = setting
     const env = variableOf(flag, setting, prefix)
     const left = `  --${flag}${value === null ? '' : ` ${value}`}`
-    // A flag that is longer than the column has a line of its own.
+    // A flag that does not fit into the column gets its own line.
     const start = left.length < HELP_COLUMN ? left.padEnd(HELP_COLUMN) : `${left}\n${' '.repeat(HELP_COLUMN)}`
     return `${start}${help}${usual === '' ? '' : ` (default ${usual})`}${env === null ? '' : `\n${' '.repeat(HELP_COLUMN)}or ${env}`}`
   })

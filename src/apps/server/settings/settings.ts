@@ -95,7 +95,7 @@ export const settings = {
     '<size>|off',
     '512MiB',
     bytesOf,
-    'free space that uploads leave on the disk of the server; below it they are refused, and everything else goes on',
+    'free space that uploads leave on the disk of the server; below it uploads are refused, and everything else works on',
   ),
   socket: text('<path>|off', 'the Unix socket for JSON-RPC; off: none', '<data>/countersign.sock'),
   agents: option('<file>', '', pathOf, 'a JSON file with the agents that are programs of this machine'),
@@ -125,7 +125,7 @@ export const settings = {
   database: text('<url>', 'keep everything in this PostgreSQL (postgres://...), which several servers may share; needs a secret'),
   secret: text('<text>', 'the secret that wraps the keys in the database: 32 bytes in base64url, the same on every server'),
   'secret-file': text('<file>', 'a file that holds that secret'),
-  node: option('<name>', '', nodeOf, 'the name of this server among those that share a database; usually the host name and a random part'),
+  node: option('<name>', '', nodeOf, 'the name of this server among the servers of a database; by default the host name and a random part'),
   blobs: text('<folder>', 'keep bytes in this folder, which all servers share, instead of in the database'),
   drain: option('<seconds>', '0', drainMsOf, 'at a stop, report it on /ready for this long before connections are refused; at most 30'),
   'require-replicated': onOff('start only with a database that confirms a commit once a standby has it'),
@@ -155,7 +155,7 @@ export const settings = {
   version: onOff('show the version and exit'),
 } as const satisfies Table
 
-/** Ways to start that people use, the usual ones first. */
+/** Examples of a start, the most common first. */
 export const startExamples: readonly string[] = [
   '--port 8080 --data /var/lib/countersign',
   '--agents agents.json --capabilities capabilities.json',

@@ -1,5 +1,5 @@
-// Cross-origin rules: the pages of other origins that may use a path. The headers are set before anything else looks at the request, so
-// that every answer has them, refusals included: a page that may not read an error cannot show it. Cookies never cross origins.
+// Cross-origin rules: the pages of other origins that can use a path. The headers are set before all other code sees the request, so
+// that every answer has them, refusals included: a page that cannot read an error cannot show it. Cookies never cross origins.
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 
 export type CorsOptions = {
@@ -29,7 +29,7 @@ const preflight = {
 export function withCors({ prefixes, origins, anyOrigin, headers, exposed, isWelcome }: Cors, next: RequestListener): RequestListener {
   const allowed = {
     'access-control-expose-headers': [...exposed, 'Retry-After'].join(', '),
-    // A resource for pages of other origins must not be one for pages of our own only.
+    // Pages of other origins must be able to read the resource.
     'cross-origin-resource-policy': 'cross-origin',
   }
   const known = new Set(origins)
@@ -38,7 +38,7 @@ export function withCors({ prefixes, origins, anyOrigin, headers, exposed, isWel
 
   return (request, response) => {
     const { origin } = request.headers
-    // Only pages have one. Nothing keeps an answer, so one without `vary` is mistaken for no other.
+    // Only pages send an Origin. No cache keeps an answer, so it needs no `vary`.
     if (origin === undefined || !isBelow(request.url ?? '') || !isWelcome(request.headers)) return next(request, response)
     const isAllowed = anyOrigin || known.has(origin)
     const corsHeaders: Record<string, string> = { vary: 'origin' }
@@ -57,12 +57,12 @@ function answer(response: ServerResponse, { 'content-type': _, ...headers }: Rec
 }
 
 /** These headers override headers that other code writes later. */
-function mark(response: ServerResponse, own: Readonly<Record<string, string>>): void {
+function mark(response: ServerResponse, headers: Readonly<Record<string, string>>): void {
   const write = response.writeHead.bind(response) as (status: number, ...rest: unknown[]) => ServerResponse
   response.writeHead = (status: number, ...rest: unknown[]) => {
     const reason = typeof rest[0] === 'string' ? [rest[0]] : []
     for (const [name, value] of pairsIn(rest[reason.length])) response.setHeader(name, value)
-    for (const [name, value] of Object.entries(own)) response.setHeader(name, value)
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
     return write(status, ...reason)
   }
 }

@@ -1,5 +1,5 @@
-// Signing in at an issuer with a browser: the way there, the way back, and the notice that a session there has ended. What protects a sign-in
-// is in a cookie of the browser that began it, so no server remembers anything, and no other browser can end it.
+// Signing in at an issuer with a browser: the redirect there, the callback, and the notice that a session there has ended. The state that protects a sign-in
+// is in a cookie of the browser that began it, so no server stores it, and no other browser can complete it.
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { decode } from '#kernel/codec/strict-json.ts'
@@ -15,7 +15,7 @@ import { addressOf, browserOf } from './user-agent.ts'
 export type Device = { readonly browser: string; readonly address: string; readonly remember: boolean }
 export type Entered = { readonly session: string | null; readonly sessionId: string; readonly expiresAt: string; readonly idToken: string }
 
-/** What the page or the command line wants of a sign-in. */
+/** The options of a sign-in from the page or the command line. */
 export type Wish = {
   /** The issuer asks the person to sign in even if they already are. */
   readonly fresh: boolean
@@ -32,7 +32,7 @@ export type IssuerLogin = {
   readonly host: string
   /** The public address of this server. */
   origin(): string
-  /** Where the browser goes. `secret`: of this sign-in; everything that protects it is derived from it. */
+  /** The address at the issuer. `secret`: belongs to this sign-in; all its protections derive from it. */
   begin(secret: string, fresh: boolean): Promise<string>
   /** `query`: as the issuer sent the browser back. Refuses in words. */
   finish(query: string, secret: string, wish: Wish, device: Device): Promise<Entered>
@@ -42,7 +42,7 @@ export type IssuerLogin = {
   finishDevice(code: string, device: Device): Promise<(Entered & { readonly person: string }) | 'pending' | 'slow_down'>
   /** Where this session signs out at the issuer; null: nowhere. */
   signOutAt(session: string, idToken: string | undefined): Promise<string | null>
-  /** The issuer says that sessions have ended. Refuses a token that is not genuine. */
+  /** Ends sessions that the issuer reports as ended. Refuses a token that is not genuine. */
   loggedOut(token: string): Promise<void>
   /** Whether this network address is allowed another return from the issuer. */
   admits(address: string): boolean
@@ -73,7 +73,7 @@ type Begun = {
   readonly terminal: Terminal | undefined
 }
 
-/** The token of the identity goes back to the issuer at the sign-out: in the browser of its person, and sent nowhere else. */
+/** The token of the identity goes back to the issuer at the sign-out: in the browser of its person, and never to any other server. */
 export const idTokenCookieName = (secure: boolean): string => (secure ? '__Secure-countersign-id' : 'countersign-id')
 const ID_TOKEN_CHARS_MAX = 3_500
 
@@ -171,14 +171,14 @@ async function begin(exchange: Exchange, signing: Signing): Promise<Reply> {
   const { issuer, guard } = signing
   try {
     // The issuer sends the browser back to the public address: the cookie has to be there.
-    const own = new URL(issuer.origin())
+    const publicUrl = new URL(issuer.origin())
     const params = paramsOf(request)
-    if (guard.hostOf(request.headers) !== own.host && !params.has(HOP)) {
+    if (guard.hostOf(request.headers) !== publicUrl.host && !params.has(HOP)) {
       params.set(HOP, '1')
-      return { status: 303, headers: { location: `${own.origin}/login/oidc?${params.toString()}` }, body: '' }
+      return { status: 303, headers: { location: `${publicUrl.origin}/login/oidc?${params.toString()}` }, body: '' }
     }
     const terminal = terminalIn(params)
-    // A link of another page must not sign a program in: its person says so first.
+    // A link of another page must not sign a program in: its person confirms first.
     if (terminal !== undefined) return pageOf(200, commandLinePage(terminal.machine, issuer.host))
     const { to, cookie } = await wayOut(exchange, signing)
     return { status: 303, headers: { location: to, 'set-cookie': cookie }, body: '' }
@@ -191,7 +191,7 @@ async function beginAsked(exchange: Exchange, signing: Signing): Promise<Reply> 
   signing.guard.refuseForeign(exchange.request.headers, true)
   try {
     const { to, cookie } = await wayOut(exchange, signing)
-    // A form may not lead to another site, a page may.
+    // A form must not redirect to another site; a page can.
     return pageOf(200, leadOnPage(to), [cookie])
   } catch (error) {
     return refusalPage(error, signing)
@@ -229,7 +229,7 @@ async function comeBack({ request }: Exchange, signing: Signing): Promise<Reply>
   }
 }
 
-/** The program listens on this machine alone. The id of a session is no secret: its program has made the secret itself. */
+/** The program listens on this machine alone. The id of a session is not secret: the program has created the secret itself. */
 function toTerminal({ port, state }: Terminal, fields: Record<string, string>, cookies: readonly string[]): Reply {
   const location = `http://127.0.0.1:${port}/?${new URLSearchParams({ ...fields, state }).toString()}`
   return { status: 303, headers: { location, 'set-cookie': cookies }, body: '' }

@@ -27,11 +27,11 @@ export type Logins = {
   nameOf?(id: string): Promise<string>
   /** Whether the device of this session is remembered. */
   isRemembered?(session: string): Promise<boolean>
-  /** Opens a session for the person of a key, if it is the one whom the page was opened for; refuses in words. */
+  /** Opens a session for the person of a key, if the page was opened for that person; otherwise refuses with a message. */
   openByKey?(key: string, device: Device, person: string | undefined): Promise<Opened>
   /** Whether links can be mailed. */
   readonly mails?: boolean
-  /** Mails a link to the person with this confirmed address, if there is one. False: too many were asked for from there. */
+  /** Mails a link to the person with this confirmed address, if there is one. False: too many links were requested from there. */
   mailLink?(address: string, from: string, request_id: string | null): boolean
   /** How many items wait for this person's answer; null: unknown. */
   waiting?(actor: Actor): Promise<number | null>
@@ -53,7 +53,7 @@ type Signing = {
 }
 
 const isUnauthenticated = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAUTHENTICATED'
-/** A token that was never one of ours need not even have the right shape. */
+/** A token that this server never issued can have any shape. */
 const isBadLink = (error: unknown): boolean => isUnauthenticated(error) || (error instanceof Refusal && error.code === 'INVALID_REQUEST')
 
 /** A link as it was opened. */
@@ -93,7 +93,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     return page(200, homePage(actor === null ? null : { id: actor.id, waiting }, logins.issuer?.host))
   }
 
-  /** The cookie of a session that was opened; the one before it in this browser ends. */
+  /** The cookie of a new session. The former session of this browser ends. */
   async function sessionCookie(request: IncomingMessage, { session, expiresAt }: Opened): Promise<string> {
     const before = guard.sessionOf(request.headers)
     if (before !== undefined) await logins.close(before)
@@ -178,7 +178,7 @@ export function loginRoutes({ guard, logins, secure, proxied, now, authenticate 
     return { status: 202, body: JSON.stringify({ asked: true }) }
   }
 
-  /** `further`: where the issuer ends its own session. The page asks for JSON, since its own script cannot follow there. */
+  /** `further`: the address that ends the session at the issuer. The page asks for JSON, since its own script cannot follow there. */
   async function signOut({ request: { headers } }: Exchange): Promise<Reply> {
     const session = guard.sessionOf(headers)
     let further: string | null = null

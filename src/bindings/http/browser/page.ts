@@ -1,4 +1,4 @@
-// The page in the browser: its files, and its shell for the paths that are its own. Everything else is left to others, so that a path
+// The page in the browser: its files, and its shell for the paths of the page. Other paths are left to other handlers, so that a path
 // of the API that does not exist is still answered in JSON.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
@@ -14,7 +14,7 @@ export type PageFile = {
 export type PageFiles = ReadonlyMap<string, PageFile>
 
 const SHELL = '/index.html'
-/** Shows how the page is put onto a device: the one document that may register its service worker. */
+/** The document that installs the page on a device: only it can register the service worker. */
 const INSTALL = '/install'
 const INSTALL_FILE = '/install.html'
 const PAGES = /^\/(?:|(?:inbox|tasks|reviews|settings)(?:\/[^/]+)?|agents|grants|record(?:\/why\/[^/]+)?|insight|projects)$/
@@ -95,7 +95,7 @@ export function createPage(files: PageFiles, headers: Readonly<Record<string, st
     response.writeHead(200, {
       ...headers,
       ...shellHeaders,
-      // A service worker is registered by an address, which is a string: nothing else of the page needs that.
+      // A service worker is registered by an address in a string; no other part of the page needs that.
       ...(path === INSTALL ? { 'content-security-policy': policy } : {}),
       'content-type': file.type,
       'content-length': body.length,

@@ -92,7 +92,7 @@ function waitingText(waiting: number | null): string {
   return waiting === 1 ? '1 item waits for your answer.' : `${waiting} items wait for your answer.`
 }
 
-/** `issuer`: the host where people sign in. `person`: who is signed in, with the number of items that wait for them where it is known; or null. */
+/** `issuer`: the host where people sign in. `person`: the signed-in person, with the number of waiting items if it is known; or null. */
 export function homePage(person: { readonly id: string; readonly waiting: number | null } | null, issuer: string | null = null): string {
   if (person === null) return page('Countersign', html`${issuer === null ? howToSignIn : howToSignInAt(issuer)} ${whereToLook}`)
   return page(
@@ -104,7 +104,7 @@ export function homePage(person: { readonly id: string; readonly waiting: number
   )
 }
 
-/** One thing to do, and a button that does it: the form goes to the address of the page itself. */
+/** A page with one button. Its form goes to the address of the page itself. */
 export const buttonPage = (title: string, message: string, button: string): string =>
   page(
     title,
@@ -125,7 +125,7 @@ const daysText = (days: number): string => (days === 1 ? '1 day' : `${days} days
 export type Named = { readonly id: string; readonly name: string }
 const nameAndId = ({ id, name }: Named): Html => html`<strong>${name}</strong> (<code>${id}</code>)`
 
-/** A page that leads on by itself, where an answer of another kind may not. */
+/** A page that redirects by itself, for responses that cannot be a redirect. */
 export function leadOnPage(to: string): string {
   const refresh = html`<meta http-equiv="refresh" content="0;url=${to}" />`
   return page('One moment', html`<p><a href="${to}">Continue</a></p>`, refresh)
@@ -151,7 +151,7 @@ export const notSignedInPage = (message: string, host: string): string =>
       <p><a href="/login/oidc">Sign in with ${host}</a> or go <a href="/">back to the start</a>.</p>`,
   )
 
-/** What is said in place of a link, where links are switched off. */
+/** The page in place of a link if links are switched off. */
 export const noLinksPage = (host: string): string =>
   page(
     'Login links are switched off here',

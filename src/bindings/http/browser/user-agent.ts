@@ -1,4 +1,4 @@
-// The device behind a request, in a few words for its own person: which browser, on which system, from which address. Nothing is decided by it.
+// The device behind a request, in a few words for its own person: which browser, on which system, from which address. No decision uses it.
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 

@@ -12,7 +12,7 @@ import type { Serving } from '../operations.ts'
 import { TransportRefusal, type Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
 
-/** `readMs`: how long a reader may read nothing. */
+/** `readMs`: how long a reader can read nothing. */
 type Giving = { readonly blobs: Blobs; readonly readMs: number }
 
 export function downloadRoutes({ kernel, guard, authenticate, failing, meter }: Serving, giving: Giving): Route[] {
@@ -83,7 +83,7 @@ async function replyWith(
   }
 }
 
-/** An answer that is never sent; it ends the work. Not UNAVAILABLE, which says that the store cannot write. */
+/** A refusal that ends the work and is never sent. Not UNAVAILABLE, which means that the store cannot write. */
 const clientGoneRefusal = (): Refusal => new Refusal('BUSY', 'the client closed its connection before the bytes were read')
 
 async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteRange | null): Promise<Buffer | Readable> {
@@ -98,11 +98,11 @@ async function bodyOf({ store }: Kernel, blobs: Blobs, uri: string, range: ByteR
   const stream = await blobs.open(checksumIn(uri) ?? '', range ?? undefined).catch(reportDamage)
   if (!stream) return reportDamage(new Damaged(uri, 'its bytes are not in the blob store, but a document refers to them'))
   const body = stream instanceof Readable ? stream : Readable.from(stream)
-  // The reader sees the answer break off: it has begun, and no status can be sent any more.
+  // The response has begun, so no status can be sent: the client sees a broken response.
   return body.on('error', (error: unknown) => error instanceof Damaged && store.report({ what: error.key, how: error.what }))
 }
 
-/** One range (RFC 9110, 14.2). Several, or what cannot be read, is as if none was asked for: the answer is the whole. */
+/** One range (RFC 9110, 14.2). Several ranges, or an unreadable one, are ignored: the answer is the whole. */
 function rangeIn({ range, 'if-range': ifRange }: IncomingHttpHeaders, size: number, etag: string): ByteRange | 'outside' | null {
   if (range === undefined || (ifRange !== undefined && ifRange !== etag)) return null
   const [, from = '', to = ''] = /^bytes= *(\d{0,15})-(\d{0,15}) *$/.exec(range) ?? []

@@ -1,4 +1,4 @@
-// Shared by uploads and downloads: the blob store behind them, their input in the query, and how many there are at a time.
+// Shared by uploads and downloads: the blob store behind them, their input in the query, and the bounds of concurrent transfers.
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Operation } from '#kernel/declare/operation.ts'

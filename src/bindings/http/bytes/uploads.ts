@@ -8,14 +8,14 @@ import { handlerOf, type Ask } from '../../shared/handle.ts'
 import { optionsOf } from '../../shared/call-options.ts'
 import { idempotencyKeyIn } from '../browser/browser-guard.ts'
 import { createByteSlots, queryIn, type ByteStore, type Query, type Slots } from './shared.ts'
-import { takesItsTime } from '../connections/body-deadline.ts'
+import { liftBodyDeadline } from '../connections/body-deadline.ts'
 import type { Serving } from '../operations.ts'
 import { TransportRefusal, type Reply } from '../responses.ts'
 import type { Exchange, Route } from '../router.ts'
 
 export const uploadSlots = (): Slots => createByteSlots(limits.uploadsPerActorMax, limits.uploadsMax, 'uploads')
 
-/** `requestMs`: how long a sender may bring less than `limits.uploadProgressBytesMin`. */
+/** `requestMs`: how long a client can send less than `limits.uploadProgressBytesMin`. */
 export function uploadRoutes({ kernel, guard, authenticate, failing, meter }: Serving, receiving: Receiving): Route[] {
   return kernel.protocols.flatMap((protocol) =>
     protocol.operations.flatMap((op): Route[] => {
@@ -43,7 +43,7 @@ export function uploadRoutes({ kernel, guard, authenticate, failing, meter }: Se
 
 export type Receiving = ByteStore & { readonly kernel: Kernel; readonly requestMs: number; readonly slots: Slots }
 
-/** The body of a request for an operation that takes bytes: first it is asked whether it could be done at all. */
+/** Receives the body of an upload. The operation is checked first, so that refused uploads store nothing. */
 export async function receiveBytes(
   { kernel, blobs, bytesMax, requestMs, slots }: Receiving,
   operation: string,
@@ -56,13 +56,13 @@ export async function receiveBytes(
   await kernel.check(operation, input, caller, options)
   const leave = slots.enter(actor.id)
   try {
-    takesItsTime(raw)
+    liftBodyDeadline(raw)
     if (raw.headers.expect !== undefined) response.writeContinue()
     const held = await blobs.put(chunksOf(raw, requestMs), announced, bytesMax)
     return await refer(held, (received) => kernel.call(operation, input, caller, { ...options, received }))
   } catch (error) {
-    // The rest of the body is read and thrown away for as long as any body may take, so that the sender gets to read the answer.
-    takesItsTime(raw, requestMs)
+    // The rest of the body is read and discarded within the usual deadline, so that the client can read the answer.
+    liftBodyDeadline(raw, requestMs)
     raw.resume()
     throw error
   } finally {
@@ -70,7 +70,7 @@ export async function receiveBytes(
   }
 }
 
-/** The bytes are held until something refers to them, or goes wrong. */
+/** Holds the bytes until a document refers to them, or the call fails. */
 async function refer<T>(held: Held, call: (received: { checksum: string; size: number }) => Promise<T>): Promise<T> {
   try {
     return await call({ checksum: held.checksum, size: held.size })
@@ -98,10 +98,10 @@ function announcedBy(headers: IncomingHttpHeaders, { checksum, size }: Query): {
 }
 
 const wakers = ['end', 'error', 'close'] as const
-/** Bytes that may wait here while the store writes. */
+/** Bytes that are buffered while the store writes. */
 const AHEAD_BYTES = 512 * 1024
 
-/** The body, as long as it keeps coming. The time that we take to write is not the sender's. */
+/** The body in chunks, while the client keeps sending. The server's own writing time does not count against the client. */
 async function* chunksOf(raw: IncomingMessage, idleMs: number): AsyncIterable<Uint8Array> {
   const came: Buffer[] = []
   let ahead = 0
@@ -128,8 +128,8 @@ async function* chunksOf(raw: IncomingMessage, idleMs: number): AsyncIterable<Ui
         continue
       }
       if (raw.readableEnded) return
-      if (raw.destroyed) throw new Refusal('INVALID_REQUEST', 'the upload was cut')
-      if (waitedMs >= idleMs) throw new TransportRefusal(408, 'INVALID_REQUEST', 'the bytes come too slowly')
+      if (raw.destroyed) throw new Refusal('INVALID_REQUEST', 'the upload ended early')
+      if (waitedMs >= idleMs) throw new TransportRefusal(408, 'INVALID_REQUEST', 'the bytes arrive too slowly')
       const began = performance.now()
       const { promise, resolve } = Promise.withResolvers<void>()
       wake = resolve
@@ -139,7 +139,7 @@ async function* chunksOf(raw: IncomingMessage, idleMs: number): AsyncIterable<Ui
       waitedMs += performance.now() - began
     }
   } finally {
-    // Whether the rest flows away is for others to say.
+    // The caller decides whether the rest is discarded.
     raw.pause()
     raw.off('data', take)
     for (const event of wakers) raw.off(event, ring)

@@ -1,5 +1,5 @@
 // The deadline of request bodies. A body arrives in a bounded time, or its socket is closed. Node's own bound cannot be lifted for one
-// request, and an upload takes as long as it takes.
+// request, and an upload can take any time.
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { limits } from '#kernel/limits.ts'
@@ -41,7 +41,7 @@ export function boundArrival(raw: IncomingMessage, ms: number): void {
 }
 
 /** Lifts the body deadline while the caller enforces its own; `ms` sets a deadline again. */
-export function takesItsTime(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY): void {
+export function liftBodyDeadline(raw: IncomingMessage, ms = Number.POSITIVE_INFINITY): void {
   const arrival = arrivals.get(raw.socket)
   if (arrival?.raw === raw) arrival.until = performance.now() + ms
 }
@@ -58,7 +58,7 @@ export async function patiently<T>({ socket }: IncomingMessage, stuckMs: number,
 
 const tooLate = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 
-/** Bytes that are no request, too many headers, or nothing at all for too long. */
+/** Answers a socket error: bytes that are not a request, too many headers, or a request that took too long. */
 export function refuseSocket(error: Error & { code?: string }, socket: Socket): void {
   // Writing into a response that has begun would corrupt it.
   const begun = (socket as { _httpMessage?: { _headerSent?: boolean } | null })._httpMessage?._headerSent === true
@@ -77,7 +77,7 @@ export function refuseSocket(error: Error & { code?: string }, socket: Socket): 
   socket.end(rawAnswer(failure, STATUS_CODES[failure.status]!))
 }
 
-/** A request is for one host, and for one that this server goes by. */
+/** The refusal of a request that does not name exactly one host of this server. */
 export function hostFailure({ headers, headersDistinct }: IncomingMessage, guard: BrowserGuard): Failure | null {
   if ((headersDistinct.host?.length ?? 0) > 1) return transportFailure(400, 'INVALID_REQUEST', 'there are two Host headers: send one')
   if (guard.hostOf(headers) !== undefined) return null

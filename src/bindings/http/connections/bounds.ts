@@ -1,7 +1,7 @@
 // Bounds of the HTTP server: times and counts.
 import { limits } from '#kernel/limits.ts'
 
-/** Bounds that a test may shrink. */
+/** Bounds that tests shrink. */
 export type HttpBounds = {
   readonly requestMs: number
   readonly connections: number
@@ -15,6 +15,6 @@ export const usualBounds: HttpBounds = {
   connections: limits.connectionsMax,
   stopMs: limits.stopMsMax - 1_000, // the workers and the store stop after it
   readMs: limits.downloadIdleMsMax,
-  keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy is the one who closes
+  keepAliveMs: 72_000, // longer than the 60 s of the usual proxies, so that the proxy closes first
   stuckMs: 120_000, // a client that takes no answer for this long holds memory, not a conversation
 }

@@ -1,4 +1,4 @@
-// The stop of the HTTP server: nothing new is accepted, calls under way are answered, and connections that do not end in time are closed.
+// The stop of the HTTP server: no new requests are accepted, requests in flight are answered, and connections that do not end in time are closed.
 import type { Server } from 'node:http'
 import type { CallMetrics } from '../../shared/call-metrics.ts'
 

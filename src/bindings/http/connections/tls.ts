@@ -1,4 +1,4 @@
-// TLS of our own: the certificate for connections, and the connections that never complete the handshake.
+// TLS of the server itself: the certificate for connections, and the connections that never complete the handshake.
 import type { Server } from 'node:http'
 import type { Server as SecureServer, ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
@@ -12,7 +12,7 @@ const contextOf = ({ cert, key }: Tls) => ({ cert, key, minVersion: 'TLSv1.2' })
 /** `ms`: the time limit of the TLS handshake. */
 export const tlsServerOptions = (tls: Tls, ms: number): ServerOptions => ({ ...contextOf(tls), handshakeTimeout: ms })
 
-/** Open connections stay as they are; new ones meet the new certificate. Throws, and keeps the old one, where they do not fit. */
+/** New connections get the new certificate, open ones keep theirs. Throws and keeps the old certificate if key and certificate do not match. */
 export const renewTls = (server: Server, tls: Tls): void => (server as SecureServer).setSecureContext(contextOf(tls))
 
 /** A connection in the TLS handshake is not an HTTP connection yet, so nothing else closes it at a stop. */

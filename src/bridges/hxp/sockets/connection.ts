@@ -33,7 +33,7 @@ type Parts = {
   onLeave(): void
 }
 
-/** RFC 6455 leaves 4000 to 4999 to us; the last digits are those of the status that HTTP would have answered. */
+/** RFC 6455 leaves 4000 to 4999 to us; the last digits are the matching HTTP status. */
 const closings = {
   done: 1000,
   stopping: 1001,

@@ -38,7 +38,7 @@ export function framesOf(before: Request | null, after: Request, receipt: Signed
   return Buffer.concat(events.map(frameOf))
 }
 
-/** A portion as bytes, made once for all who hear it in the same way. */
+/** A portion as bytes, encoded once for all subscribers with the same view. */
 export function bytesOf({ entries, memo }: Portion, listening: Listening): Buffer {
   let bytes = memo.get(`hxp ${listening}`)
   if (!bytes) memo.set(`hxp ${listening}`, (bytes = Buffer.concat(entries.map((entry) => bytesOfEntry(entry, listening)))))

@@ -23,7 +23,7 @@ export type Sockets = {
 }
 
 const address = /^\/hxp\/(?:v1\/)?ws\/?(?:\/([A-Za-z0-9_-]{1,80})\/?)?(?:\?|$)/
-/** The request that an address is about; empty: it names none; null: it is not the address of a socket. */
+/** The request id in an address; empty: it has none; null: it is not the address of a socket. */
 export function socketIdIn(url: string): string | null {
   const match = address.exec(url)
   return match && (match[1] ?? queryIn(url).get('request_id') ?? '')
@@ -42,7 +42,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   }
   const server = new WebSocketServer({
     noServer: true,
-    // Clients have nothing to say here: the little that is let through is not looked at.
+    // Clients send nothing here: small messages are accepted and ignored.
     maxPayload: 1_024,
     perMessageDeflate: false,
     clientTracking: false,
@@ -63,7 +63,7 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
     if (stopped) return errorAnswer(503, 'unavailable', 'the server is stopping', {}, ['retry-after', '1'])
     return connections.size < bounds.sockets
       ? null
-      : errorAnswer(503, 'unavailable', 'there are too many sockets', {}, ['retry-after', '5'])
+      : errorAnswer(503, 'unavailable', 'too many sockets are open: retry later', {}, ['retry-after', '5'])
   }
 
   async function identifiedIn({ headers, url }: IncomingMessage, id: string): Promise<Identified> {
@@ -146,11 +146,11 @@ export function createSockets(host: BridgeHost, tickets: Tickets): Sockets {
   }
 }
 
-/** Where the handshake was none: there is no socket to tell anything. */
+/** The sink after a failed handshake: there is no socket to send to. */
 const deaf: Sink = { send: (_, taken) => taken(), beat: () => undefined, end: () => undefined }
 
 const RECEIPT_MS = 1_000
-/** One asking for all who want the same within a moment. */
+/** Shares one query among callers that need the same within a moment. */
 function sharedFor<T>(ms: number, ask: (id: string) => Promise<T>): (id: string) => Promise<T> {
   const asking = new Map<string, Promise<T>>()
   return (id) => {

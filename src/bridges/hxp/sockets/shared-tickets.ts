@@ -56,7 +56,7 @@ export function createSharedTickets(kernel: Kernel, secret: Uint8Array): Tickets
     },
     async redeem(ticket, request_id) {
       const sealed = openTicket(ticket)
-      // It may be a ticket of the other kind.
+      // It can be a ticket of the other kind.
       if (!sealed) return null
       const isGood = sealed.until > kernel.now() && sealed.request_id === request_id && (await isFirstUse(sealed))
       if (!isGood) throw new Refusal('UNAUTHENTICATED', 'this ticket was used before, has expired, or is for another request')

@@ -1,5 +1,5 @@
-// Tickets: `ws_url` is an address that works once, for who asked and for this one request. A commit for each would be half the cost of
-// asking, so they live in memory: after a restart a key in the header opens the socket all the same.
+// Tickets: `ws_url` is an address that works once, for its caller and one request. A commit for each would be half the cost of
+// asking, so they live in memory: after a restart a key in the header still opens the socket.
 import { randomBytes } from 'node:crypto'
 import type { Credential } from '#bindings/shared/credentials.ts'
 import { limits } from '#kernel/limits.ts'

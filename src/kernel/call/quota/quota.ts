@@ -1,4 +1,4 @@
-// The quota of one actor per minute: a runaway actor takes nothing from the others, and little of people's time.
+// The quota of one actor per minute: a runaway actor cannot slow the others down, and takes little of people's time.
 import { Refusal } from '../../declare/errors.ts'
 import { limits } from '../../limits.ts'
 import { createRateLimit } from '../../codec/rate-limit.ts'

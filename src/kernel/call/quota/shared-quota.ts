@@ -1,5 +1,5 @@
-// A quota over all servers of one store: a document says how much an actor has spent ever, and each server refills by its own clock and takes
-// off what others spent. No two clocks are compared but once, when a server sees an actor for the first time.
+// A quota over all servers of one store: a document has the total that an actor has ever spent. Each server refills by its own clock and subtracts
+// the spending on other servers. Clocks of two servers are compared only once, when a server first sees an actor.
 import { Conflict } from '../../declare/errors.ts'
 import { SYSTEM_SCOPE } from '../../declare/access.ts'
 import { doc, keyOf, t, type Static } from '../../declare/schema.ts'
@@ -27,7 +27,7 @@ const ATTEMPTS_MAX = 64
 
 type Waiting = { granted(is: boolean): void; failed(error: unknown): void }
 
-/** `what` is counted; one payment at a time for each actor, for all calls that wait for it. */
+/** Counts `what`. One payment at a time for each actor covers all waiting calls. */
 export function createSharedQuota(store: Store, what: string, perMinute: number, now: () => number): (name: string) => Promise<boolean> {
   const meter = createRateLimit(perMinute, now)
   const seen = new Map<string, number>()

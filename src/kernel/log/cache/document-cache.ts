@@ -1,4 +1,4 @@
-// Bounded maps that forget the least recently used entry, and the cache of documents that is made of them.
+// Bounded maps that forget the least recently used entry, and the document cache built from them.
 import { createNewDocuments } from './new-documents.ts'
 import type { StagedDoc } from '../sealing.ts'
 import type { Place, Value, Versioned } from '../store.ts'
@@ -55,10 +55,10 @@ export function createCache<V>(bytesMax: number): Cache<V> {
 }
 
 export type DocumentCache = Cache<Cached> & {
-  /** A document that this group made: most of them are not read before they are forgotten. */
+  /** Adds a document that this group created: most are evicted before they are read. */
   add(key: string, value: Cached, bytes: number): void
   isAbsent(key: string): boolean
-  /** There is no document under this key, as far as the disk says. */
+  /** Remembers that the disk has no document under this key. */
   setAbsent(key: string): void
 }
 

@@ -1,4 +1,4 @@
-// The examination of a whole store against its record: documents, index entries and counts, each as it lies on the disk at one moment.
+// The examination of a whole store against its record: documents, index entries and counts, each as stored at one moment.
 import { DUE, END, entriesOf, hasTallies, idIn, idOf, isTallyOf, kindOf, kindsKnown, talliesOf, type AnyDoc } from '../../declare/schema.ts'
 import { isSealedIn, soundOr, type Tag } from '../sealed-documents.ts'
 import type { SealCheck } from './seal-check.ts'
@@ -25,7 +25,7 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
       const fault = typeof value === 'string' ? value : await seals.faultOf(seen.row)
       if (fault !== null) return [{ what: key, how: fault }]
       const expected = entriesOf(kind, idOf(key), value as Value)
-      const counted = [...expected.flatMap((one) => one.counted ?? []), ...talliesOf(kind, value as Value)]
+      const counted = [...expected.flatMap((entry) => entry.counted ?? []), ...talliesOf(kind, value as Value)]
       const now = await backend.inspect(
         key,
         expected.map(({ entry }) => entry),
@@ -52,7 +52,7 @@ export function examinerOf(backend: Backend, tag: Tag, seals: SealCheck): AtRest
     const value = kind ? valueIn(found, key) : null
     // A damaged document is reported by `document`, not by its entries.
     if (typeof value === 'string') return []
-    if (kind && value && entriesOf(kind, idOf(key), value).some((one) => one.entry === text)) return []
+    if (kind && value && entriesOf(kind, idOf(key), value).some((entry) => entry.entry === text)) return []
     return [
       {
         what: shownEntry(text),
@@ -79,12 +79,12 @@ const placeOf = (prefix: string): string => prefix.slice(0, prefix.indexOf('\0')
 
 /**
  * The tallies of a kind against its documents, both as of one position: images are only ever added, so what a document was then can be
- * read while others go on writing.
+ * read while other writers continue.
  */
 async function* recountOf(backend: Backend, kind: AnyDoc): AsyncIterable<Found[]> {
   const first = `${kind.kind}.`
   const { position, counts } = await backend.counts(first, first + END, COUNTS_MAX)
-  // A list that was cut off would report differences where there are none.
+  // A truncated list would report false differences.
   if (counts.length >= COUNTS_MAX) return
   const missing = new Map(counts.filter(([prefix]) => isTallyOf(kind, prefix)))
   const noted = new Map(missing)

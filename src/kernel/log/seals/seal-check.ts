@@ -22,7 +22,7 @@ export type SealCheck = {
   proved(tip: Tip): void
   /** Remembers a valid seal. */
   learn(seal: Seal): void
-  /** Throws if the stored record does not continue the proven one: nothing may be written on top of it. */
+  /** Throws if the stored record does not continue the proven one: nothing is written on top of it. */
   follow(onward: Onward, from?: Tip): Tip
   /**
    * The check for readers, against the tip that was seen when they asked. A record that was rolled back or replaced serves no reads; a
@@ -59,11 +59,11 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
   function advance(next: Tip, since: readonly Seal[]): void {
     for (const seal of since) learn(seal)
     if (next.position > seen.position) seen = next
-    // A store that one process alone has open loses nothing.
+    // A store with a single process loses nothing.
     if (!isShared) proven = seen
   }
 
-  /** A group that was visible and not replicated yet is gone after a failover: the record goes on from what is proven. */
+  /** A group that was visible and not replicated yet is gone after a failover: the record continues from what is proven. */
   function fallBack(next: Tip): void {
     seen = next
     known.clear()
@@ -105,7 +105,7 @@ export function createSealCheck(backend: Pick<Backend, 'sealsAt' | 'onward'>, op
 
   const isBehind = (from: Tip, { position, at }: Onward): boolean => position < from.position || at !== from.tag
 
-  /** Null: it follows. `isPutBack`: what was known is not there. */
+  /** Null: the record follows. `isPutBack`: the known seal is missing. */
   async function faultBehind(from: Tip, onward: Onward): Promise<{ how: string; isPutBack: boolean } | null> {
     const next = tipAfter(from, onward, isValid)
     if (typeof next !== 'string') {

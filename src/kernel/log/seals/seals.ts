@@ -10,7 +10,7 @@ export type Seal = {
   readonly last: number
   /** The tag of the seal before it; empty: it is the first. */
   readonly before: string
-  /** The hashes of its facts in order, one behind the other. */
+  /** The concatenated hashes of its facts, in order. */
   readonly hashes: string
   readonly tag: string
 }
@@ -56,7 +56,7 @@ export function faultUnder(seal: Seal | undefined, { position, hash }: SealedFac
   return seal.hashes.slice(at, at + HASH_CHARS) === hash ? null : 'it is not the fact that was sealed at its position'
 }
 
-/** The new tip, or in words how what is stored does not follow from the tip. */
+/** The new tip, or a message about how the stored record fails to follow from the tip. */
 export function tipAfter(tip: Tip, { position, at, since }: Onward, isValid: (seal: Seal) => boolean): Tip | string {
   if (position < tip.position)
     return `the record ends at position ${position}, but this installation wrote position ${tip.position}: it was put back to an earlier state`
@@ -74,11 +74,11 @@ export function tipAfter(tip: Tip, { position, at, since }: Onward, isValid: (se
   return last.position > position ? `the facts at positions ${position + 1} to ${last.position} were sealed and are gone` : last
 }
 
-/** For a record that was written before there were seals: its facts are taken as they are, after a check of their chains. */
+/** Seals a record from before seals existed: its facts are accepted after a check of their chains. */
 export type Baseline = {
   /** The next facts by position; answers the seals that are complete. */
   take(facts: readonly Omit<StoredFact, 'images'>[]): Seal[]
-  /** The last seal, where facts are left. */
+  /** The last seal, if facts are left. */
   end(): Seal[]
   found(): readonly Found[]
 }

@@ -1,10 +1,10 @@
-// Facts to be shown: those that match their hash, their images and their seal. Any other is left out and reported.
+// Sound facts: they match their hash, their images and their seal. Any other fact is left out of answers and reported.
 import type { Backend } from '../backend.ts'
 import type { SealCheck } from './seal-check.ts'
 import { isSound } from '../sealed-documents.ts'
 import type { FactsOf, FactsPage, Found, StoredFact } from '../store.ts'
 
-/** Facts that are left out make room for those that follow: a short page would say that there is nothing more. */
+/** Later facts take the places of facts that are left out: a short page would mean the end of the list. */
 export async function soundFacts(
   backend: Backend,
   seals: SealCheck,

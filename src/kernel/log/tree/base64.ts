@@ -5,7 +5,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(characters)
 }
 
-/** Null: it is not base64, or not the one spelling of its bytes. */
+/** Null: the text is not canonical base64. */
 export function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> | null {
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return null
   try {

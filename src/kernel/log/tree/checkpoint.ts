@@ -56,7 +56,7 @@ function claimOf(key: VerifierKey, text: string, { signature }: SignatureLine): 
   return { key: key.key, message: cosignedBytes(text, time), signature: signature.subarray(TIME_BYTES), time }
 }
 
-/** Signatures of the given keys are verified, those of others ignored; a bad one of a given key refuses the whole note. */
+/** Verifies the signatures of the given keys and ignores all others. A bad signature of a given key refuses the whole note. */
 export function* signaturesOf(
   text: string,
   lines: readonly SignatureLine[],

@@ -78,7 +78,7 @@ function* addWitness(draft: Draft, [name, text, url, ...more]: readonly string[]
 }
 
 function checkNewKey({ logs, witnesses }: Draft, key: VerifierKey): void {
-  const other = [...logs, ...witnesses].find((one) => isSameKey(one.key, key))
+  const other = [...logs, ...witnesses].find((party) => isSameKey(party.key, key))
   if (other) throw new Unreadable(`${key.name} has the same key as ${other.key.name}: each counts once, and a log is not its own witness`)
 }
 const isKnown = ({ witnesses, groups }: Pick<Draft, 'witnesses' | 'groups'>, name: string): boolean =>
@@ -113,6 +113,6 @@ function isMetBy(name: string, policy: Pick<Draft, 'witnesses' | 'groups'>, seen
   if (name === NONE) return true
   const group = policy.groups.get(name)
   if (group) return group.members.filter((member) => isMetBy(member, policy, seen)).length >= group.least
-  const witness = policy.witnesses.find((one) => one.name === name)
+  const witness = policy.witnesses.find((candidate) => candidate.name === name)
   return witness !== undefined && seen.some((key) => isSameKey(key, witness.key))
 }

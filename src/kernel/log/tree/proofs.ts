@@ -88,7 +88,7 @@ export function* consistencyProof(sha256: Sha256, old: number, size: number): Re
   return proof.toReversed()
 }
 
-/** The root that a proof leads to; null: it is no proof for this place. `entry`: the hash of the fact. */
+/** The root that a proof leads to; null: the proof does not fit this place. `entry`: the hash of the fact. */
 export function* rootOfInclusion(entry: Uint8Array, index: number, size: number, proof: readonly Uint8Array[]): Hashing<Uint8Array | null> {
   if (!Number.isSafeInteger(index) || !Number.isSafeInteger(size) || index < 0 || index >= size) return null
   let hash = yield leafBytes(entry)

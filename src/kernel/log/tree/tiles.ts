@@ -6,7 +6,7 @@ export type TileId = { readonly level: number; readonly n: number }
 /** `width`: how many hashes it holds; 256: it is full. */
 export type Tile = TileId & { readonly width: number }
 
-/** How many hashes a tile has in a tree of this size; 0: it is not there. */
+/** How many hashes a tile has in a tree of this size; 0: the tree does not have it. */
 export function widthOf({ level, n }: TileId, size: number): number {
   const below = Math.floor(size / TILE_HASHES ** level) - n * TILE_HASHES
   return Math.max(0, Math.min(TILE_HASHES, below))
@@ -19,7 +19,7 @@ export function tilePath({ level, n, width }: Tile): string {
   return `tile/${level}/${groups.join('/')}${width === TILE_HASHES ? '' : `.p/${width}`}`
 }
 
-/** Null: it is no path of a tile, or not the one spelling of it. */
+/** Null: the path is not the canonical path of a tile. */
 export function tileAt(path: string): Tile | null {
   const [, level, groups, width] = /^tile\/(\d{1,2})\/((?:x\d{3}\/){0,5}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? []
   if (level === undefined) return null

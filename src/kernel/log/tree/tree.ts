@@ -47,12 +47,12 @@ export type Tree = {
   edge(level: number): Uint8Array
 }
 
-/** `tile`: reads the tiles of a tree of this size; those that are not full as well. */
+/** `tile`: reads the tiles of a tree of this size, partial tiles included. */
 export type TreeSource = { readonly size: number; tile(level: number, n: number): Uint8Array }
 
 const NOTHING: TreeSource = { size: 0, tile: () => new Uint8Array(0) }
 
-/** `full`: called with each tile that becomes full. `from`: a stored tree to go on from. */
+/** `full`: called with each tile that becomes full. `from`: a stored tree to continue from. */
 export function createTree(
   sha256: Sha256,
   full: (level: number, n: number, bytes: Uint8Array) => void = () => {},

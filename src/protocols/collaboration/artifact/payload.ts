@@ -15,7 +15,7 @@ export const PayloadInput = withAdded(
     uri: t.String({
       minLength: 1,
       maxLength: limits.uriCharsMax,
-      description: 'a data: URI with the bytes, the cas: URI that artifact.upload answered, or for kind ref where they are',
+      description: 'a data: URI with the bytes, the cas: URI that artifact.upload returned, or for kind ref the address of the bytes',
     }),
     checksum: t.Optional(Checksum),
     size: t.Optional(t.Integer({ minimum: 0 })),
@@ -31,7 +31,7 @@ const wrong = (message: string, field: string): never => {
   throw new Refusal('INVALID_SPEC', message, { field: `payload.${field}` })
 }
 
-/** The payload as it is stored: checksum and size as computed, or, for bytes that were never seen, as claimed and marked so. */
+/** The stored payload: with computed checksum and size, or, for bytes elsewhere, with claimed ones marked as such. */
 export function payloadOf(input: PayloadInput, upload: Upload | null): Payload {
   if (isDataUri(input.uri)) return inlinePayload(input)
   return isCasUri(input.uri) ? uploadedPayload(input, upload) : referencePayload(input)

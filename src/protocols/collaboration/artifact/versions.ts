@@ -1,11 +1,11 @@
-// Versions of artifacts for those who may read them: the readers of the task that made them, and the executor of a task whose spec names
+// Versions of artifacts for their readers: the readers of the task that made them, and the executor of a task whose spec names
 // them as inputs, for as long as it is the executor.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Actor } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { ArtifactHead, ArtifactVersion, Task, versionId } from '../schema.ts'
 
-/** A version that the actor may read; null: there is none. */
+/** The version if the actor can read it; otherwise null. */
 export async function readableVersion(read: Read, artifact_id: string, version: string, actor: Actor): Promise<ArtifactVersion | null> {
   const id = versionId(artifact_id, version)
   // Check the inputs first: otherwise a permitted read by the executor would be recorded as a refused access.

@@ -76,13 +76,13 @@ const commit = command({
   load: (read, input) => loadCommit(read, input),
   decide({ task, ...known }, input, { actor, now, newId }) {
     const by = actor.kind === 'system' ? (task.executor ?? actor.id) : actor.id
-    const { made, head, listed } = nextVersion({ task, ...known }, input, by, newId, now)
+    const { newVersion, head, listed } = nextVersion({ task, ...known }, input, by, newId, now)
     const kept = commitUpload(known.upload)
-    const next = input.final === false ? listed : withDelivery(listed, made, 'artifact.commit', now)
-    const images = [image(ArtifactVersion, made), image(ArtifactHead, head), image(Task, next), ...kept] as const
+    const next = input.final === false ? listed : withDelivery(listed, newVersion, 'artifact.commit', now)
+    const images = [image(ArtifactVersion, newVersion), image(ArtifactHead, head), image(Task, next), ...kept] as const
     return {
       facts: [fact('artifact.committed', images, byRun(input))],
-      output: { artifact: artifactOf(made, []), task: next },
+      output: { artifact: artifactOf(newVersion, []), task: next },
     }
   },
   example: {
@@ -121,7 +121,8 @@ async function loadCommit(read: Read, { task_id, artifact_id, version, parent_ve
   const task = await read(Task, task_id)
   const head = artifact_id === undefined ? null : await read(ArtifactHead, artifact_id)
   if (head && head.task_id !== task_id) throw new Refusal('NOT_FOUND', `there is no artifact ${artifact_id} of this task`)
-  const find = (one: string | null | undefined) => (artifact_id && one ? read.maybe(ArtifactVersion, versionId(artifact_id, one)) : null)
+  const find = (version: string | null | undefined) =>
+    artifact_id && version ? read.maybe(ArtifactVersion, versionId(artifact_id, version)) : null
   return { task, head, parent: await find(parent_version), same: await find(version), upload: await uploadFor(read, task_id, payload.uri) }
 }
 
@@ -131,7 +132,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
   const versions = (head?.versions ?? 0) + 1
   const version = `v${versions}`
   if (input.version !== undefined && input.version !== version)
-    throw new Refusal('INVALID_SPEC', `the next version is ${version}`, { field: 'version' })
+    throw new Refusal('INVALID_SPEC', `version must be the next one, ${version}, or absent`, { field: 'version' })
   if (versions > limits.versionsPerArtifactMax)
     throw new Refusal('QUOTA_EXCEEDED', `an artifact has at most ${limits.versionsPerArtifactMax} versions`)
   if (!head && task.artifacts.length >= limits.artifactsPerTaskMax)
@@ -151,7 +152,7 @@ function nextVersion({ task, head, parent, upload }: Committing, input: CommitIn
     kind: input.kind ?? kindAfter(task, parent),
   }
   const listed: Task = { ...task, artifacts: head ? task.artifacts : [...task.artifacts, artifact_id] }
-  return { made: newVersion, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
+  return { newVersion, head: { id: artifact_id, task_id, project_id, root_task_id, version, versions }, listed }
 }
 
 type Editing = Committing & { readonly pending: Checkpoint | null; readonly brought: readonly Resolving[] }
@@ -211,10 +212,10 @@ const edit = command({
     return { ...state, pending, brought: input.final === true ? await broughtBy(read, pending) : [] }
   },
   decide({ pending, brought, ...state }, input, { actor, now, newId }) {
-    const { made, head, listed } = nextVersion(state, input, actor.id, newId, now)
+    const { newVersion, head, listed } = nextVersion(state, input, actor.id, newId, now)
     const kept = commitUpload(state.upload)
-    const version = [image(ArtifactVersion, made), image(ArtifactHead, head)] as const
-    const artifact = artifactOf(made, [])
+    const version = [image(ArtifactVersion, newVersion), image(ArtifactHead, head)] as const
+    const artifact = artifactOf(newVersion, [])
     if (input.final !== true) {
       const listing = state.head === null ? [image(Task, listed)] : []
       return {
@@ -222,8 +223,8 @@ const edit = command({
         output: { artifact, task: listed },
       }
     }
-    const task: Task = { ...withDelivery(listed, made, 'artifact.edit/final', now), pending_checkpoint: null }
-    const done = endedBy(pending!, made, actor.id, now)
+    const task: Task = { ...withDelivery(listed, newVersion, 'artifact.edit/final', now), pending_checkpoint: null }
+    const done = endedBy(pending!, newVersion, actor.id, now)
     const facts = [
       fact('artifact.edited', [...version, image(Task, task), ...kept]),
       fact('task.checkpoint.resolved', [image(Checkpoint, done)], { cause: 0 }),

@@ -38,7 +38,7 @@ const replay = query({
     try {
       await read(Task, task_id)
     } catch (error) {
-      // Only an actor who sees every project may see the difference: a damaged task does not reliably say whose it is.
+      // Only an actor who sees every project can see the difference: a damaged task does not reliably name its project.
       if (!(error instanceof Damaged) || actor.projects !== 'all') throw error
     }
     return null

@@ -39,7 +39,7 @@ const exported = query({
     while (seq < head.seq && chars < limits.pageBytesMax) {
       const page = await read.facts({ by: 'scope', scope: project_id }, { after: seq, limit: PORTION, asStored: true })
       // The export ends with the head that it names; facts added during the export are left for the next one.
-      for (const stored of page.filter((one) => one.seq <= head.seq)) {
+      for (const stored of page.filter((entry) => entry.seq <= head.seq)) {
         const line = lineOf(stored)
         lines.push(line)
         seq = stored.seq

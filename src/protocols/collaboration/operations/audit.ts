@@ -1,4 +1,4 @@
-// Audit: the record queried and followed. Reading it changes nothing and hides nothing from those who may see it.
+// Audit: the record queried and followed. Reading it changes nothing.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { administrator, system } from '#kernel/declare/access.ts'
@@ -48,7 +48,7 @@ const auditQuery = query({
     const taskIds = [input.task_id, input.root_task_id].filter((id) => id !== undefined)
     const tasks = await Promise.all(taskIds.map((id) => read(Task, id)))
     const { project_id = tasks[0]?.project_id ?? 'project_default' } = input
-    // A reader of a task may know its project without being a member.
+    // A reader of a task can know its project without being a member.
     if (!tasks.some((task) => task.project_id === project_id)) refuseForeignProject(project_id, actor)
     return { project_id: tasks.length === 0 ? project_id : null }
   },

@@ -1,4 +1,4 @@
-// The bytes of artifacts: sent before a commit names them, fetched by those who may read the artifact.
+// The bytes of artifacts: sent before a commit names them, fetched by readers of the artifact.
 import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
 import { AnnouncedSize, checkAnnounced, hasExpired, hasPlainName } from '#kernel/ports/uploads.ts'
 import { casUri, mediaTypeIn, isDataUri } from '#kernel/ports/blobs.ts'

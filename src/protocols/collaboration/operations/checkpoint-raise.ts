@@ -1,4 +1,4 @@
-// Asking: what an agent may put before the people of its task.
+// Raising checkpoints: an agent's questions to the people of its task.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
@@ -36,7 +36,7 @@ const RaiseInput = t.Object({
   options: t.Optional(t.Array(CheckpointOption, { maxItems: limits.optionsMax })),
   context: t.Optional(t.Array(Evidence, { maxItems: limits.evidenceMax })),
   proposed_actions: t.Optional(t.Array(ProposedAction, { maxItems: limits.actionsMax })),
-  state: t.Optional(t.Unknown({ description: 'the state that the agent would go on from; the person may patch it' })),
+  state: t.Optional(t.Unknown({ description: 'the state that the agent would continue from; the person can patch it' })),
   state_schema: t.Optional(
     t.Object({}, { additionalProperties: true, description: 'a JSON Schema (2020-12) that a patched state must match' }),
   ),

@@ -84,7 +84,7 @@ type Answering = { readonly checkpoint: Checkpoint; readonly task: Task; readonl
 
 export const answer = command({
   name: 'checkpoint.settle',
-  summary: 'Let a task go on with the answer to the request that it waits for. It follows from the answer, in the same batch.',
+  summary: 'Continue a task with the answer to the request that it waits for. It follows from the answer, in the same batch.',
   draft: 'ours: "rejected" answers a request and does not end its task',
   input: t.Object({
     checkpoint_id: Id,
@@ -118,11 +118,11 @@ export const answer = command({
     const request = request_id === undefined ? null : await read.ports.requests.request(read, request_id)
     return { checkpoint, task, request }
   },
-  decide({ checkpoint, task }, { checkpoint_id: _, ...said }, { actor, now }) {
+  decide({ checkpoint, task }, { checkpoint_id: _, ...given }, { actor, now }) {
     const whose = task.ownership.principal
-    const isDefault = said.action === 'choose'
+    const isDefault = given.action === 'choose'
     const by = actor.kind !== 'system' ? actor.id : isDefault ? whose : SYSTEM_ID
-    const done = applyAnswer({ checkpoint, task }, said satisfies CheckpointAnswer, by, now)
+    const done = applyAnswer({ checkpoint, task }, given satisfies CheckpointAnswer, by, now)
     const right =
       actor.kind !== 'system'
         ? {}
@@ -134,7 +134,7 @@ export const answer = command({
       output: done,
     }
   },
-  // This call follows from the answer to a request; on its own it has nothing to answer.
+  // This call follows from the answer to a request; without one it has nothing to answer.
   example: {
     given: 'blocked',
     as: 'alice',

@@ -36,7 +36,7 @@ async function checkpointAndTask(read: Read, checkpoint_id: string): Promise<Res
 
 const resolve = command({
   name: 'checkpoint.resolve',
-  summary: 'Answer a pending checkpoint: the task goes on, or ends if it is rejected.',
+  summary: 'Answer a pending checkpoint: the task continues, or ends if it is rejected.',
   draft: 'HACP 0.1.0, Checkpoint; Operation Preconditions',
   input: t.Object({ checkpoint_id: Id, ...ExpectedRevision, ...CheckpointAnswer.properties, digest: Digest, ...AssertionField }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
@@ -256,7 +256,7 @@ const overdue = command({
 
 const escalate = command({
   name: 'checkpoint.escalate',
-  summary: 'Ask the people of a task how to go on when its executor cannot. The system calls it.',
+  summary: 'Ask the people of a task how to continue when its executor cannot. The system calls it.',
   draft: 'ours: the draft has no state for work that failed',
   input: t.Object({ task_id: Id, prompt: t.String({ minLength: 1, maxLength: limits.promptCharsMax }) }),
   output: t.Object({ checkpoint: Checkpoint.schema, task: Task.schema }),
@@ -301,7 +301,7 @@ async function ofTask(read: Read, task_id: string, page: ListPage) {
   return readListed(read, Checkpoint, await read.list(Checkpoint, 'task', [[task_id]], page))
 }
 
-/** Checkpoints that the actor can answer, even if routed to another person. Substitutes also get those of the people they replace. */
+/** Checkpoints that the actor can answer, even if routed to another person. Substitutes also get the checkpoints of the people they replace. */
 async function waitingFor(read: Read, actor: Actor, page: ListPage) {
   const whose = idsActedFor(actor).map((who) => [who])
   const listed = await read.list(Task, 'waiting', whose, page)

@@ -36,7 +36,7 @@ function interruptTree(family: Family, action: Stop, message: string, takeover: 
     fact('task.checkpoint.raised', [image(Checkpoint, checkpoint)], { cause: at }),
   ]
   return {
-    facts: [...factsOf(raised, action, 0), ...below.flatMap((one, i) => factsOf(one, 'task.interrupted', 2 * (i + 1)))],
+    facts: [...factsOf(raised, action, 0), ...below.flatMap((child, i) => factsOf(child, 'task.interrupted', 2 * (i + 1)))],
     output: { task: raised.task, checkpoint: raised.checkpoint },
   }
 }
@@ -49,7 +49,7 @@ async function familyToStop(read: Read, { task_id }: { readonly task_id: string 
 
 const interrupt = command({
   name: 'task.interrupt',
-  summary: 'Stop the agent where it is, and all who work on parts of the task; they wait until the person answers the interrupt.',
+  summary: 'Stop the agent and all agents on parts of the task; they wait until the person answers the interrupt.',
   draft: 'continuous control: task.interrupt',
   input: t.Object({ task_id: Id, ...ExpectedRevision, reason: Reason }),
   output: t.Object({ task: Task.schema, checkpoint: Checkpoint.schema }),

@@ -13,7 +13,7 @@ import type { KnownAnswer } from '#kernel/ports/requests.ts'
 import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { isTerminal } from '../states.ts'
-import { isInForce, scopesOf, sessionOf, speakingFor } from '../task/grants.ts'
+import { isInForce, scopesOf, sessionOf, grantFor } from '../task/grants.ts'
 import { headWith, newGrant } from '../task/new-grants.ts'
 import { signableAnswer, signedIn } from '../task/signed-answers.ts'
 import { beginningOf, covers } from '../task/scopes.ts'
@@ -54,9 +54,9 @@ const add = command({
     // A substitution ends, so an allow from a substitute must end too.
     const isOwn = actor.id === task.ownership.principal
     if (!isOwn && decision === 'allow' && until === 'task')
-      throw new Refusal('UNAUTHORIZED', 'a substitute grants for this run or until a time, not for the whole task')
+      throw new Refusal('UNAUTHORIZED', 'a substitute cannot allow a scope for the whole task: set until to `session` or a time')
     const grant = newGrant(task, { scope, decision, until, uses }, { by: actor.id, session, now, newId })
-    // In older heads `grant_id` may name a deny; now it names only allows.
+    // In older heads `grant_id` can name a deny; now it names only allows.
     const earlier = before?.denies ?? (last?.decision === 'deny' ? [last.id] : [])
     const head = headWith(grant, { grant_id: before?.grant_id ?? null, denies: earlier })
     const { id: task_id, project_id, root_task_id } = task
@@ -125,7 +125,7 @@ const use = command({
   audit: 'grant.used',
   async load(read, { task_id, scope }, { now }) {
     const task = await read(Task, task_id)
-    return { task, grant: await speakingFor(read, task, scope, now) }
+    return { task, grant: await grantFor(read, task, scope, now) }
   },
   decide({ task, grant }, { scope }) {
     if (!grant) return { facts: [], output: { decision: 'ask' as const, grant: null } }

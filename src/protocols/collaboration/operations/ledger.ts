@@ -83,7 +83,7 @@ const write = command({
   example: { given: 'completed', as: 'devin', input: ({ task }) => ({ task_id: task.id, key: 'release', value: { version: '1.2.0' } }) },
 })
 
-/** `org` is for everyone who is registered here; a project's ledger for those in the project. */
+/** The `org` ledger is for every registered actor, a project's ledger for actors of the project. */
 function refuseForeign(scope: string, actor: Actor): void {
   if (scope !== 'org' && actor.projects !== 'all' && !actor.projects.has(scope.slice('project:'.length)))
     throw new Refusal('NOT_FOUND', `there is no ledger ${scope}`)

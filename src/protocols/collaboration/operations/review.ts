@@ -45,7 +45,7 @@ const isOneOfThose = rule<Reviewing>(
   'the review policy of this task names the people whose verdicts count, and you are none of them, nor a substitute of one whose verdict is missing',
 )
 const policyFor = ({ spec }: Task, kind: Review['kind']): Policy | null => (kind === 'deliverable' && spec.review_policy) || null
-/** The reviewer for whom an actor votes; null: no policy asks for votes, or not for theirs. */
+/** The reviewer for whom an actor votes; null: the task needs no votes, or not this actor's. */
 function voiceFor(task: Task, kind: Review['kind'], actor: Actor): string | null {
   const policy = policyFor(task, kind)
   return policy && voiceOf(policy, task.votes ?? [], actor, task.project_id)
@@ -167,7 +167,7 @@ const submit = command({
 
 /**
  * The task after a verdict. Without a review policy one call begins and ends the review, so one batch takes both transitions; with one, the
- * task rests under review until the votes come to an outcome.
+ * task stays under review until the votes decide.
  */
 function afterVerdict(task: Task, { id, kind, verdict, comments, reviewer: who }: Review, by: string, now: string) {
   const policy = policyFor(task, kind)
@@ -178,7 +178,7 @@ function afterVerdict(task: Task, { id, kind, verdict, comments, reviewer: who }
   const begun = task.state === 'review_ready' ? moveTask(task, 'review.submit', hand) : task
   if (decided === 'pending') return { next: { ...begun, votes: votes! }, path: [...new Set([task.state, begun.state])], outcome }
   const { votes: _, ...moved } = moveTask(begun, `review.submit/${kind === 'plan' && verdict !== 'rejected' ? 'plan' : decided}`, hand)
-  // A round that ended with a wish for changes leaves no votes: the next version begins from nothing.
+  // A round that requested changes leaves no votes: the next version starts without any.
   const counted = votes === null || decided === 'changes_requested' ? moved : { ...moved, votes }
   const ended: Task = { ...counted, plan_approved: task.plan_approved || (kind === 'plan' && verdict === 'approved') }
   const next: Task = decided === 'rejected' ? { ...ended, outcome: 'rejected_in_review', outcome_reason: comments[0]?.body ?? null } : ended

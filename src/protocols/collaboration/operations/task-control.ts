@@ -1,4 +1,4 @@
-// Listing tasks, and what keeps one from being stranded: time limits, their extension, and who may review.
+// Listing tasks, and keeping them from being stranded: time limits, their extension, and reviewers.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, ownsProject, idsActedFor, system } from '#kernel/declare/access.ts'
@@ -40,7 +40,7 @@ const list = query({
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
     const seesAll = (id: string): boolean => actor.projects === 'all' || ownsProject(actor, id)
     const whose = idsActedFor(actor)
-    const inStates = (id: string): string[][] => states.map((one) => [id, one])
+    const inStates = (id: string): string[][] => states.map((state) => [id, state])
     const ranges = [
       { index: 'state', prefixes: ids.filter(seesAll).flatMap(inStates) },
       {
@@ -124,7 +124,9 @@ const extend = command({
       input.max_duration !== undefined &&
       durationMs(max_duration, 'INVALID_SPEC', 'max_duration') <= task.active_ms
     ) {
-      throw new Refusal('INVALID_SPEC', 'max_duration is spent already', { field: 'max_duration' })
+      throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the time that is spent already: give a longer one', {
+        field: 'max_duration',
+      })
     }
     if (input.max_duration && task.max_duration !== null && lengthOf(input.max_duration) <= lengthOf(task.max_duration)) {
       throw new Refusal('INVALID_SPEC', 'max_duration is not longer than the current one', { field: 'max_duration' })
@@ -193,7 +195,7 @@ const reviewerInput = t.Object({ ...ExpectedRevision, task_id: Id, user: Id })
 
 const addReviewer = command({
   name: 'reviewer.add',
-  summary: 'Name another person who may resolve checkpoints and review.',
+  summary: 'Name another person who can resolve checkpoints and review.',
   draft: 'ours: the draft’s "authorized reviewer"',
   input: reviewerInput,
   output: t.Object({ task: Task.schema }),

@@ -217,7 +217,7 @@ export function newTask({
   }
 }
 
-/** Required reviewers may also answer the task's questions. */
+/** Required reviewers can also answer the task's questions. */
 function reviewersOf(named: readonly string[] = [], { review_policy }: Static<typeof TaskSpecInput>): string[] {
   const all = [...new Set([...named, ...(review_policy?.required_reviewers ?? [])])]
   if (all.length > limits.reviewersMax)
@@ -234,7 +234,8 @@ const assign = command({
     task: Task.schema,
     connected: nullable(
       t.Boolean({
-        description: 'whether the agent is there to take it; null for a person, and for an agent that is told by webhook or as a process',
+        description:
+          'whether the agent is connected to take it; null for a person, and for an agent that gets it by webhook or as a process',
       }),
     ),
   }),
@@ -263,7 +264,7 @@ const reassign = command({
   summary:
     'Hand a task to another agent, whether or not it is worked on: the run of the present one ends, and so does the question that it waits for.',
   draft: 'ours: the draft assigns created tasks only, and hands others on at a checkpoint',
-  input: t.Object({ task_id: Id, ...ExpectedRevision, assignee: { ...Id, description: 'the agent that goes on with it' } }),
+  input: t.Object({ task_id: Id, ...ExpectedRevision, assignee: { ...Id, description: 'the agent that continues with it' } }),
   output: t.Object({ task: Task.schema, connected: assign.output.properties.connected }),
   callers: [principal],
   requires: [

@@ -20,7 +20,7 @@ export const AuditEvent = t.Object({
   before: Shown,
   after: Shown,
   // Ours, from here on.
-  actor_name: t.Optional(nullable(t.String())), // in audit.query and audit.replay; a stream has ids alone
+  actor_name: t.Optional(nullable(t.String())), // in audit.query and audit.replay; a stream has only ids
   behalf_name: t.Optional(nullable(t.String())),
   project_id: t.String(),
   root_task_id: nullable(Id),

@@ -1,4 +1,4 @@
-// Readers of the record: those who may read all of it, and the size of a portion.
+// Readers of the record: who can read all of it, and the size of a portion.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { type Actor, forAgentsToo, heldBy, ownsProject, role, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
@@ -44,6 +44,9 @@ export const PORTION = 25
 /** The position in the record that a cursor names. */
 export function numberIn(place: string): number {
   const found = Number(place)
-  if (!Number.isSafeInteger(found) || found < 0) throw new Refusal('INVALID_REQUEST', 'the cursor is damaged', { field: 'cursor' })
+  if (!Number.isSafeInteger(found) || found < 0)
+    throw new Refusal('INVALID_REQUEST', 'cursor must be the next_cursor of an answer: leave it out to begin at the start', {
+      field: 'cursor',
+    })
   return found
 }

@@ -61,7 +61,7 @@ export async function broughtBy(read: Read, checkpoint: Checkpoint | null): Prom
  */
 export function answeredAlong(brought: readonly Resolving[], before: readonly Made[], by: string, now: string): Made[] {
   const free = brought.filter(({ task }) => task.ownership.chain.length < limits.transfersPerTaskMax)
-  const done = free.map((one) => applyAnswer(one, { action: 'approve' }, by, now))
+  const done = free.map((interrupt) => applyAnswer(interrupt, { action: 'approve' }, by, now))
   const facts = done.map((next) =>
     fact('task.checkpoint.resolved', [image(Checkpoint, next.checkpoint), image(Task, next.task)], { cause: 0 }),
   )

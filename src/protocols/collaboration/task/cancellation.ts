@@ -52,7 +52,7 @@ function createEnding(before: readonly Made[], why: 'parent_cancelled' | 'parent
     return next
   }
 
-  /** A child in review stays with its principal: the draft ends it by a review only. Tasks below it end all the same. */
+  /** A child in review stays with its principal: the draft ends it by a review only. Tasks below it still end. */
   function endChildren(children: readonly Family[], cause: number): void {
     for (const child of children) {
       if (canMove(taskMoves, child.task.state, 'task.cancel')) end(child, why, cause)

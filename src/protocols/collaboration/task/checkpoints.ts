@@ -29,14 +29,14 @@ const wrong = (message: string, field: string): never => {
   throw new Refusal('INVALID_SPEC', message, { field })
 }
 
-/** The answer with the fields that its action uses, or INVALID_SPEC where it does not fit the question. */
+/** The answer with the fields that its action uses, or INVALID_SPEC if it does not fit the question. */
 export function fitAnswer(question: Question, answer: CheckpointAnswer): CheckpointAnswer {
   const { action, choice, input, reassign_to, comment, state_patch, edited_artifact_ref } = answer
   const allowed = actionsOf(question)
   if (!allowed.includes(action))
     wrong(`a checkpoint of kind ${question.escalates ?? question.kind} is answered with one of: ${allowed.join(', ')}`, 'action')
   if (action === 'reject' && (state_patch !== undefined || edited_artifact_ref !== undefined))
-    wrong('a reject ends the task: there is nothing to go on from', 'state_patch')
+    wrong('a reject ends the task: there is nothing to continue from', 'state_patch')
   const fields = {
     ...definedFields({ comment, state_patch, edited_artifact_ref }),
     ...decidedActions(question, answer),
@@ -62,7 +62,7 @@ function decidedActions(
   question: Question,
   { action, approved_actions, denied_actions }: CheckpointAnswer,
 ): Pick<CheckpointAnswer, 'approved_actions' | 'denied_actions'> {
-  // In records of earlier versions a question of the system may carry the actions of the agent's question before it.
+  // In records of earlier versions a question of the system can have the actions of the agent's earlier question.
   const proposed = isOfSystem(question) ? [] : question.proposed_actions.map(({ id }) => id)
   for (const [field, named] of Object.entries({ approved_actions, denied_actions })) {
     const unknown = named?.find((id) => !proposed.includes(id))
@@ -77,7 +77,7 @@ function decidedActions(
   return { approved_actions: approved, denied_actions: proposed.filter((id) => !approved.includes(id)) }
 }
 
-/** The stated default may choose or provide, never approve, and never take a risk (a timeout approves nothing). */
+/** The stated default can choose or provide, never approve, and never take a risk (a timeout approves nothing). */
 export function fittingDefault(question: Question, answer: CheckpointAnswer): CheckpointAnswer {
   const fitted = fitAnswer(question, answer)
   if (fitted.action !== 'choose' && fitted.action !== 'provide')
@@ -132,7 +132,7 @@ export function raisedOn(
   isBounded = asked.raised_by !== SYSTEM_ID,
 ): { checkpoint: Checkpoint; task: Task } {
   if (isBounded && task.checkpoints.length >= limits.checkpointsPerTaskMax) {
-    throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: go on in a new task`, {
+    throw new Refusal('QUOTA_EXCEEDED', `a task has at most ${limits.checkpointsPerTaskMax} checkpoints: continue in a new task`, {
       max: limits.checkpointsPerTaskMax,
     })
   }
@@ -192,7 +192,7 @@ export async function peopleAfter(read: Read, { routed_to, declined }: Checkpoin
 
 const hasDeclined = (declined: Checkpoint['declined'] = [], id: string): boolean => declined.some(({ by }) => by === id)
 
-/** The people who may answer and have not declined, in the order in which they were named. */
+/** The people who can answer and have not declined, in the order in which they were named. */
 export async function peopleLeft(read: Read, { declined }: Checkpoint, task: Task, decliner: string): Promise<string[]> {
   const people = [...new Set([task.ownership.principal, ...task.reviewers])]
   const left = people.filter((id) => id !== task.executor && id !== decliner && !hasDeclined(declined, id))
@@ -201,7 +201,7 @@ export async function peopleLeft(read: Read, { declined }: Checkpoint, task: Tas
 }
 
 /**
- * The same question, put to the next person as an escalation. Without one it goes to the principal, or stays where it is if the principal
+ * The same question, put to the next person as an escalation. Without one it goes to the principal, or keeps its person if the principal
  * declined it. The last person has no deadline.
  */
 export function successorOf(

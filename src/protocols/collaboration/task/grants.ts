@@ -1,12 +1,12 @@
-// The grant of a task that speaks for a scope now.
+// The grant that answers for a scope of a task now.
 import type { Granted, Read } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import { Grant, GrantHead, grantHeadId, GrantScopes, isSpent, Task } from '../schema.ts'
 import { covers, overlaps } from './scopes.ts'
 
-/** The grant that speaks for a scope: the task's own, unless a task above denies it. An allow holds only for its own task. */
-export async function speakingFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
-  const taskGrant = await speakingIn(read, task, scope, now)
+/** The grant that decides about a scope: the task's own, unless a task above denies it. An allow holds only for its own task. */
+export async function grantFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+  const taskGrant = await taskGrantFor(read, task, scope, now)
   return taskGrant?.decision === 'deny' ? taskGrant : ((await deniedAbove(read, task, scope, now)) ?? taskGrant)
 }
 
@@ -16,7 +16,7 @@ async function deniedAbove(read: Read, task: Task, scope: string, now: string): 
     const above = await read.raw(Task, below.parent_task)
     if (above === null) return null
     const isUnder = !(below.new_attempt && above.state === 'rejected')
-    const grant = isUnder ? await speakingIn(read, above, scope, now) : null
+    const grant = isUnder ? await taskGrantFor(read, above, scope, now) : null
     if (grant?.decision === 'deny') return grant
     below = above
   }
@@ -27,7 +27,7 @@ async function deniedAbove(read: Read, task: Task, scope: string, now: string): 
  * Among the grants of one task: a deny that covers any of the scope before every allow; then the narrowest allow that covers it,
  * `deploy:staging` before `deploy:*`.
  */
-async function speakingIn(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
+async function taskGrantFor(read: Read, task: Task, scope: string, now: string): Promise<Grant | null> {
   const session = await sessionOf(read, task)
   const candidates = (await scopesOf(read, task)).filter((granted) => overlaps(granted, scope)).toSorted((a, b) => b.length - a.length)
   let allowed: Grant | null = null
@@ -45,18 +45,18 @@ async function speakingIn(read: Read, task: Task, scope: string, now: string): P
 }
 
 /**
- * The scopes of a task's grants. Earlier versions kept no such document; a grant that is added meanwhile creates it, so a read without one
+ * The scopes of a task's grants. Earlier versions kept no such document; a concurrently added grant creates it, so a read without one
  * is outdated then.
  */
 export async function scopesOf(read: Read, { id }: Task): Promise<readonly string[]> {
   const known = await read.raw(GrantScopes, id)
   if (known !== null) return known.scopes
   const listed = await read.list(Grant, 'task', [[id]], { limit: limits.grantsPerTaskMax })
-  const grants = await Promise.all(listed.map((one) => read.raw(Grant, one.id)))
+  const grants = await Promise.all(listed.map((entry) => read.raw(Grant, entry.id)))
   return [...new Set(grants.flatMap((grant) => (grant === null ? [] : [grant.scope])))]
 }
 
-/** The one who works on the task now, in which run, and which run was before it. */
+/** The current executor of the task, its run, and the run before. */
 export type WorkSession = { readonly executor: string | null; readonly run: string | null; readonly after_run: string | null }
 
 export async function sessionOf(read: Read, { id, executor }: Task): Promise<WorkSession> {
@@ -85,7 +85,7 @@ function isOfSession({ executor, run = null, after_run = null }: Grant, session:
 /** The grant that speaks for a scope, reduced to the fields that other protocols use. */
 export async function grants(read: Read, task_id: string, scope: string, now: string): Promise<Granted | null> {
   const task = await read.raw(Task, task_id)
-  const grant = task && (await speakingFor(read, task, scope, now))
+  const grant = task && (await grantFor(read, task, scope, now))
   if (!grant) return null
   const { id, decision, granted_by: by, uses, used } = grant
   return { id, decision, by, left: uses === null ? null : uses - used }

@@ -1,4 +1,4 @@
-// New grants: one that is added to a task, and those that a task begins with.
+// New grants: a grant that is added to a task, and the grants that a task begins with.
 import { image } from '#kernel/declare/facts.ts'
 import { either, refusedAs, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp } from '#kernel/codec/timestamps.ts'
@@ -49,12 +49,12 @@ export function headWith(
   return { id: grantHeadId(task_id, scope), task_id, project_id, root_task_id, grant_id, ...(denies.length > 0 ? { denies } : {}) }
 }
 
-/** The grants of a task that is being created. No run exists, so those of a session are for the first. */
+/** The grants of a task that is being created. No run exists yet, so grants for a session apply to the first run. */
 export function firstGrants(task: Task, wanted: readonly Wanted[], given: Omit<Given, 'session'>): ReturnType<typeof fact>[] {
   const heads = new Map<string, Static<typeof GrantHead.schema>>()
   const { id, project_id, root_task_id } = task
-  return wanted.map((one, i) => {
-    const grant = newGrant(task, one, { ...given, session: { run: null, after_run: null } })
+  return wanted.map((grantInput, i) => {
+    const grant = newGrant(task, grantInput, { ...given, session: { run: null, after_run: null } })
     const { grant_id = null, denies = [] } = heads.get(grant.scope) ?? {}
     const head = headWith(grant, { grant_id, denies })
     heads.set(grant.scope, head)

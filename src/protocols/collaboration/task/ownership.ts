@@ -17,11 +17,11 @@ function holderOf({ executor, ownership: { principal } }: Task, state: TaskState
   return executor !== null && (holderIn[state] === 'executor' || state === 'created') ? executor : principal
 }
 
-/** The task in a state: the table says who holds it then. */
+/** The task in a state, with the holder from the table. */
 export function inState(task: Task, state: TaskState, hand: Hand): Task {
   const holder = holderOf(task, state)
   const ownership = handTo(task.ownership, holder, hand)
-  // An agent that gets a late task may do nothing with it: its time counts again, so that the person is asked again. An assignee who was
+  // A handover restarts the time limit, because an agent cannot work on a late task and the person must be asked again. An assignee who was
   // named before the task was assigned gets it now.
   const isGiven = ownership !== task.ownership || (task.state === 'created' && holder !== ownership.principal)
   const isHandedOut = holderIn[state] === 'executor' && isGiven
@@ -46,7 +46,7 @@ function handTo(ownership: Task['ownership'], to: string, { via, reason, now }: 
   if (to === ownership.assignee) return ownership
   // Handing a task back to its principal is always allowed; otherwise it could not even be ended.
   if (to !== ownership.principal && ownership.chain.length >= limits.transfersPerTaskMax) {
-    throw new Refusal('QUOTA_EXCEEDED', `a task changes hands at most ${limits.transfersPerTaskMax} times: go on in a new task`)
+    throw new Refusal('QUOTA_EXCEEDED', `a task changes hands at most ${limits.transfersPerTaskMax} times: continue in a new task`)
   }
   return { ...ownership, assignee: to, chain: [...ownership.chain, { from: ownership.assignee, to, at: now, via, reason }] }
 }

@@ -1,4 +1,4 @@
-// Tasks as other protocols know them, behind the kernel's port.
+// The kernel's port of tasks for other protocols.
 import { limits } from '#kernel/limits.ts'
 import type { Tasks } from '#kernel/ports/tasks.ts'
 import { readableVersion } from '../artifact/versions.ts'

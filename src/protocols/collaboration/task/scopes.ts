@@ -1,7 +1,7 @@
-// Scopes of grants (HLP 3.2): what a scope covers, and where two of them meet. A `*` is alone or at the end and is a plain prefix; behind
+// Scopes of grants (HLP 3.2): coverage and overlap. A `*` is alone or at the end and is a plain prefix; behind
 // a colon it also covers the paths below: `fs:/repo:*` covers `fs:/repo/x`.
 
-/** The texts that a scope stands for: one text, or all that begin with one of these. */
+/** The texts that a scope covers: one text, or all texts with one of these prefixes. */
 type Reach = { readonly texts: readonly string[]; readonly isOpen: boolean }
 
 function reachOf(scope: string): Reach {

@@ -17,7 +17,7 @@ export function specOf({ goal, acceptance_criteria = [], inputs = [], constraint
   return { goal, acceptance_criteria, inputs, constraints, ...(policy ? { review_policy: policy } : {}) }
 }
 
-/** An artifact input locks id and version. Only a reader of it may name it: that gives the executor read access. */
+/** An artifact input locks id and version. Only its readers can name it, because that gives the executor read access. */
 export async function refuseUnknownInputs(read: Read, spec: SpecInput, project_id: string, actor: Actor): Promise<void> {
   for (const [i, input] of (spec.inputs ?? []).entries()) {
     if (input.kind !== 'artifact') continue
@@ -34,7 +34,8 @@ export async function refuseUnfitReviewers(read: Read, { review_policy }: SpecIn
   const { required_reviewers = [] } = review_policy ?? {}
   for (const [i, who] of required_reviewers.entries()) {
     const field = `spec.review_policy.required_reviewers.${i}`
-    if (required_reviewers.indexOf(who) !== i) throw new Refusal('INVALID_SPEC', `${field}: ${who} is named twice`, { field })
+    if (required_reviewers.indexOf(who) !== i)
+      throw new Refusal('INVALID_SPEC', `${field} names ${who} twice: name each reviewer once`, { field })
     const found = await read.subject(who)
     if (!isActiveIn(found, project_id) || found.kind !== 'human')
       throw new Refusal('INVALID_SPEC', `${field}: ${who} is not an active person of this project`, { field })

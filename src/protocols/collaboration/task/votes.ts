@@ -1,4 +1,4 @@
-// Votes of the required reviewers on one delivered version (HLP, review_policy): whose they are, and what they come to.
+// Votes of the required reviewers on one delivered version (HLP, review_policy): the voters, and the outcome.
 import { speaksFor, type Actor } from '#kernel/declare/access.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import type { Task, Verdict } from '../schema.ts'
@@ -23,7 +23,7 @@ export function neededIn({ required_reviewers: { length }, quorum }: Policy): nu
 
 /**
  * The required reviewer for whom an actor votes; null: none. One person has one vote: a required reviewer votes as themself, a substitute
- * for one whose vote is missing, or again for the same one.
+ * for a reviewer whose vote is missing, or again for the same reviewer.
  */
 export function voiceOf({ required_reviewers }: Policy, votes: Votes, actor: Actor, project_id: string): string | null {
   if (required_reviewers.includes(actor.id)) return actor.id

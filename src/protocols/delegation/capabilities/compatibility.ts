@@ -11,7 +11,7 @@ export function isCompatible(offered: string, wanted: string): boolean {
   const [major, minor, patch] = has.slice(1, 4).map(Number) as [number, number, number]
   const [wantedMajor, wantedMinor, wantedPatch] = needs.slice(1, 4).map(Number) as [number, number, number]
   if (major !== wantedMajor) return false
-  // Before 1.0.0 every minor version may break.
+  // Before 1.0.0 every minor version can break.
   if (major === 0 && (minor !== wantedMinor || minor === 0)) return minor === wantedMinor && patch === wantedPatch
   return minor > wantedMinor || (minor === wantedMinor && patch >= wantedPatch)
 }

@@ -28,7 +28,7 @@ const manifestFields = {
   description: t.String({ maxLength: limits.textCharsMax }),
   input_schema: Open,
   output_schema: nullable(Open),
-  // For skills; what a skill may say, a tool may need as well.
+  // For skills, with the same bound as for tools.
   prompt_template: nullable(t.String({ maxLength: limits.capabilityBytesMax })),
   resources: t.Array(Resource, { maxItems: limits.resourcesMax }),
   required_permissions: t.Array(Permission, { maxItems: limits.permissionsMax }),
@@ -50,7 +50,7 @@ export const Capability = doc(
     id: t.String(),
     ...manifestFields,
     source: SourceName,
-    projects: t.Array(Id), // where it is offered, as the operator says
+    projects: t.Array(Id), // the projects that the operator offers it in
     withdrawn: t.Boolean(),
     updated_at: Timestamp,
   }),
@@ -59,9 +59,9 @@ export const Capability = doc(
     visibleTo: ({ projects }, actor) =>
       actor.projects !== 'all' && projects.some((id) => (actor.projects as ReadonlyMap<string, unknown>).has(id)),
     indexes: {
-      project: index((one) => (one.withdrawn ? [] : one.projects.map((id) => [id]))),
-      capability: index((one) => (one.withdrawn ? [] : [[one.capability_id]])),
-      source: index((one) => (one.withdrawn ? [] : [[one.source]])),
+      project: index((capability) => (capability.withdrawn ? [] : capability.projects.map((id) => [id]))),
+      capability: index((capability) => (capability.withdrawn ? [] : [[capability.capability_id]])),
+      source: index((capability) => (capability.withdrawn ? [] : [[capability.source]])),
     },
   },
 )
@@ -78,7 +78,7 @@ export const OfferedBy = t.Object({
 })
 export type OfferedBy = Static<typeof OfferedBy>
 
-/** The offer of a source of one server. A capability is withdrawn when no server has it any more. */
+/** The offer of a source of one server. A capability is withdrawn when no server offers it. */
 export const Offering = doc(
   'delegation.offering',
   t.Object({
@@ -119,7 +119,7 @@ export const InvokeResult = t.Object({
   output: t.Unknown(),
   error: nullable(InvokeError),
   duration_ms: t.Integer(),
-  // Ours: what the record calls it, and the version that served it; null where nothing came to be recorded.
+  // Ours: its id in the record, and the version that served it; null if nothing was recorded.
   invocation_id: nullable(Id),
   ref: nullable(CapabilityRef),
 })
@@ -145,7 +145,7 @@ export const Invocation = doc(
     ref: CapabilityRef,
     source: SourceName,
     permissions: t.Array(t.String()), // scopes that it needed, each allowed by a grant of the task
-    approval: t.Optional(Approval), // the approved action that it was, where no grant spoke for the capability
+    approval: t.Optional(Approval), // the approved action, if no grant covered the capability
     input_hash: t.String(), // SHA-256 over the canonical JSON of the input
     timeout_ms: t.Integer(),
     state: either('begun', 'succeeded', 'failed'),
@@ -158,14 +158,14 @@ export const Invocation = doc(
     output_bytes: nullable(t.Integer()),
   }),
   {
-    scopeOf: (one) => one.project_id,
-    taskOf: (one) => one.correlation_id,
-    rootOf: (one) => one.root_task_id,
-    within: (one) => ({ doc: Run, id: one.run_id }),
+    scopeOf: (invocation) => invocation.project_id,
+    taskOf: (invocation) => invocation.correlation_id,
+    rootOf: (invocation) => invocation.root_task_id,
+    within: (invocation) => ({ doc: Run, id: invocation.run_id }),
     indexes: {
-      run: index((one) => [[one.run_id]], 1),
-      agent: index((one) => (one.state === 'begun' ? [[one.agent_id]] : []), 1),
-      open: index((one) => (one.state === 'begun' ? [['all']] : []), 1),
+      run: index((invocation) => [[invocation.run_id]], 1),
+      agent: index((invocation) => (invocation.state === 'begun' ? [[invocation.agent_id]] : []), 1),
+      open: index((invocation) => (invocation.state === 'begun' ? [['all']] : []), 1),
       approval: index(({ approval }) => (approval ? [[`${approval.checkpoint_id}/${approval.action_id}`]] : []), 1),
     },
   },

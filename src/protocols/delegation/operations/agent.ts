@@ -1,4 +1,4 @@
-// Delegating and handing off: for the runtime, and for an agent that has a run of its own to pass on.
+// Delegating and handing off: for the runtime, and for an agent that passes on its own run.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { forAgentsToo, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -50,7 +50,7 @@ const agentOfProject = forAgentsToo(
   ),
 )
 
-/** Loads the state for a delegation. Only the runtime may name a task without a parent run under that task. */
+/** Loads the state for a delegation. Only the runtime can name a task without a parent run under that task. */
 async function loadDelegation(read: Read, input: DelegateInput, { actor, now }: Context): Promise<Delegating> {
   const { to_agent, task_id, capability = null, continues = null } = input
   const parent = input.parent_run ? await runOf(read, input.parent_run, actor) : null
@@ -261,7 +261,7 @@ const handoff = command({
       false,
     )
     return {
-      facts: begun.facts([...end.facts, ...created.facts.map((one) => ({ ...one, cause: 0 }))]),
+      facts: begun.facts([...end.facts, ...created.facts.map((fact) => ({ ...fact, cause: 0 }))]),
       puts: [...end.puts, ...created.puts],
       atMost: [...created.atMost, ...(run.task_id === null ? boundsAgainstNewRuns(line) : [])],
       output: { run: created.run, from: end.runs[0]! },

@@ -1,4 +1,4 @@
-// CAP: which capabilities are offered, and what each says about itself.
+// CAP: the offered capabilities and their manifests.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -57,12 +57,12 @@ const VERSIONS = 100
 export async function capabilityFor(
   read: Read,
   { capability_id, version }: { capability_id: string; version?: string },
-  fits: (one: Capability) => boolean,
+  fits: (capability: Capability) => boolean,
 ) {
   const listed = await read.list(Capability, 'capability', [[capability_id]], { limit: VERSIONS })
   const found = await Promise.all(listed.map(({ id }) => read.maybe(Capability, id)))
   return bestOf(
-    found.filter((one): one is Capability => one !== null && !one.withdrawn && fits(one)),
+    found.filter((capability): capability is Capability => capability !== null && !capability.withdrawn && fits(capability)),
     version,
   )
 }

@@ -1,4 +1,4 @@
-// Agent cards: what an agent declares about itself, and how others find it.
+// Agent cards: an agent's declaration about itself, by which others find it.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
@@ -262,16 +262,16 @@ const sync = command({
   example: { given: 'offered', as: 'system', input: { agent_id: 'agent_robin' } },
 })
 
-/** The name and the version are shown among the capabilities of the card; the rest is the operator's own. */
+/** The name and the version are shown among the capabilities of the card; the other fields are private to the operator. */
 const Declaration = t.Object(
   { name: CapabilityRef.properties.capability_id, version: CapabilityRef.properties.version },
   { additionalProperties: true, description: 'null: it does this no longer' },
 )
 type DeclaredRef = Static<typeof Declaration>
 /** Adds the operator's declarations, which other harnesses find regardless of the agent's own card. */
-function withDeclared(own: readonly CapabilityRef[], declared: readonly object[]): CapabilityRef[] {
+function withDeclared(listed: readonly CapabilityRef[], declared: readonly object[]): CapabilityRef[] {
   const refs = (declared as readonly DeclaredRef[]).map(({ name, version }) => ({ capability_id: name, version }))
-  return [...own.filter((one) => !refs.some(({ capability_id }) => capability_id === one.capability_id)), ...refs]
+  return [...listed.filter((ref) => !refs.some(({ capability_id }) => capability_id === ref.capability_id)), ...refs]
 }
 
 const declare = command({
@@ -307,7 +307,7 @@ const declare = command({
       disabled,
       updated_at: now,
     }
-    const others = (known.declared ?? []).filter((one) => (one as DeclaredRef).name !== name)
+    const others = (known.declared ?? []).filter((ref) => (ref as DeclaredRef).name !== name)
     const declared = declaration === null ? others : [...others, declaration]
     const undeclared = known.capabilities.filter(({ capability_id }) => capability_id !== name)
     const next: Card = { ...known, declared, capabilities: withDeclared(undeclared, declared), updated_at: now }

@@ -1,4 +1,4 @@
-// Control of a run from outside: the runtime alone blocks and resumes it, its delegator may steer and cancel it too.
+// Control of a run from outside: only the runtime blocks and resumes it; its delegator can also steer and cancel it.
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -40,7 +40,7 @@ const block = command({
   decide({ run, mailbox, isBounded }, { reason, checkpoint_id, succeeds }, { actor, now }) {
     const state = after(run.state, succeeds === undefined ? 'agent.block' : 'agent.block/successor')
     const next: Run = { ...run, state, reason, checkpoint_id }
-    // An agent that asked the question itself just waits for the answer; any other agent is told to stop.
+    // An agent that asked the question itself waits for the answer; any other agent must stop.
     const isOwn = actor.behalf === run.agent_id
     const told = isOwn ? answeredByAsking(mailbox, now) : stopRun(mailbox, { checkpoint_id, reason }, now)
     return {
@@ -54,7 +54,7 @@ const block = command({
 
 const resume = command({
   name: 'agent.resume',
-  summary: 'Let a blocked run go on, with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.',
+  summary: 'Resume a blocked run with the whole resolution of its checkpoint. The runtime calls it; no run resumes itself.',
   draft: 'AAP 0.1.0, Block and Resume',
   input: t.Object({
     run_id: Id,
@@ -74,7 +74,7 @@ const resume = command({
     ),
     rule<OfRun, { resolution: { action?: unknown } }>(
       'INVALID_TRANSITION',
-      'the resolution lets it go on: a reject ends the run',
+      'the resolution lets the run continue: a reject ends it',
       (_, { resolution }) => typeof resolution.action === 'string' && resolution.action !== 'reject',
       'the resolution is a reject, which ends the run and never resumes it',
     ),
@@ -107,7 +107,7 @@ const resume = command({
 
 const steer = command({
   name: 'agent.steer',
-  summary: 'Tell a run something while it goes on. Its state stays as it is.',
+  summary: 'Send a message to a run without interrupting it. Its state does not change.',
   draft: 'ours: the AAP side of task.amend',
   input: t.Object({
     run_id: Id,
@@ -126,13 +126,13 @@ const steer = command({
   requires: [isNotEnded],
   audit: 'run.steered',
   load: (read, { run_id }, { actor }) => runOf(read, run_id, actor),
-  decide({ run, mailbox }, { run_id: _, ...message }, { now }) {
+  decide({ run, mailbox }, { run_id: _, ...note }, { now }) {
     const { asked, ...rest } = run
     // A note about a task below answers nothing.
-    const next: Run = message.ended === undefined ? rest : run
+    const next: Run = note.ended === undefined ? rest : run
     return {
-      facts: [fact('run.steered', [image(Run, next)], { detail: { amendment_id: message.amendment_id ?? null } })],
-      puts: postMessage(mailbox, 'steer', message, now),
+      facts: [fact('run.steered', [image(Run, next)], { detail: { amendment_id: note.amendment_id ?? null } })],
+      puts: postMessage(mailbox, 'steer', note, now),
       output: { run: next },
     }
   },

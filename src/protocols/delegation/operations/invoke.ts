@@ -115,7 +115,7 @@ const boundOf = (name: string, part: string, max: number, message: string): Boun
   message,
 })
 
-/** Invocations under way are bounded for an agent and for all, and recorded ones for a run. */
+/** Bounds the running invocations of an agent and of all agents, and the recorded ones of a run. */
 const boundsOf = (run: Run, approval?: Approval): Bound[] => [
   boundOf('run', run.id, limits.invocationsPerRunMax, `a run invokes capabilities at most ${limits.invocationsPerRunMax} times`),
   boundOf(
@@ -221,7 +221,7 @@ const invoke = command({
   },
 })
 
-/** The outcome, as the capability's own schema and our bounds allow it. */
+/** The outcome, checked against the capability's schema and our bounds. */
 function checkOutcome(outcome: InvokeOutcome | null, { output_schema }: Capability): InvokeOutcome {
   if (outcome === null) return { duration_ms: 0, error: { code: 'EXECUTION_FAILED', reason: 'unknown', message: UNKNOWN } }
   const { duration_ms } = outcome

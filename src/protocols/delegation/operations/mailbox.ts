@@ -1,4 +1,4 @@
-// The mailbox of an agent that pulls: it takes waiting messages for the time of a lease, and settles them when it is done.
+// The mailbox of an agent that pulls: the agent takes messages under a lease and acknowledges them when it is done.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
 import { type Actor, forAgentsToo, isIn, role, system } from '#kernel/declare/access.ts'
@@ -46,7 +46,7 @@ export const MailboxItem = t.Object({
   messages: t.Array(Message),
 })
 
-/** Mailboxes examined per call. Other processes of the same agent may hold some of them. */
+/** Mailboxes examined per call. Other processes of the same agent can hold some of them. */
 const LANES = 200
 
 /** Runs with messages to take, longest waiting first, and the time at which the next of the others is due. */
@@ -59,7 +59,7 @@ async function lanes(read: Read, agent_id: string, now: string): Promise<{ ids: 
 const dueIn = (at: string, now: string): string => at.slice(0, now.length)
 
 type Taking = { readonly worker?: string; readonly held?: boolean }
-/** When a mailbox can be taken by this worker: now, later, or (null) never as it is. */
+/** When a mailbox can be taken by this worker: now, later, or (null) never in this state. */
 function takableAt(mailbox: Mailbox, { worker, held = false }: Taking, now: string): string | null {
   const workerId = worker ?? null
   if (mailbox.messages.length === 0 || mailbox.waits !== undefined || (held && mailbox.worker !== workerId)) return null
@@ -139,7 +139,7 @@ const isHolding = rule<OfRun, { attempt?: number }>(
   'CONFLICT',
   'the attempt is the present one: another process has taken the run since',
   ({ mailbox }, { attempt = 0 }) => mailbox === null || mailbox.attempt === attempt,
-  'another process has taken the run since: take it again to go on',
+  'another process has taken the run since: take it again to continue',
 )
 
 const ack = command({
@@ -156,7 +156,8 @@ const ack = command({
     if (mailbox === null) return { facts: [], output: { settled: 0 } }
     const count = mailbox.messages.length - settleMessages(mailbox, number).messages.length
     // Another harness waits for the confirmation that the agent has stopped.
-    const isPutDown = run.session_id !== undefined && mailbox.messages.some((one) => one.kind === 'cancel' && one.number <= number)
+    const isPutDown =
+      run.session_id !== undefined && mailbox.messages.some((message) => message.kind === 'cancel' && message.number <= number)
     const facts = isPutDown ? [fact('run.put_down', [image(Run, run)])] : []
     return { facts, puts: [ackMailbox(mailbox, number, !isActive(run.state))], output: { settled: count } }
   },
@@ -166,7 +167,7 @@ const ack = command({
 const Held = t.Array(t.Object({ run_id: Id, attempt: t.Integer() }), { maxItems: limits.takenMax })
 const anAgent = forAgentsToo(role<{ isAgent: boolean }>('an agent', (_, { isAgent }) => isAgent))
 
-/** The mailboxes of runs of the caller; null where another process has taken the run since. */
+/** The mailboxes of runs of the caller; null if another process has taken the run since. */
 async function heldBy(read: Read, runs: Static<typeof Held>, actor: Actor) {
   const mailboxes = await Promise.all(runs.map(({ run_id }) => read.raw(Mailbox, run_id)))
   // Check the runs, not the mailboxes: a run that ended long ago has no mailbox, but still belongs to its agent.

@@ -44,7 +44,7 @@ const save = command({
 
 const get = query({
   name: 'memo.get',
-  summary: 'Fetch the value that is kept for a run under a key; found is false where there is none.',
+  summary: 'Fetch the value that is kept for a run under a key; found is false if there is none.',
   draft: 'ours: a restarted handler continues where it was',
   input: t.Object({ run_id: Id, key: Key }),
   output: t.Object({ value: t.Unknown(), found: t.Boolean(), at: nullable(t.String()) }),

@@ -30,11 +30,11 @@ const offer = command({
   audit: 'capability.offered',
   async load(read, { source, manifests, offered_by }) {
     return {
-      before: await Promise.all(manifests.map((one) => read.raw(Capability, capabilityKey(one)))),
-      own: offered_by ? await read.raw(Offering, `${offered_by.node}/${source}`) : null,
+      before: await Promise.all(manifests.map((manifest) => read.raw(Capability, capabilityKey(manifest)))),
+      offering: offered_by ? await read.raw(Offering, `${offered_by.node}/${source}`) : null,
     }
   },
-  decide({ before, own }, { source, projects, manifests, offered_by }, { now }) {
+  decide({ before, offering }, { source, projects, manifests, offered_by }, { now }) {
     const taken: string[] = []
     const changed = manifests.flatMap((manifest, i) => {
       const id = capabilityKey(manifest)
@@ -54,7 +54,7 @@ const offer = command({
     const offered = manifests.map(capabilityKey).filter((id) => !taken.includes(id))
     return {
       facts: first ? [fact('capability.offered', [first, ...others], { detail: { source, count: changed.length } })] : [],
-      puts: offered_by ? claimedBy(offered_by, source, own, offered) : [],
+      puts: offered_by ? claimedBy(offered_by, source, offering, offered) : [],
       output: { changed: changed.length, taken },
     }
   },
@@ -83,9 +83,9 @@ const offer = command({
 })
 
 /** Drops the claims of an earlier process of the same node. */
-function claimedBy({ node, epoch }: OfferedBy, source: string, own: Offering | null, offered: readonly string[]) {
+function claimedBy({ node, epoch }: OfferedBy, source: string, offering: Offering | null, offered: readonly string[]) {
   const id = `${node}/${source}`
-  const capabilities = new Set([...(own?.epoch === epoch ? own.capabilities : []), ...offered])
+  const capabilities = new Set([...(offering?.epoch === epoch ? offering.capabilities : []), ...offered])
   return [put(Offering, id, { id, node, epoch, source, capabilities: [...capabilities].toSorted() })]
 }
 
@@ -122,19 +122,23 @@ const withdraw = command({
     const found = await Promise.all(listed.map(({ id }) => read.raw(Capability, id)))
     const isOwn = ({ node, epoch }: Offering): boolean => node === offered_by?.node && epoch <= offered_by.epoch
     const offerings = offered_by ? await offeringsIn(read) : []
-    const elsewhere = new Set(offerings.filter((one) => !isOwn(one)).flatMap(({ capabilities }) => capabilities))
-    const isGone = (one: Capability): boolean =>
-      !elsewhere.has(one.id) &&
-      (kept?.has(source === undefined ? one.source : one.id) === false ||
-        (projects !== undefined && canonical(projects) !== canonical(one.projects)))
-    return { listed, gone: found.filter((one): one is Capability => one !== null && isGone(one)), own: offerings.filter(isOwn) }
+    const elsewhere = new Set(offerings.filter((candidate) => !isOwn(candidate)).flatMap(({ capabilities }) => capabilities))
+    const isGone = (capability: Capability): boolean =>
+      !elsewhere.has(capability.id) &&
+      (kept?.has(source === undefined ? capability.source : capability.id) === false ||
+        (projects !== undefined && canonical(projects) !== canonical(capability.projects)))
+    return {
+      listed,
+      gone: found.filter((capability): capability is Capability => capability !== null && isGone(capability)),
+      ownOfferings: offerings.filter(isOwn),
+    }
   },
-  decide({ listed, gone, own }, input, { now }) {
-    const [first, ...others] = gone.map((one) => image(Capability, { ...one, withdrawn: true, updated_at: now }))
+  decide({ listed, gone, ownOfferings }, input, { now }) {
+    const [first, ...others] = gone.map((capability) => image(Capability, { ...capability, withdrawn: true, updated_at: now }))
     const { next_cursor } = pageOf('capability.withdraw', input, listed, [])
     return {
       facts: first ? [fact('capability.withdrawn', [first, ...others], { detail: { count: gone.length } })] : [],
-      puts: keptOf(own, input).map(({ id, value }) => put(Offering, id, value)),
+      puts: keptOf(ownOfferings, input).map(({ id, value }) => put(Offering, id, value)),
       output: { withdrawn: gone.length, next_cursor },
     }
   },
@@ -142,13 +146,13 @@ const withdraw = command({
 })
 
 /** The offers of the server itself from now on. */
-function keptOf(own: readonly Offering[], { source, keep }: { readonly source?: string; readonly keep?: readonly string[] }) {
+function keptOf(ownOfferings: readonly Offering[], { source, keep }: { readonly source?: string; readonly keep?: readonly string[] }) {
   if (keep === undefined) return []
-  return own.flatMap<{ readonly id: string; readonly value: Offering | null }>((one) => {
-    if (source === undefined) return keep.includes(one.source) ? [] : [{ id: one.id, value: null }]
-    if (one.source !== source) return []
-    const capabilities = one.capabilities.filter((id) => keep.includes(id))
-    return capabilities.length === one.capabilities.length ? [] : [{ id: one.id, value: { ...one, capabilities } }]
+  return ownOfferings.flatMap<{ readonly id: string; readonly value: Offering | null }>((offering) => {
+    if (source === undefined) return keep.includes(offering.source) ? [] : [{ id: offering.id, value: null }]
+    if (offering.source !== source) return []
+    const capabilities = offering.capabilities.filter((id) => keep.includes(id))
+    return capabilities.length === offering.capabilities.length ? [] : [{ id: offering.id, value: { ...offering, capabilities } }]
   })
 }
 

@@ -1,5 +1,5 @@
 // An agent that was switched off or left a project: its runs there end, and the people of their tasks are asked. A batch belongs to one
-// project, so each run ends in a batch of its own, by an errand.
+// project, so each run ends in a separate batch, by an errand.
 import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { system, type Subject } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'
@@ -20,7 +20,7 @@ const retire = command({
   draft: 'ours: no run stays open without an agent that could work on it',
   input: t.Object({
     agent_id: Id,
-    after: t.Optional(t.String({ maxLength: 400, description: 'the place to go on from; without one, an errand begins' })),
+    after: t.Optional(t.String({ maxLength: 400, description: 'the place to continue from; without one, an errand begins' })),
   }),
   output: t.Object({ found: t.Integer() }),
   callers: [system],

@@ -104,7 +104,7 @@ const progress = command({
 
 const ask = command({
   name: 'run.ask',
-  summary: 'Ask the one who delegated the run, by message, without a checkpoint. The run goes on, and the next steering message answers.',
+  summary: 'Ask the delegator of the run by message, without a checkpoint. The run continues, and the next steering message is the answer.',
   draft: 'ours: AAP has no question below a checkpoint',
   input: t.Object({ run_id: Id, attempt: Attempt, message: t.String({ minLength: 1, maxLength: limits.textCharsMax }) }),
   output,
@@ -153,15 +153,15 @@ const complete = command({
     const line = isFamily ? await familyOf(read, loaded) : actor.kind === 'system' ? await runsAbove(read, loaded) : [loaded]
     return { ...loaded, line, isFamily }
   },
-  decide({ line: [own, ...rest], work, isFamily }, { result = null }, { actor, now }) {
+  decide({ line: [first, ...rest], work, isFamily }, { result = null }, { actor, now }) {
     if (Buffer.byteLength(canonical(result)) > limits.runResultBytesMax)
       throw new Refusal('INVALID_REQUEST', `result is at most ${limits.runResultBytesMax} bytes: deliver an artifact`, { field: 'result' })
     // Only the innermost run can ask, so the runs above it are never blocked.
     const ended = isFamily ? endingsOf : endings
-    const begun = begunBy(own!.run, { actor, now })
-    const line = [{ ...own!, run: begun.run }, ...rest]
+    const begun = begunBy(first!.run, { actor, now })
+    const line = [{ ...first!, run: begun.run }, ...rest]
     // If a person delivers while the agent waits, the agent must be told to stop.
-    const word = own!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
+    const word = first!.run.state === 'blocked' ? { reason: 'delivered', why: 'A person took over and has delivered the task.' } : null
     const { runs, facts, puts } = ended(line, work, { event: completionEvent(actor), reason: null, result, word, now })
     return { facts: begun.facts(facts), puts, atMost: isFamily ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },
@@ -170,7 +170,7 @@ const complete = command({
 
 const fail = command({
   name: 'run.fail',
-  summary: 'End a run that cannot go on. The people of its task are asked what to do.',
+  summary: 'End a run that cannot continue. The people of its task decide what to do.',
   draft: 'AAP 0.1.0, Delegation; Event Stream (run.failed)',
   input: t.Object({
     run_id: Id,
@@ -186,9 +186,9 @@ const fail = command({
     const loaded = await runOf(read, run_id, actor)
     return { ...loaded, line: loaded.run.task_id === null ? await familyOf(read, loaded) : [loaded] }
   },
-  decide({ run, line: [own, ...rest], work }, { error, reason = 'failed' }, { actor, now }) {
+  decide({ run, line: [first, ...rest], work }, { error, reason = 'failed' }, { actor, now }) {
     const begun = begunBy(run, { actor, now })
-    const line = [{ ...own!, run: begun.run }, ...rest]
+    const line = [{ ...first!, run: begun.run }, ...rest]
     const { runs, facts, puts } = endingsOf(line, work, { event: 'run.fail', reason, error, word: null, now })
     return { facts: begun.facts(facts), puts, atMost: run.task_id === null ? boundsAgainstNewRuns(line) : [], output: { run: runs[0]! } }
   },

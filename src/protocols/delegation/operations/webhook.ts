@@ -68,8 +68,7 @@ function withdrawn(logged: Posting | null, now: string): Change[] {
 
 const push = command({
   name: 'mailbox.push',
-  summary:
-    'Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null where it is settled.',
+  summary: 'Hand one message to the worker that posts it. A run and a resume begin a new attempt each time; item is null if it is settled.',
   draft: 'ours: AAP leaves the transport to the host',
   input: t.Object({ run_id: Id, number: Number_ }),
   output: t.Object({ item: nullable(MailboxItem) }),
@@ -78,7 +77,7 @@ const push = command({
   audit: null,
   async load(read, { run_id, number }) {
     const [mailbox, run, request] = await Promise.all([read.raw(Mailbox, run_id), read.raw(Run, run_id), read.raw(Request, run_id)])
-    const message = mailbox?.messages.find((one) => one.number === number)
+    const message = mailbox?.messages.find((entry) => entry.number === number)
     if (mailbox && run && request && message) return { held: { mailbox, run, request, message }, logged: null }
     return { held: null, logged: await read.raw(Posting, postingId(run_id, number)) }
   },
@@ -108,7 +107,7 @@ const Outcome = t.Object({
 function noteAttempt(found: Posting | null, run: Run, mailbox: Mailbox | null, outcome: Static<typeof Outcome>, now: string): Change[] {
   const { number, state } = outcome
   const id = postingId(run.id, number)
-  const kind = found?.kind ?? mailbox?.messages.find((one) => one.number === number)?.kind ?? 'cancel'
+  const kind = found?.kind ?? mailbox?.messages.find((message) => message.number === number)?.kind ?? 'cancel'
   const { agent_id, project_id } = run
   const first_at = found?.first_at ?? now
   const recent = attemptsWith(found?.recent ?? [], outcome, now)
@@ -165,7 +164,7 @@ async function listPostings(read: Read, input: Static<typeof ListInput>, prefix:
   const index = input.run_id === undefined ? 'agent' : 'run'
   const found = await read.list(Posting, index, [[prefix]], { ...pageIn('delivery.list', input), reverse: true })
   const items = await Promise.all(found.map(({ id }) => read.raw(Posting, id)))
-  return { found, items: items.filter((one) => one !== null).filter((one) => isIn(actor, one.project_id)) }
+  return { found, items: items.filter((item) => item !== null).filter((item) => isIn(actor, item.project_id)) }
 }
 
 const list = query({

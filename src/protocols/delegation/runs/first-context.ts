@@ -1,4 +1,4 @@
-// The context that a new run begins with: every amendment of its task so far, and the person who answers for its agents. An agent never
+// The context that a new run begins with: every amendment of its task so far, and the person responsible for its agents. An agent never
 // works for itself through others.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
@@ -34,7 +34,7 @@ export async function ownersOf(read: Read, agents: readonly string[]): Promise<s
 /** Refuses to give work to an agent that already waits for it, here or through a task above. */
 export async function refuseCycle(read: Read, parent: Run | null, agent_id: string): Promise<void> {
   if (parent === null) return
-  const above = [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id }].filter((one) => one.agent_id === agent_id)
+  const above = [...parent.chain, { run_id: parent.id, agent_id: parent.agent_id }].filter((run) => run.agent_id === agent_id)
   for (const { run_id } of above) {
     const run = await read.raw(Run, run_id)
     if (run !== null && isActive(run.state))

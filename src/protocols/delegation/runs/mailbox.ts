@@ -87,7 +87,7 @@ function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: str
 }
 
 /**
- * An agent that asks a question has read the messages up to that point; steering messages may still be unread. No process has to hold the
+ * An agent that asks a question has read the messages up to that point; steering messages can still be unread. No process has to hold the
  * run until the answer arrives, so a process that dies in between blocks no other.
  */
 export function answeredByAsking(mailbox: Mailbox | null, now: string): Change[] {
@@ -124,7 +124,7 @@ export function putMailbox(mailbox: Mailbox): Change {
   return put(Mailbox, mailbox.id, { ...mailbox, due: isNew ? mailbox.due : (mailbox.until ?? mailbox.due) })
 }
 
-/** A receiver has accepted a message of the run: it waits for no process any more. */
+/** A receiver has accepted a message of the run, so the run waits for no process. */
 export const acceptRun = (mailbox: Mailbox): Mailbox => ({ ...mailbox, queued: false })
 
 /** Whether the run waits for its agent: to take it, or to have a place for it. */

@@ -49,7 +49,7 @@ export const takePlace = (room: Room): Bound[] => (room.left > 0 ? inPlace(room)
 export const askForPlace = (room: Room, now: string): Change[] => (room.left > 0 ? [] : [admission(room.agent_id, now)])
 
 type Queue = { puts(now: string): Change[]; readonly atMost: Bound[] }
-/** A card with a new bound may free places for waiting runs. The commit checks that no run begins to wait in between. */
+/** A card with a new bound can free places for waiting runs. The commit checks that no run begins to wait in between. */
 export async function queueOf(read: Read, agent_id: string): Promise<Queue> {
   if ((await read.count(Mailbox, 'waits', [agent_id])) > 0) return { puts: (now) => [admission(agent_id, now)], atMost: [] }
   const message = 'a run began to wait for a place just now: try again'

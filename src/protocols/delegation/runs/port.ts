@@ -1,4 +1,4 @@
-// Runs and cards as other protocols know them, behind the kernel's port.
+// The kernel's port of runs and cards for other protocols.
 import type { Runs } from '#kernel/ports/runs.ts'
 import { Card, Mailbox, Run, Work } from '../schema.ts'
 

@@ -1,4 +1,4 @@
-// Runs as the operations share them: how one is made and how it ends.
+// Runs for all operations that create or end them.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
@@ -15,7 +15,7 @@ export type NewRun = {
   readonly id: string
   readonly agent_id: string
   readonly project_id: string
-  /** null: the run begins a correlation of its own. */
+  /** null: the run begins a new correlation. */
   readonly correlation_id: string | null
   readonly task_id: string | null
   readonly root_task_id: string | null
@@ -23,9 +23,9 @@ export type NewRun = {
   readonly continues: string | null
   readonly capability: Run['capability']
   readonly delegable: boolean
-  /** The agent that delegates it without a run of its own; null: none does. */
+  /** The agent that delegates it without a run of its own; null: no agent. */
   readonly delegated_by: string | null
-  /** Without a task: people who answer for its agents. */
+  /** Without a task: the owners of its agents. */
   readonly owners: readonly string[]
   /** The steering log of the task so far. */
   readonly amendments: readonly object[]
@@ -73,9 +73,9 @@ export function newRun(given: NewRun, work: Work | null, card: Card | null, room
  * agent that hands the work on.
  */
 function contextOf({ context, amendments, ended_parts }: NewRun): Request['context'] {
-  const { amendments: _, ended_parts: __, ...said } = (context ?? {}) as Record<string, unknown>
+  const { amendments: _, ended_parts: __, ...rest } = (context ?? {}) as Record<string, unknown>
   const known = { ...(amendments.length > 0 ? { amendments } : {}), ...(ended_parts.length > 0 ? { ended_parts } : {}) }
-  return context === null && Object.keys(known).length === 0 ? null : { ...said, ...known }
+  return context === null && Object.keys(known).length === 0 ? null : { ...rest, ...known }
 }
 
 function runFrom(given: NewRun): Run {
@@ -133,7 +133,7 @@ type Begun = { readonly run: Run; facts(after: readonly Made[]): Made[] }
 export function begunBy(run: Run, { actor, now }: Pick<Context, 'actor' | 'now'>): Begun {
   if (run.state !== 'running' || run.started_at !== null || actor.id !== run.agent_id) return { run, facts: (after) => [...after] }
   const next: Run = { ...run, started_at: now }
-  const causedLater = (one: Made): Made => (one.cause === null ? one : { ...one, cause: one.cause + 1 })
+  const causedLater = (caused: Made): Made => (caused.cause === null ? caused : { ...caused, cause: caused.cause + 1 })
   return { run: next, facts: (after) => [fact('run.started', [image(Run, next)]), ...after.map(causedLater)] }
 }
 
@@ -157,8 +157,8 @@ export async function runsAbove(read: Read, kept: Kept): Promise<Kept[]> {
 }
 
 /** A run without a task and all runs that work for it, outermost first. */
-export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
-  const family = [own]
+export async function familyOf(read: Read, start: Kept): Promise<Kept[]> {
+  const family = [start]
   // The loop appends to `family` while it iterates.
   for (const { run } of family) {
     const below = await read.list(Run, 'below', [[run.id]], { limit: limits.cascadeMax })
@@ -172,7 +172,7 @@ export async function familyOf(read: Read, own: Kept): Promise<Kept[]> {
   return family
 }
 
-/** No other run may begin to work for a run while it ends. */
+/** Keeps other runs from starting under a run while it ends. */
 export const boundsAgainstNewRuns = (family: readonly Kept[]): Bound[] =>
   family.map(({ run }) => ({
     doc: Run,
@@ -196,7 +196,7 @@ export function endRun(run: Run, { event, reason, error = null, result = null, n
   return { ...run, state: after(run.state, event), ended_at: now, checkpoint_id: null, reason, error, result }
 }
 
-/** Facts, one for each run that ends, innermost first; the first also says whom the work is with now. */
+/** Facts, one for each run that ends, innermost first; the first one also names who has the work now. */
 export function endings(line: readonly Kept[], work: Work | null, ending: Ending): { runs: Run[]; facts: Made[]; puts: Change[] } {
   const runs = line.map(({ run }) => endRun(run, ending))
   const ids = runs.map(({ id }) => id)
@@ -234,7 +234,7 @@ export function endingsOf(family: readonly Kept[], work: Work | null, ending: En
   const rest = endings(family.slice(1), null, { event: 'agent.cancel', reason: 'cancelled', error: 'parent_ended', word, now: ending.now })
   return {
     runs: [...first.runs, ...rest.runs],
-    facts: [...first.facts, ...rest.facts.map((one) => ({ ...one, cause: 0 }))],
+    facts: [...first.facts, ...rest.facts.map((fact) => ({ ...fact, cause: 0 }))],
     puts: [...first.puts, ...rest.puts],
   }
 }

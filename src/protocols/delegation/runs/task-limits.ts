@@ -14,5 +14,5 @@ export const isInTime = rule<Pick<Restraint, 'isLate'>>(
   'DEADLINE_EXCEEDED',
   'the task is within its deadline and max_duration',
   ({ isLate }, _, { actor }) => actor.kind !== 'agent' || !isLate,
-  'the deadline of the task has passed, or its max_duration is spent: only task.extend lets the agent go on',
+  'the deadline of the task has passed, or its max_duration is spent: only task.extend lets the agent continue',
 )

@@ -13,16 +13,16 @@ export type Result = string | number | (string | number)[] | FileResult
 
 type ArtifactReference = { readonly artifact_id: string; readonly version: string }
 
-/** `P`: its payload as it is stored. Methods, so that actions with different payloads fit one table. */
+/** `P`: its stored payload. Methods, so that actions with different payloads fit one table. */
 export type HumanAction<P extends object = object> = {
   /** Its word in inboxes, filters and metrics. */
   readonly asks: string
   readonly payload: TSchema
   /** `{ payload }` as a client sends it. */
   readonly input: TSchema
-  /** The payload of a new request, refused where the schema alone cannot tell. */
+  /** The payload of a new request, with the checks that a schema cannot express. */
   read(input: unknown, fallback: Fallback): P
-  /** The one text that says what is asked. */
+  /** The question as one text. */
   question(payload: P): string
   /** The answers to choose from; null: there is no list. */
   options(payload: P): readonly (string | number)[] | null
@@ -30,17 +30,17 @@ export type HumanAction<P extends object = object> = {
   texts?(payload: P): readonly string[]
   /** The value as the receipt holds it, or a refusal. */
   result(payload: P, value: unknown): Result
-  /** Whether this result must say why. */
+  /** Whether this result needs a reason. */
   needsReason?(payload: P, result: Result): boolean
   /** The consequences of an answer: clauses about the agent. Without `reject` there is no no. */
   readonly effects: { readonly approve: string; readonly reject?: string }
   /** The kind of checkpoint that a request within a task raises. */
   readonly checkpoint: 'approval' | 'choice' | 'input'
-  /** A yes or a no: grants, edits, batches and typed targets are for these alone. */
+  /** The answer is a yes or a no. Only such actions have grants, edits, batches and typed targets. */
   readonly isVerdict?: true
   /** The result with which a script continues: any other is a no. */
   readonly yes?: string
-  /** A timeout may take a default. */
+  /** A timeout can take a default. */
   readonly takesDefault?: true
   /** The noun that several people vote for; absent: one person answers. */
   readonly votesFor?: string
@@ -50,7 +50,7 @@ export type HumanAction<P extends object = object> = {
   readonly counted?: string
   /** The artifact versions that it names: the agent must be able to read them. */
   artifacts?(payload: P): readonly ArtifactReference[]
-  /** The question as one of the draft's actions, for pages that know only those. */
+  /** The question as one of the draft's actions, for pages that know no others. */
   asKnown?(payload: P): { readonly action: 'DECIDE' | 'APPROVE' | 'PROVIDE'; readonly payload: object }
 }
 
@@ -63,13 +63,13 @@ export function refuse(message: string, place: string): never {
 export function refuseResult(message: string, field = 'result'): never {
   throw new Refusal('INVALID_RESULT', `${field} ${message}`, { field })
 }
-export const oneOf = (message: readonly string[], value: unknown): string =>
-  typeof value === 'string' && message.includes(value) ? value : refuseResult(`must be one of: ${message.join(', ')}`)
+export const oneOf = (allowed: readonly string[], value: unknown): string =>
+  typeof value === 'string' && allowed.includes(value) ? value : refuseResult(`must be one of: ${allowed.join(', ')}`)
 
-/** Text that people read before they decide: not blank, and nothing in it that deceives. */
-export function refuseUnreadable(message: string, place: string, check = refuseHostile): void {
-  if (message.trim() === '') refuse('must not be blank', place)
-  check(message, `payload.${place}`)
+/** Refuses a text for people that is blank or has deceptive characters. */
+export function refuseUnreadable(text: string, place: string, check = refuseHostile): void {
+  if (text.trim() === '') refuse('must not be blank', place)
+  check(text, `payload.${place}`)
 }
 
 export function refuseAlike(labels: readonly string[], place: string): void {

@@ -1,4 +1,4 @@
-// APPROVE: a person says yes or no to something, and may edit its details within the schema that the agent gave.
+// APPROVE: a person says yes or no to something, and can edit its details within the agent's schema.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { refuseMismatch, schemaProblem } from '#kernel/declare/foreign-schema.ts'
@@ -52,7 +52,7 @@ export const approve = {
   votesFor: 'approval',
 } as const satisfies HumanAction<ApprovePayload>
 
-/** Not larger and not deeper than what people can be asked to approve. */
+/** Refuses details that are larger or deeper than a question can have. */
 export function refuseOddDetails(details: object, field: string): void {
   const wrong = (message: string): never => {
     throw new Refusal('INVALID_REQUEST', `${field} ${message}`, { field })

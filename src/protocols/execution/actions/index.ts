@@ -1,4 +1,4 @@
-// The table of actions: everything that a person can be asked to do. A new one is a file beside this, and a line in each of the two lists.
+// The table of actions: everything that a person can be asked to do. A new action is a file in this folder, and a line in each of the two lists.
 import { either, t, type Static } from '#kernel/declare/schema.ts'
 import type { HumanAction } from './action.ts'
 import { approve } from './approve.ts'
@@ -13,7 +13,7 @@ export type Action = keyof typeof table
 export const actionNames = Object.keys(table) as Action[]
 export const Action = either(...actionNames)
 
-/** As it is stored and shown. The first field of each is in no other. */
+/** The stored payload of any action. Each has a first field that no other has. */
 export const Payload = t.Union([decide.payload, approve.payload, provide.payload, verify.payload])
 export type Payload = Static<typeof Payload>
 

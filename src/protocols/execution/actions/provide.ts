@@ -118,7 +118,7 @@ function mediaTypesOf(types: readonly string[]): string[] {
   return lower
 }
 
-/** A value that people may choose but that would then be refused is a trap. */
+/** Refuses an allowed value that the other rules would refuse as an answer. */
 function refuseImpossible(payload: ProvidePayload, value: string | number, place: number): void {
   const problem = payload.input_type === 'selection' ? null : valueProblem(payload, value)
   if (problem !== null) refuse(`could never be given: it ${problem}`, `validation.allowed_values.${place}`)

@@ -5,7 +5,7 @@ import { shownText } from '../asking/hostile-text.ts'
 import type { FileResult, Result } from './action.ts'
 import type { InputType, ProvidePayload } from './provide.ts'
 
-/** Why this is no answer, in words that follow its name; null: it is one. */
+/** Why the value is no answer, as a text that follows its name; null: it is one. */
 export const valueProblem = (payload: ProvidePayload, value: unknown): string | null => problems[payload.input_type](value, payload)
 
 /** As the receipt holds it: numbers as numbers, also when a form sent them as text. */
@@ -14,7 +14,7 @@ export function plainValue({ input_type: type, validation }: ProvidePayload, val
   if (type === 'file') return fileIn(value)!
   if (type !== 'selection') return value as string
   const allowed = validation!.allowed_values!
-  return Array.isArray(value) ? value.map((one) => chosenFrom(allowed, one)!) : chosenFrom(allowed, value)!
+  return Array.isArray(value) ? value.map((entry) => chosenFrom(allowed, entry)!) : chosenFrom(allowed, value)!
 }
 
 type Problem = (value: unknown, payload: ProvidePayload) => string | null
@@ -40,7 +40,7 @@ const hasText =
   (most: number): Problem =>
   (value) =>
     textProblem(value, 1, most)
-/** A person who means to give nothing can do so only where the agent allows it with min 0. */
+/** An empty value is an answer only if the agent allows it with min 0. */
 const fitsLength: Problem = (value, { validation: { min = 1, max = limits.textCharsMax } = {} }) => textProblem(value, min, max)
 const matches: Problem = (value, { validation: { pattern } = {} }) =>
   pattern === undefined || linearPattern(pattern, 'INVALID_RESULT', 'validation.pattern')(value as string)
@@ -59,11 +59,11 @@ const problems: Readonly<Record<InputType, Problem>> = {
 }
 
 function chosenFrom(allowed: readonly (string | number)[], value: unknown): string | number | undefined {
-  return allowed.find((one) => (typeof one === 'number' ? numberIn(value) === one : value === one))
+  return allowed.find((candidate) => (typeof candidate === 'number' ? numberIn(value) === candidate : value === candidate))
 }
 
 const NUMERAL = /^[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?$/
-/** A number, or the text of one as forms send it; undefined where it is none, or one that a double cannot hold. */
+/** A number, or its text as forms send it; undefined if it is not a number, or one that a double cannot hold. */
 function numberIn(value: unknown): number | undefined {
   const numeral = typeof value === 'string' && value.length <= limits.numeralCharsMax ? value.trim() : ''
   const number = typeof value === 'number' ? value : NUMERAL.test(numeral) ? Number(numeral) : Number.NaN
@@ -106,7 +106,7 @@ function isSelection(value: unknown, payload: ProvidePayload): string | null {
   const allowed = payload.validation.allowed_values!
   if (!Array.isArray(value) || value.length === 0) return 'must be a list of at least one of the allowed values'
   if (value.length > allowed.length) return `must hold at most ${allowed.length} values`
-  const chosen = value.map((one) => chosenFrom(allowed, one))
+  const chosen = value.map((entry) => chosenFrom(allowed, entry))
   if (chosen.includes(undefined)) return `must hold only: ${allowed.join(', ')}`
   return new Set(chosen).size < chosen.length ? 'must not hold the same value twice' : null
 }

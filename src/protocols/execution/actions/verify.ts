@@ -14,7 +14,7 @@ const Payload = t.Object({
 export type VerifyPayload = Static<typeof Payload>
 const Input = t.Object({ payload: t.Object({ ...Payload.properties, evidence: t.Optional(Payload.properties.evidence) }) })
 
-/** One piece of evidence in one text, for surfaces that show text alone. */
+/** A piece of evidence as text, for surfaces that show only text. */
 const evidenceText = (evidence: Evidence): string => {
   if (evidence.kind === 'text') return evidence.text
   if (evidence.kind === 'artifact') return `artifact ${evidence.artifact_id}, version ${evidence.version}`
@@ -28,16 +28,16 @@ export const verify = {
   read(input) {
     const { evidence = [], ...payload } = parse(Input, input).payload
     refuseUnreadable(payload.claim, 'claim')
-    for (const [place, one] of evidence.entries()) {
-      if (one.kind === 'text') refuseUnreadable(one.text, `evidence.${place}.text`, () => undefined)
-      if (one.kind === 'link') refuseUnreadable(one.uri, `evidence.${place}.uri`, () => undefined)
+    for (const [place, item] of evidence.entries()) {
+      if (item.kind === 'text') refuseUnreadable(item.text, `evidence.${place}.text`, () => undefined)
+      if (item.kind === 'link') refuseUnreadable(item.uri, `evidence.${place}.uri`, () => undefined)
     }
     return { ...payload, evidence }
   },
   question: ({ claim }) => claim,
   options: () => verdicts,
   texts: ({ evidence }) => evidence.map(evidenceText),
-  artifacts: ({ evidence }) => evidence.flatMap((one) => (one.kind === 'artifact' ? [one] : [])),
+  artifacts: ({ evidence }) => evidence.flatMap((item) => (item.kind === 'artifact' ? [item] : [])),
   result: (_, value) => oneOf(verdicts, value),
   effects: { approve: 'gets your verdict' },
   checkpoint: 'choice',
@@ -45,7 +45,7 @@ export const verify = {
   votesFor: 'answer',
   counted: 'verified',
   asKnown({ claim, evidence, context }) {
-    const lines = [...(context === undefined ? [] : [context]), ...evidence.map((one) => `Evidence: ${evidenceText(one)}`)]
+    const lines = [...(context === undefined ? [] : [context]), ...evidence.map((item) => `Evidence: ${evidenceText(item)}`)]
     const question = { question: claim, options: [...verdicts], ...(lines.length === 0 ? {} : { context: lines.join('\n') }) }
     return { action: 'DECIDE', payload: question }
   },

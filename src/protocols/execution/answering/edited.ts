@@ -1,4 +1,4 @@
-// Edited details (X33): a person may correct what an agent is about to do, within the schema that the agent gave, and approve that.
+// Edited details (X33): a person can correct an agent's action within the agent's schema, and approve the corrected one.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { refuseOddDetails, type ApprovePayload } from '../actions/approve.ts'
@@ -7,7 +7,7 @@ import type { Request } from '../schema.ts'
 
 type Edited = Readonly<Record<string, unknown>>
 
-/** The details as they were approved; undefined: they were not edited. An edit that does not fit is refused, and nothing is decided. */
+/** The approved details; undefined: they were not edited. Refuses an edit that does not fit, and nothing is decided. */
 export function editedFor({ kind, action, quorum, payload }: Request, result: unknown, edited: Edited | undefined): Edited | undefined {
   if (edited === undefined) return undefined
   const refuse = (message: string): never => {

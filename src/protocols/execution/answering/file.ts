@@ -24,7 +24,7 @@ export const File = doc(
   }),
   {
     scopeOf: (file) => file.project_id,
-    // A file that a person has laid out but not handed over is for people: neither the agent nor the key of its project sees it.
+    // Before it is part of an answer, only people see an uploaded file: neither the agent nor the key of its project does.
     visibleTo: (file, { kind }) => kind === 'human' || file.state === 'kept',
     within: (file) => ({ doc: Request, id: file.request_id }),
     indexes: { ...uploadIndexes, request: storedBy((file) => file.request_id) },
@@ -33,7 +33,7 @@ export const File = doc(
 )
 export type File = Static<typeof File.schema>
 
-/** X5: what the receipt says of it. */
+/** X5: the reference to a file in the receipt. */
 export const FileReference = t.Object({
   artifact_id: Id,
   version: t.String(),

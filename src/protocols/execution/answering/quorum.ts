@@ -1,4 +1,4 @@
-// N of M: several people answer one request, each with one vote, until it is decided or cannot be any more.
+// N of M: several people answer one request, each with one vote, until it is decided or can no longer be.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { limits } from '#kernel/limits.ts'
@@ -17,7 +17,7 @@ export const NO_QUORUM = 'no_quorum'
 
 type Ballot = { readonly result: unknown; readonly declined?: true; readonly reason?: string; readonly surface?: Surface | undefined }
 
-/** One more vote; the one that decides ends the request. */
+/** Adds a vote. The deciding vote ends the request. */
 export function castVote(
   state: OfRequest,
   reach: Reach,
@@ -88,7 +88,7 @@ function outcomeOf({ action, quorum, votes = [] }: Request): Ending | null {
     : { ...ended, status: 'failed', result: null, reason: NO_QUORUM, as: 'system:quorum' }
 }
 
-/** Votes by their answer; a vote to decline is for none of them. */
+/** Votes by their answer. A vote to decline counts for none. */
 const answersIn = (votes: readonly Vote[]) =>
   Map.groupBy(
     votes.filter(({ declined }) => declined !== true),
@@ -121,12 +121,12 @@ export function outOfReach({ action, quorum, votes = [] }: Pick<Request, 'action
   }
 }
 
-/** How many may still vote: each person once, and each vote by one person. */
+/** How many votes are still possible: each person votes once, and each vote is by one person. */
 function votesLeft(votes: readonly Vote[], reach: Reach): number {
   const votedFor = new Set(votes.map(({ by, in_place_of = by }) => in_place_of))
   const voters = new Set(votes.map(({ by }) => by))
   const open = [...reach].filter(([who]) => !votedFor.has(who))
-  // A person who is named votes as themself.
+  // A named person votes for themself.
   const inPerson = open.filter(([who, by]) => by.includes(who) && !voters.has(who)).length
   const absent = open.filter(([who, by]) => !by.includes(who))
   const takenBy = new Map<string, string>()

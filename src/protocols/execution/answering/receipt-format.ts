@@ -1,15 +1,15 @@
 // The format of a receipt and the check of its signature. Nothing here needs a server: the SDK runs it in browsers, with the signature
-// checked by the means of its surroundings. Every input may be hostile; it is judged, never believed.
+// checked with the caller's cryptography. Every input can be hostile and is never trusted.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { bytesOf } from '#kernel/signing/base64url.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
 import type { Signature } from '#kernel/signing/assertion.ts'
 import { limits } from '#kernel/limits.ts'
 
-/** The reason in the receipt of a request that a person declined begins with this; their own words follow. */
+/** The prefix of the reason in the receipt of a declined request; the person's own reason follows. */
 export const DECLINED = 'declined: '
 
-/** The text whose digest stands for an answer where a passkey signs it. */
+/** The text whose digest a passkey signs as the answer. */
 export const answerSigned = ({
   result,
   reason = null,
@@ -18,7 +18,7 @@ export const answerSigned = ({
   readonly reason?: string | null | undefined
 }): string => canonical({ reason, result: result ?? null })
 
-/** A secret that the person sealed, as it is signed: its receipt adds where it is kept. */
+/** The signed part of a secret that the person sealed. The receipt adds where it is stored. */
 export type SealedByPerson = { readonly commitment: string; readonly sealed_by: 'person'; readonly sealed_to: 'agent' }
 
 /** The signed claims: canonical JSON, the payload of a JWS. */
@@ -31,15 +31,15 @@ export type Claims = {
   readonly jti: string
   readonly request_id: string
   readonly action: string
-  /** SHA-256 of the request and of what the person was shown, in base64url. */
+  /** SHA-256 of the request and of its shown form, in base64url. */
   readonly request_digest: string
   readonly shown_digest: string | null
   readonly status: string
   readonly result?: unknown
-  /** A stand-in for a result that must not be written down. */
+  /** The reference in place of a result that must not be stored here. */
   readonly result_ref?: unknown
   readonly reason?: string | null
-  /** The details as the person approved them, where they edited them first. */
+  /** The details as the person approved them, if they edited them first. */
   readonly edited?: unknown
   /** The person who decided (`sub` is a pseudonym), and how they proved their identity (`via`). */
   readonly completed_by?: string
@@ -73,7 +73,7 @@ export type Doubt =
   | 'unknown_passkey'
   | 'unsupported'
 
-/** `unsigned`: what older signatures left out. `fields`: those that the signature contradicts, or says nothing about. */
+/** `unsigned`: fields that older signatures left out. `fields`: fields that the signature contradicts or does not cover. */
 export type Verdict =
   | { readonly ok: true; readonly claims: Claims; readonly unsigned: readonly string[] }
   | { readonly ok: false; readonly reason: Doubt; readonly words: string; readonly fields: readonly string[] }
@@ -96,7 +96,7 @@ export const RECEIPT_ALGORITHM = 'EdDSA'
 const SIGNATURE_BYTES = 64
 const HEADER_CHARS_MAX = 1_024
 
-/** Taken apart, and not yet believed: `signed` is what the signature must be over. */
+/** A parsed but unverified signature. `signed`: the text that the signature must cover. */
 export type Jws = { readonly ok: true; readonly kid: string; readonly signed: string; readonly signature: Uint8Array<ArrayBuffer> }
 
 export function jwsOf(text: unknown): Jws | (Verdict & { ok: false }) {
@@ -108,7 +108,7 @@ export function jwsOf(text: unknown): Jws | (Verdict & { ok: false }) {
     return doubt('not_a_receipt', 'the signature is not a compact JWS')
   const header = jsonOf(parts[0]!)
   if (!isFields(header)) return doubt('not_a_receipt', 'the signature has no header that can be read')
-  // Nothing else is ever tried: a signature must not choose how it is checked.
+  // No other algorithm is ever tried: a signature must not choose how it is checked.
   if (header['alg'] !== RECEIPT_ALGORITHM) return doubt('wrong_algorithm', `the signature is not ${RECEIPT_ALGORITHM}`)
   const { kid, typ } = header
   if (!isText(kid) || typ !== RECEIPT_TYPE || Object.keys(header).length !== 3)
@@ -117,7 +117,7 @@ export function jwsOf(text: unknown): Jws | (Verdict & { ok: false }) {
   return { ok: true, kid, signed: `${parts[0]}.${parts[1]}`, signature }
 }
 
-/** The claims of a signature that was found to be good; null: it is one over something else. */
+/** The claims under a verified signature; null: it signs something other than a receipt. */
 export function claimsOf({ signed }: Jws): Claims | null {
   const claims = jsonOf(signed.slice(signed.indexOf('.') + 1))
   return isClaims(claims) ? claims : null
@@ -154,7 +154,7 @@ function jsonOf(text: string): unknown {
 
 export type Expected = { readonly audience?: string | undefined; readonly issuer?: string | undefined }
 
-/** Fields of the receipt that are called otherwise where they are signed, or have no name there. */
+/** Fields of the receipt that have another name, or none, in the signed claims. */
 const named: Readonly<Record<string, (claims: Claims, kid: string, signature: unknown) => unknown>> = {
   receipt_id: ({ jti }) => jti,
   key_id: (_, kid) => kid,
@@ -164,7 +164,7 @@ const named: Readonly<Record<string, (claims: Claims, kid: string, signature: un
   // A name if the request was routed to a person, a pseudonym if a pool or a quorum answered.
   completed_by: ({ completed_by, decided_by }) => completed_by ?? decided_by.sub,
 }
-/** Without these it is no receipt; those that are signed and missing were taken away. */
+/** Required fields of a receipt. A signed field that is missing was removed. */
 const needed = ['request_id', 'status', 'completed_at', 'evidence_hash', 'receipt_id', 'key_id', 'result', 'reason', 'completed_by']
 
 /** Signed in some receipts only. */
@@ -193,7 +193,7 @@ export function judge(receipt: Fields, claims: Claims, kid: string, { audience, 
 const once = ['duration_seconds']
 const WORDS_MAX = 200
 
-/** X30: the whole of it, the origin alone, or the installation alone. */
+/** X30: matches the whole issuer, its origin, or its installation id. */
 function isFrom(iss: string, issuer: string): boolean {
   const mark = iss.lastIndexOf('#')
   return issuer === iss || (mark !== -1 && (issuer === iss.slice(0, mark) || issuer === iss.slice(mark + 1)))
@@ -202,19 +202,19 @@ function isFrom(iss: string, issuer: string): boolean {
 function agrees(field: string, receipt: Fields, claims: Claims, kid: string): boolean {
   const signed = (Object.hasOwn(named, field) ? named[field]!(claims, kid, receipt['signature']) : (claims as Fields)[field]) ?? null
   const shown = receipt[field] ?? null
-  // The receipt may omit `completed_by` if the server itself decided.
+  // The receipt can omit `completed_by` if the server itself decided.
   if (field === 'completed_by' && claims.decided_by.kind === 'system' && shown === null) return true
   return canonical(signed) === canonical(shown)
 }
 
-/** A receipt, wherever it was put: the answer that it came in may be given as a whole. */
+/** The receipt in a value: the receipt itself, or a whole answer that contains it. */
 export function receiptIn(value: unknown): Fields | null {
   if (!isFields(value)) return null
   const receipt = isFields(value['receipt']) && !Object.hasOwn(value, 'signature') ? value['receipt'] : value
   return Object.keys(receipt).length <= limits.keysPerObjectMax ? receipt : null
 }
 
-/** A retired key must not have signed what happened after it was retired; the server may notice a rotation this much later. */
+/** A retired key must not sign later decisions, but a server can notice a rotation this much later. */
 const NOTICE_MS = 60_000
 
 export function isAfter(until: unknown, { completed_at }: Claims): boolean {

@@ -22,11 +22,11 @@ export type Ending = {
   readonly by: string | null
   readonly via?: string | null | undefined
   readonly basis: Basis
-  /** The whole details, where the person edited them before they approved (X33). */
+  /** The whole details, if the person edited them before they approved (X33). */
   readonly edited?: Readonly<Record<string, unknown>> | undefined
   /** Where the person saw it. */
   readonly surface?: Surface | undefined
-  /** The person's own, by passkey. */
+  /** The person's own signature, by passkey. */
   readonly signature?: Signature | null | undefined
   /** The name in the receipt if no person completed the request: `system:fallback`. */
   readonly as?: string
@@ -55,7 +55,7 @@ export function endedWith(
     status,
     result,
     ...(reason === undefined ? {} : { reason: ending.declined ? DECLINED + reason : reason }),
-    // Of a vote, the last one would tell who is behind one of the pseudonyms.
+    // In a vote, the name of the last voter would reveal one of the pseudonyms.
     completed_by: by !== null && (request.role === 'pool' || request.quorum !== undefined) ? nameIn(request, by, notary) : who,
     completed_at: now,
     duration_seconds: Math.max(0, Math.floor((Date.parse(now) - from) / 1_000)),
@@ -112,7 +112,7 @@ export function receiptOf(request: Request): SignedReceipt {
   return { request_id: request.id, ...first, ...receipt, ...signedIn(request), key_id: null, signature: null }
 }
 
-/** Signed when it is handed out, with the present key: the place in the record is known only once it is durable. */
+/** Signs a receipt when it is returned, with the current key: its place in the record is known only after the commit. */
 export async function signReceipt(request: Request, read: Read, { notary }: Pick<Context, 'notary'>): Promise<SignedReceipt> {
   const shown = receiptOf(request)
   const place = await read.place(Request, request.id)
@@ -121,7 +121,7 @@ export async function signReceipt(request: Request, read: Read, { notary }: Pick
   return { ...shown, key_id: keyIn(signature), signature }
 }
 
-/** Adds the signed receipt of the request, as it is in the record by now, to an output. */
+/** Adds the signed receipt of the recorded request to an output. */
 export async function withReceipt<O extends { readonly request: { readonly id: string } }>(
   output: O,
   { read, context }: { readonly read: Read; readonly context: Context },

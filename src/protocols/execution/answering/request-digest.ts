@@ -11,7 +11,7 @@ type Asked = {
   readonly asked_until?: unknown
 }
 
-/** A request as the operations show it, or as the draft's own binding does: both have the same digest. */
+/** The covered fields of a request, in the format of the operations or of the draft's own wire: both have the same digest. */
 export function coveredBy(request: Asked): object {
   const { id, request_id = id, action, agent_id, payload, created_at, expires_at = null, asked_until = expires_at } = request
   return { action, agent_id, created_at, expires_at: asked_until, payload, request_id }

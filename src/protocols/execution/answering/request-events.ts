@@ -40,7 +40,7 @@ const SUBJECT = keyOf(Request, '')
 /** Each fact is parsed once, however many follow. */
 const parsed = new WeakMap<StoredFact, Change | 'none'>()
 
-/** The change that a fact makes to the request that it is about; null: it is about something else, or leaves it as it is. */
+/** The change of a request by a fact; null: the fact is not about a request, or does not change it. */
 export function changeIn(fact: StoredFact): Change | null {
   let change = parsed.get(fact)
   if (change === undefined) parsed.set(fact, (change = read(fact) ?? 'none'))

@@ -11,7 +11,7 @@ export type Resolution = { readonly result: Result; readonly reason?: string }
 /** The text that section 4.2 of the draft hashes: a text as it is, anything else as canonical JSON. */
 export const resultText = (result: unknown): string => (typeof result === 'string' ? result : canonical(result))
 
-/** The answer as the receipt holds it, or a refusal that says what would be one. */
+/** The answer in the form of the receipt, or a refusal that says which answers are valid. */
 export function resultOf(action: Action, payload: Payload, raw: { readonly result: unknown; readonly reason?: string | null }): Resolution {
   const reason = reasonOf(raw.reason)
   const result = actions[action].result(payload, raw.result)

@@ -1,5 +1,5 @@
 // Answers that a receipt holds by reference: files and secrets, whose content is kept elsewhere. They are prepared while the request is
-// read, because sealing takes time and looking for bytes does too.
+// read, because sealing and finding bytes take time.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { decodeText } from '#kernel/codec/strict-json.ts'
@@ -21,7 +21,7 @@ type AnswerInput = { readonly result?: unknown; readonly sealed?: string | undef
 const refuseSeal = (message: string): never => {
   throw new Refusal('INVALID_REQUEST', `sealed ${message}`, { field: 'sealed' })
 }
-/** An answer that a person sealed where they sit is taken as it is, for the key that the agent has now. */
+/** Refuses an answer sealed by the person that does not fit: it is stored unopened, so it must be sealed to the agent's current key. */
 export function refuseOddSeal({ payload }: Request, { result, sealed }: AnswerInput, given: OpenedAnswer | null): void {
   if (sealed === undefined) return
   if (result !== undefined) refuseSeal('replaces result: send one of them')
@@ -31,7 +31,7 @@ export function refuseOddSeal({ payload }: Request, { result, sealed }: AnswerIn
       'is not a compact JWE with ECDH-ES or ECDH-ES+A256KW, and A256GCM, for the present seal_key of the agent: fetch the item again',
     )
 }
-/** The answer before it is held by reference: its value is known to the person and the agent alone. */
+/** A sealed answer before it is stored by reference: only the person and the agent know its value. */
 export function sealedAnswer(reason: string | null): Resolution {
   return reason === null || reason.trim() === '' ? { result: '' } : { result: '', reason }
 }
@@ -46,14 +46,14 @@ function isSealedFor(sealed: string, key: Value): boolean {
   try {
     const { alg, enc, kid, epk } = decodeText(Buffer.from(first, 'base64url').toString()) as Readonly<Record<string, unknown>>
     const isForIt = kid === undefined || kid === (key['kid'] ?? thumbprintOf(key))
-    // Without the name of a key, its curve at least: nothing else could be opened with it.
+    // Without a key id at least the curve must match: the agent's key opens nothing else.
     return isForIt && algorithms.has(alg) && enc === 'A256GCM' && (epk as { crv?: unknown } | null | undefined)?.crv === key['crv']
   } catch {
     return false
   }
 }
 
-/** A file or secret, to be held by reference. null: the receipt holds the answer itself, or the answer is invalid; `decide` tells which. */
+/** A file or secret, stored by reference. Null: the receipt contains the answer itself, or the answer is invalid, which `decide` refuses. */
 export async function givenFor(read: Read, request: Request, answer: AnswerInput, context: Context): Promise<OpenedAnswer | null> {
   if (!isOpen(request) || context.actor.kind !== 'human') return null
   const { input_type, sensitive } = request.payload as Partial<ProvidePayload>
@@ -128,7 +128,7 @@ export function heldAs(
   return answer
 }
 
-/** The answer at the checkpoint of a request, as its receipt holds it. Only here a secret is sealed and a file is kept. */
+/** An answer given at the checkpoint of a request, in the form of the receipt: seals a secret and stores a file. */
 export function answeredElsewhere({ kind, action, payload }: Request, { result, reason = null }: AnswerInput): unknown {
   if (kind !== 'request') return result
   const { input_type, sensitive } = payload as Partial<ProvidePayload>

@@ -22,7 +22,7 @@ export const Secret = doc(
 )
 export type Secret = Static<typeof Secret.schema>
 
-/** The record's word about a secret once it is gone. */
+/** The recorded end of an erased secret. */
 export const SecretEnd = doc(
   'execution.secret_end',
   t.Object({ id: Id, request_id: Id, project_id: Id, sealed_to: SealedTo, state: either('taken', 'expired'), at: Timestamp }),
@@ -35,11 +35,11 @@ export const SecretReference = t.Object({
   secret_id: Id,
   commitment: t.String(),
   sealed_to: SealedTo,
-  sealed_by: t.Optional(either('person')), // the commitment is the SHA-256 of what the person sealed themself
+  sealed_by: t.Optional(either('person')), // the commitment is the SHA-256 of the text that the person sealed
 })
 export type SecretReference = Static<typeof SecretReference>
 
-/** Anybody who is told the value and the salt can check that the receipt is about this value. */
+/** With the value and the salt, any reader can check that the receipt is about this value. */
 export const commitmentTo = (value: Result, salt: string): string => sha256(`${salt}${resultText(value)}`)
 
 export function secretIn({ receipt, payload }: Request): SecretReference | null {

@@ -12,7 +12,7 @@ import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } fr
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
 /**
- * Where a person saw it. On a page of another origin everything is given in a form that such a page cannot take for markup; an editor shows
+ * The surface on which a person saw a request. Texts for a page of another origin contain nothing that it could treat as markup; an editor shows
  * the agent's own description of a call.
  */
 export type Surface = 'page' | 'editor'
@@ -23,13 +23,13 @@ type Write = (text: string) => string
 /** Every string as every surface shows it, with hidden and direction-changing characters made visible. */
 export function visible(value: unknown, write: Write = shownText): unknown {
   if (typeof value === 'string') return write(value)
-  if (Array.isArray(value)) return value.map((one) => visible(one, write))
+  if (Array.isArray(value)) return value.map((entry) => visible(entry, write))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [write(name), visible(inner, write)]))
 }
 
 type Written = Pick<Request, 'agent_id' | 'payload' | 'metadata' | 'tags' | 'label' | 'thread' | 'notice'>
-/** The agent's words in it as people see them, on surfaces of others too. */
+/** The request with the agent's texts as people see them, on third-party surfaces too. */
 export function asShown<R extends Written>(request: R): R {
   const { agent_id, payload, metadata, tags, label, thread, notice } = request
   return {
@@ -69,7 +69,7 @@ const cardWith = <A extends string, P extends TSchema>(action: A, payload: P) =>
       thread: t.Optional(t.Array(Remark)),
     }),
   )
-/** The card of each action. A question of another protocol has the same fields, and those of `mirrored`. */
+/** The card of each action. A question of another protocol also has the fields of `mirrored`. */
 export const Card = t.Union([
   cardWith('DECIDE', t.Object({ ...mirrored.DECIDE.properties, ...decide.payload.properties })),
   cardWith('APPROVE', t.Object({ ...mirrored.APPROVE.properties, ...approve.payload.properties })),
@@ -78,7 +78,7 @@ export const Card = t.Union([
 ])
 export type Card = Static<typeof Card>
 
-/** That an agent asks, which, and what (HXP 0.1, 7: transparency). Surfaces show this and nothing else of what the agent wrote. */
+/** The card: the asking agent and its question (HXP 0.1, 7: transparency). Surfaces show no other text of the agent. */
 export function cardOf(request: Request, surface?: Surface): Card {
   const write = writerFor(surface)
   const { id, kind, agent_id, requester, owner, priority, thread, artifact, task_id, risk, option_risks, notice } = request
@@ -108,5 +108,5 @@ const whoAsks = ({ kind, asked_by }: Request): string => {
 }
 export const shownDigest = (request: Request, surface?: Surface): string => sha256(canonical(cardOf(request, surface)))
 
-/** The digest of the agent's question, as the agent itself can compute it from what it got when it asked. */
+/** The digest of the agent's question, which the agent can compute from the answer to its request. */
 export const requestDigest = (request: Request): string => sha256(canonical(coveredBy(request)))

@@ -38,7 +38,7 @@ function resultDigest(
     return sha256(answerSigned({ ...sealedAnswer(reason), result: reference }))
   }
   const answer = resultOf(request.action, request.payload, { result: namedOption(request, result), reason })
-  // What is held by reference, a file, has a fixed one; a secret gets another one at each call.
+  // The reference of a file is fixed; a secret gets a new one at each call.
   if (isSecret(request.payload)) return notary.commit(canonical(answer))
   return sha256(answerSigned(given === null ? answer : { ...answer, result: given.result }))
 }

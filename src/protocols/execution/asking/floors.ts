@@ -1,4 +1,4 @@
-// Floors under the risk that an agent says (X34): those of the person who answers for it, and of its project. They raise it, and never lower it.
+// Floors under the risk that an agent states (X34), from the agent's owner and from its project. They raise the risk and never lower it.
 import type { Read } from '#kernel/declare/operation.ts'
 import type { Request, Risk } from '../schema.ts'
 import { Policy, type Floor } from './preferences.ts'
@@ -16,10 +16,10 @@ const coversScope = (family: string, scope: string): boolean =>
 const coversAsked = ({ agent_id, tag, scope, target }: Floor, asked: Floored): boolean =>
   (agent_id === undefined || agent_id === asked.requester) &&
   (tag === undefined || asked.tags.includes(tag)) &&
-  (scope === undefined || asked.scopes.some((one) => coversScope(scope, one))) &&
+  (scope === undefined || asked.scopes.some((asking) => coversScope(scope, asking))) &&
   (target === undefined || target === asked.target)
 
-/** The greatest floor of all policies that fits, with its words and whose it is; null: none does. */
+/** The greatest matching floor of all policies, with its text and its owner; null: none matches. */
 function floorFor(policies: readonly (Policy | null)[], asked: Floored): { readonly risk: Risk; readonly rule: string } | null {
   let found: { risk: Risk; rule: string } | null = null
   for (const policy of policies)

@@ -1,5 +1,5 @@
-// Hostile text: characters of an agent's text that can make people read something else than is written. They are refused where it must be
-// short and plain (questions, labels), and shown as an escape where it may be anything (context, details).
+// Hostile text: characters of an agent's text that make people read something other than the text. They are refused in texts that must be
+// short and plain (questions, labels), and shown as escapes in all other texts (context, details).
 import { createCache } from '#kernel/log/cache/document-cache.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { limits } from '#kernel/limits.ts'
@@ -25,7 +25,7 @@ const HIDDEN = String.raw`[\p{Default_Ignorable_Code_Point}\u2800\uFFF9-\uFFFC]`
 const UNKNOWN = String.raw`[\p{Cn}\p{Co}\p{Cs}]`
 const PILED = String.raw`(?<=\p{M}{${MARKS_MAX}})\p{M}`
 let compiled: RegExp | undefined
-/** Made when it is needed first: the table of emoji takes 30 ms, which every process would wait for at its start. */
+/** Compiled at its first use: the table of emoji takes 30 ms, which would delay the start of every process. */
 const hostile = (): RegExp =>
   (compiled ??= new RegExp(`(${SPELLED})|${[CONTROL, DIRECTION, BREAK, HIDDEN, UNKNOWN, PILED].join('|')}`, 'gv'))
 
@@ -39,10 +39,10 @@ const kinds: readonly (readonly [name: string, test: RegExp])[] = [
 const kindOf = (character: string): string =>
   kinds.find(([, test]) => test.test(character))?.[0] ?? `more than ${MARKS_MAX} marks on one letter:`
 
-/** Most texts are this, and nothing in them hides: looking at each letter would cost more than everything else about a request. */
+/** Most texts are plain ASCII, and nothing hides in them. A check of each letter would cost more than the rest of a request. */
 const isPlain = (text: string): boolean => /^[\x20-\x7E\n\t]*$/.test(text)
 
-/** There is nothing to be seen in it. */
+/** Whether a text has no visible character. */
 export const isBlank = (text: string): boolean => /^[\s\p{Default_Ignorable_Code_Point}\u2800]*$/v.test(text)
 
 const hexOf = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase()
@@ -55,7 +55,7 @@ export const shownText = (text: string): string =>
     ? text
     : text.replace(hostile(), (character, spelled: string | undefined) => (spelled === undefined ? `\\u{${hexOf(character)}}` : character))
 
-/** Characters that a page could take for markup or for the end of a text of its own, and those that people read in their place. */
+/** Characters that a page could treat as markup or as the end of a string, each with the look-alike that replaces it. */
 const markup: Readonly<Record<string, string>> = {
   '<': '\uFF1C',
   '>': '\uFF1E',
@@ -152,7 +152,7 @@ const lookAlikes: Readonly<Record<string, string>> = {
 }
 
 const seenAs = new Map<string, string>()
-/** As `seenAs`, without regard to case: a small letter goes with its capital, whatever it looks like itself. */
+/** As `seenAs`, without regard to case: a small letter folds like its capital. */
 const foldedAs = new Map<string, string>()
 for (const [plain, others] of Object.entries(lookAlikes)) for (const other of others) seenAs.set(other, plain)
 for (const [other, plain] of seenAs) {
@@ -163,7 +163,7 @@ const isLookAlike = (letter: string): boolean => seenAs.has(letter)
 
 const mapLetters = (text: string, to: ReadonlyMap<string, string>): string =>
   isPlain(text) ? text : Array.from(text, (letter) => to.get(letter) ?? letter).join('')
-/** In plain forms and decomposed, so that case and look are those of the letter. A letter whose look NFKD would take away stays: U+03F2. */
+/** Normalized and decomposed, so that case and look are those of the base letter. U+03F2, whose look NFKD would change, stays. */
 const lettersOf = (text: string): string =>
   isPlain(text)
     ? text.replaceAll(/[ \n\t]/g, '')
@@ -207,16 +207,16 @@ export function alikeIn(labels: readonly string[]): readonly [number, number] | 
 
 // --- Words of several scripts ----------------------------------------------------------------------------------------------
 
-/** Those whose letters pass for Latin ones. Others stand beside Latin in one word every day, as in 日本語でPDFを送る. */
+/** Scripts whose letters pass for Latin ones. Other scripts often mix with Latin in one word, as in 日本語でPDFを送る. */
 const scripts = ['Latin', 'Cyrillic', 'Greek', 'Armenian', 'Cherokee', 'Coptic', 'Lisu', 'Deseret', 'Osage', 'Vai', 'Tifinagh'].map(
   (name) => new RegExp(`\\p{Script=${name}}`, 'u'),
 )
-/** Greek that looks like nothing else is how units are written: kΩ, ΔT. */
+/** Greek letters without a Latin look-alike occur in units: kΩ, ΔT. */
 const isUnit = (letter: string): boolean => /\p{Script=Greek}/u.test(letter) && !isLookAlike(letter)
 
 const wordsOf = (text: string): string[] => text.match(/[\p{L}\p{M}\p{N}_]+/gu) ?? []
 
-/** Looked at as it is and in its plain form: NFKC makes of U+03F2, which looks like c, a sigma that does not. */
+/** Checks the word and its normalized form: NFKC turns U+03F2, which looks like c, into a sigma, which does not. */
 function isMixed(word: string): boolean {
   const letters = Array.from(word + word.normalize('NFKC')).filter((letter) => !isUnit(letter))
   return scripts.filter((script) => letters.some((letter) => script.test(letter))).length > 1
@@ -235,11 +235,11 @@ const isCloseIn = (texts: readonly string[]): boolean =>
 
 /** Warnings to people about texts that are no reason to refuse them. */
 export function warningsOf(texts: readonly string[]): string[] {
-  const message = texts.flatMap(wordsOf)
+  const words = texts.flatMap(wordsOf)
   const warnings: readonly (readonly [boolean, string])[] = [
     [texts.some((text) => hostileIn(text) !== undefined), 'contains characters that cannot be seen; they are shown as escapes'],
-    [message.some(isMixed), 'contains letters of several scripts in one word'],
-    [message.some(isLatin) && message.some(isPosing), 'contains words of another script that look like Latin ones'],
+    [words.some(isMixed), 'contains letters of several scripts in one word'],
+    [words.some(isLatin) && words.some(isPosing), 'contains words of another script that look like Latin ones'],
     [texts.some((text) => STYLED.test(text)), 'contains letters in unusual forms'],
     [
       texts.some((text) => LEFTWARD.test(text) && /\p{Script=Latin}/u.test(text)),

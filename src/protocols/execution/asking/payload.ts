@@ -6,7 +6,7 @@ import { refuseUnknown, unknownFields } from '#kernel/declare/unknown-fields.ts'
 import { refuse, type Fallback } from '../actions/action.ts'
 import { actions, actionsWith, type Action, type Payload } from '../actions/index.ts'
 
-/** The schema of a payload as it comes in. */
+/** The schema of a payload in a request. */
 export const payloadInput = (action: Action): TSchema => actions[action].input
 
 /** The payload of a new request, checked; unknown fields are refused. */

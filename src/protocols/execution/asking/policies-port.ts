@@ -1,4 +1,4 @@
-// Policies as the gate knows them, behind the kernel's port.
+// The kernel's port of policies for the gate.
 import type { ScopedPolicy } from '#kernel/policy/evaluate.ts'
 import type { Policies } from '#kernel/ports/gate.ts'
 import { INSTALLATION } from '#kernel/policy/gate-policy.ts'
@@ -17,7 +17,7 @@ export const policies: Policies = {
   async passkeyFrom(read, project_id) {
     const scopes = [INSTALLATION, ...(project_id === null ? [] : [project_id])]
     const found = await Promise.all(scopes.map(async (scope) => (await read.raw(Policy, scope))?.passkey_from))
-    // The stricter one counts: a project never loosens what the installation asks for.
+    // The stricter one counts: a project never loosens a rule of the installation.
     return found.filter((risk) => risk !== undefined).toSorted()[0] ?? null
   },
   async group(read, project_id, name) {

@@ -8,7 +8,7 @@ import { Id, Risk, Timestamp, type Request } from '../schema.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 
-/** HXP 0.1, 6.2: what is left out matches everything. */
+/** HXP 0.1, 6.2: an absent condition matches everything. */
 export const Rule = t.Object({
   id: Id,
   action: t.Optional(Action),
@@ -26,7 +26,7 @@ export const Rules = doc('execution.rules', t.Object({ id: Id, rules: t.Array(Ru
 })
 
 type Asked = Pick<Request, 'action' | 'project_id' | 'tags'> & { readonly label?: string | undefined }
-/** How many conditions of the rule hold; null: one of them does not. */
+/** How many conditions of the rule hold; null: a condition does not hold. */
 function fit({ action, project_id, tag }: Rule, asked: Asked): number | null {
   if (action !== undefined && action !== asked.action) return null
   if (project_id !== undefined && project_id !== asked.project_id && project_id !== asked.label) return null
@@ -45,7 +45,7 @@ export function ruleFor(rules: readonly Rule[], asked: Asked): Rule | null {
   return found
 }
 
-/** X34: the least risk of what agents ask; what is left out matches everything. `target` is `details.target`. */
+/** X34: the least risk of agents' requests; an absent condition matches everything. `target` is `details.target`. */
 export const Floor = t.Object({
   agent_id: t.Optional(Id),
   tag: t.Optional(label),
@@ -57,13 +57,13 @@ export const Floor = t.Object({
 })
 export type Floor = Static<typeof Floor>
 
-/** X4: whether a timeout may decide for the agents of a person. A person who says nothing allows it. */
+/** X4: whether a timeout can decide for the agents of a person. It can by default. */
 export const PolicyFields = {
   defaults: either('allow', 'forbid'),
   forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),
   floors: t.Array(Floor, { maxItems: limits.floorsMax }),
 }
-/** Of a person for their own agents, under their id; of a project, under the id of the project; of the installation. */
+/** The policy of a person for their agents, of a project, or of the installation; its id is that of the person or project. */
 const { floors } = PolicyFields
 export const Policy = doc(
   'execution.policy',

@@ -1,11 +1,11 @@
 // The people who can answer at present (X27). If the person asked is switched off or has left the project, another person is asked. If no
-// person is allowed to decide, those who can name a substitute see the request.
+// person is allowed to decide, the people who can name a substitute see the request.
 import type { Subject } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { isInPool, type Request } from '../schema.ts'
 
-/** The people who answer for each person: the person, or their substitutes; empty: no one can. */
+/** The people who can answer for each person: the person, or their substitutes; empty: nobody can. */
 export type Reach = ReadonlyMap<string, readonly string[]>
 
 /** Why the system assigns a request to another person. */
@@ -14,19 +14,25 @@ export const CANNOT_ANSWER = 'cannot_answer'
 const isThere = (found: Subject | null, project_id: string): boolean =>
   found?.kind === 'human' && !found.disabled && found.projects.has(project_id)
 
-/** Active, and sees what belongs to the project. */
+/** Whether a person is active and in the project. */
 export const isPersonOf = async (read: Read, id: string, project_id: string): Promise<boolean> =>
   isThere(await read.subject(id), project_id)
 
 const standsIn = ({ standsInFor }: Subject, who: string, project_id: string, now: string): boolean =>
-  standsInFor.some((one) => one.id === who && one.from <= now && now < one.until && (one.project_id ?? project_id) === project_id)
+  standsInFor.some(
+    (substitution) =>
+      substitution.id === who &&
+      substitution.from <= now &&
+      now < substitution.until &&
+      (substitution.project_id ?? project_id) === project_id,
+  )
 
 async function substitutesOf(read: Read, who: string, project_id: string, now: string): Promise<string[]> {
   const named = await read.people({ substitutesOf: who, in: project_id, at: now })
-  return named.filter((one) => isThere(one, project_id) && standsIn(one, who, project_id, now)).map(({ id }) => id)
+  return named.filter((person) => isThere(person, project_id) && standsIn(person, who, project_id, now)).map(({ id }) => id)
 }
 
-/** Each person, or the substitutes of one who cannot answer. `except`: the executor, who must not judge the work as a substitute. */
+/** Each person, or the substitutes of a person who cannot answer. `except`: the executor, who must not judge the work as a substitute. */
 export async function reachOf(
   read: Read,
   whose: readonly string[],
@@ -40,7 +46,7 @@ export async function reachOf(
     else
       reached.set(
         who,
-        (await substitutesOf(read, who, project_id, now)).filter((one) => one !== except),
+        (await substitutesOf(read, who, project_id, now)).filter((substitute) => substitute !== except),
       )
   }
   return reached
@@ -52,7 +58,7 @@ export const reachOfTask = (read: Read, task: KnownTask, now: string): Promise<R
   reachOf(read, judgesOf(task), task.project_id, now, task.executor)
 
 type Asked = Pick<Request, 'owner' | 'project_id'>
-/** The people who answer for one who cannot: the substitute, the agent's owner, the project's owners, the installation's owners. */
+/** The people who answer in place of a person who cannot: the substitute, the agent's owner, the project's owners, the installation's owners. */
 export async function insteadOf(read: Read, who: string, { owner, project_id }: Asked, now: string): Promise<string[]> {
   for (const id of new Set([who, owner])) {
     const found = peopleIn(await reachOf(read, [id], project_id, now))
@@ -71,7 +77,7 @@ type Fields = Pick<Request, 'people' | 'assigned_to'> & { readonly gone?: readon
 function withPeople(request: Request, { people, assigned_to, gone = [], no_decider = false }: Fields, now: string): Request {
   const { gone: _, no_decider: __, snoozed, escalated_to, ...rest } = request
   const asleep = snoozed?.filter(({ by }) => people.includes(by)) ?? []
-  // People who were called in stay when it changes hands, as long as they can answer.
+  // Escalation recipients stay when the request changes hands, as long as they can answer.
   const called = escalated_to?.filter((who) => people.includes(who)) ?? []
   return {
     ...rest,
@@ -97,7 +103,7 @@ export function rerouteToPeople(request: Request, reach: Reach, now: string, tur
   return withPeople(request, { people, assigned_to, gone: goneIn(reach), no_decider }, now)
 }
 
-/** A request that one person has: somebody else has it from now on, where that person cannot answer. A pool has it back. */
+/** Reassigns the request of a person who cannot answer, or returns it to its pool. */
 async function handOn(read: Read, asked: Request, now: string): Promise<Request> {
   const canAnswer = async (who: string): Promise<boolean> => (await isPersonOf(read, who, asked.project_id)) || isChief(read, who)
   const isGone = asked.assigned_to !== null && !(await canAnswer(asked.assigned_to))
@@ -123,9 +129,9 @@ async function isChief(read: Read, who: string): Promise<boolean> {
   return found?.isChief === true && !found.disabled
 }
 export const hasPeople = async (read: Read, project_id: string): Promise<boolean> =>
-  (await read.people({ someOf: project_id })).some((one) => isThere(one, project_id))
+  (await read.people({ someOf: project_id })).some((person) => isThere(person, project_id))
 
-/** The request as it has to stand now; the same one where nothing is to be done. */
+/** The request with current recipients; the same object if nothing changes. */
 export async function lookedAt(
   read: Read,
   request: Request,

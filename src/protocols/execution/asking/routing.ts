@@ -1,4 +1,4 @@
-// Routing: from a request to the people who are to answer it (HXP 0.1, 6), and from one person to another.
+// Routing: from a request to the people who must answer it (HXP 0.1, 6), and from one person to another.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
@@ -12,7 +12,7 @@ import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from '.
 export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
   readonly gone?: readonly string[]
   readonly no_decider?: boolean
-  /** The person who was meant and cannot answer. */
+  /** The intended person, who cannot answer. */
   readonly instead_of?: string
 }
 export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | 'requester' | 'quorum'> & {
@@ -24,7 +24,7 @@ export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | '
 
 const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field })
 
-/** X10: the role is a switch. With a task behind it, its people; with a quorum, those who are to agree; else by the role. */
+/** X10: the people of the task; with a quorum, the people who must agree; otherwise by the role. */
 export async function routedTo(read: Read, asking: Asking, task: KnownTask | null, now: string): Promise<Routed> {
   const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
   if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
@@ -32,7 +32,7 @@ export async function routedTo(read: Read, asking: Asking, task: KnownTask | nul
   if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
   if (asking.quorum) return { owner, ...(await routedToQuorum(read, asking, asking.quorum, now)) }
   const isPool = asking.role === 'pool'
-  // The person who answers for the agent is one of them, most of the time.
+  // The owner of the agent is usually one of them.
   if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
     return { owner, people: [], assigned_to: null }
   const who = asking.role === 'delegate' ? await delegateOf(read, asking, owner) : owner
@@ -77,7 +77,7 @@ async function delegateOf(read: Read, asking: Asking, owner: string): Promise<st
   return found !== null && (await isPersonOf(read, found.delegate_to, asking.project_id)) ? found.delegate_to : owner
 }
 
-/** X27: people of the project, and for those of them who cannot answer their substitutes. An agent asks, so it is never among them. */
+/** X27: people of the project; a person who cannot answer is replaced by their substitutes. The asking agent is never among them. */
 async function routedToQuorum(
   read: Read,
   { action, project_id, role }: Asking,
@@ -98,7 +98,7 @@ async function routedToQuorum(
     )
   return { people: peopleIn(reach), assigned_to: null, ...(gone.length > 0 ? { gone } : {}) }
 }
-/** Switched off or not. Of somebody outside, asking tells nothing, not even whether there is such a person. */
+/** Whether a person is in the project, active or not. About people outside it reveals nothing, not even their existence. */
 async function isKnownIn(read: Read, id: string, project_id: string): Promise<boolean> {
   const found = await read.subject(id)
   return found?.kind === 'human' && found.projects.has(project_id)
@@ -123,10 +123,10 @@ async function refuseOddEscalation(
   if (others.length > 0) throw wrong('escalate', `escalate.to: ${others.join(', ')} cannot decide on the task behind it`)
 }
 
-/** `groups`: those among the names, each with its people. */
+/** `groups`: the groups among the names, each with its people. */
 export type Named = { readonly people: readonly string[]; readonly groups: readonly Called[]; readonly unknown: readonly string[] }
 export type Called = { readonly group: string; readonly people: string[] }
-/** The people whom names of people and of groups mean at present. */
+/** The current people behind names of people and groups. */
 export async function peopleNamed(read: Read, names: readonly string[], project_id: string): Promise<Named> {
   const people = new Set<string>()
   const groups: Called[] = []
@@ -144,10 +144,10 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
 
 // --- From one person to another -----------------------------------------------------------------------------------------------
 
-/** Somebody has it from now on, beside those to whom it was escalated; whoever had it before has it no more. */
+/** Hands the request to a person. The former person loses it; people to whom it was escalated keep it. */
 function handedTo(request: Request, who: string, now: string): Request {
   const { claimed_until: _, snoozed, ...rest } = request
-  // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
+  // The people of a task decide its requests (H8): such a request only shows the person.
   const isFree = request.task_id === undefined && request.approvers === undefined
   const people = isFree ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
   const snoozes = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []

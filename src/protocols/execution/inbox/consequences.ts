@@ -1,4 +1,4 @@
-// Consequences of each answer, and of none: the server's own words, so that nobody has to believe the agent's. Each is a clause without a
+// The consequence of each answer, and of no answer, in the server's own words, so that people need not trust the agent's. Each is a clause without a
 // capital and a final period; a second sentence may follow.
 import { speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
@@ -17,7 +17,7 @@ export type AnswerEffects = Static<typeof AnswerEffects>
 type Answers = Omit<AnswerEffects, 'timeout'>
 type Judged = Omit<Answers, 'decline'>
 
-/** The reader, the task behind the item, and the names of those who vote. */
+/** The reader, the task of the item, and the names of the voters. */
 export type Reading = { readonly actor: Actor; readonly task: KnownTask | null; readonly voters: readonly string[] }
 
 const ENDS = 'the task ends'
@@ -47,7 +47,7 @@ const session: Judged = {
 }
 
 const isPlan = ({ kind, payload }: Request): boolean => kind === 'review' && 'options' in payload && !payload.options.includes('rejected')
-/** A question that was put to the next person is answered as before. */
+/** The kind of a request. An escalated question is still answered like the original one. */
 function kindOf(request: Request): Request['kind'] {
   const { isVerdict, checkpoint } = actionOf(request)
   return request.kind === 'escalation' && isVerdict !== true ? checkpoint : request.kind
@@ -71,7 +71,7 @@ function judgedOf(request: Request, task: KnownTask | null): Judged {
   if (session_id !== undefined) return session
   if (kind !== 'request') return isPlan(request) ? plan : elsewhere[kindOf(request) as Exclude<Request['kind'], 'request'>]
   const sentenceOf = (what: string): string => `the agent ${what}${task === null ? '' : `, and task ${task.id} goes on`}`
-  // A grant would answer the next one by itself; an answer is for this one alone.
+  // A grant would also answer later questions; an answer applies only to this one.
   const once = task !== null && (payload as { scope?: string }).scope !== undefined ? ' this once' : ''
   const { approve, reject } = actionOf(request).effects
   return { approve: sentenceOf(approve + once), reject: reject === undefined ? ONLY_ANSWERED : sentenceOf(reject) }
@@ -93,7 +93,7 @@ const numeralOf = (count: number): string => numerals[count] ?? String(count)
 const listNames = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)!}`
 
-/** One answer is one vote, which decides only where it is the last that is needed. */
+/** Each answer is one vote, which decides only if it is the last one needed. */
 function votedOf(request: Request, once: Judged, voters: readonly string[]): Answers {
   const { votes = [] } = request
   const { isVerdict, votesFor } = actionOf(request)

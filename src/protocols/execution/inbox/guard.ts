@@ -1,4 +1,4 @@
-// The guard of an item: the phrase that is typed before a grave yes, and the reason why it is not decided together with others. Every surface
+// The guard of an item: the phrase to type before a grave yes, and the reason why it must be decided alone. Every surface
 // takes both from here.
 import { limits } from '#kernel/limits.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -25,7 +25,7 @@ const isTyped = (text: unknown): text is string =>
 
 const isVerdict = (request: Request): boolean => actionOf(request).isVerdict === true
 
-/** The target, where the agent names one that can be typed. */
+/** The target, if the agent names one that can be typed. */
 function phraseFor(request: Request): string | null {
   const { risk, payload } = request
   if (risk === undefined || risk < 'R4') return null

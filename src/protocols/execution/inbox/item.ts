@@ -1,4 +1,4 @@
-// One item of an inbox: who asks and for whom, the facts that the server knows, and the consequence of each answer. The agent's text is
+// An item of an inbox: the asking agent and its owner, facts that the server knows, and the consequence of each answer. The agent's text is
 // separate, as its claim, and always escaped.
 import { speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
@@ -20,10 +20,10 @@ const Named = t.Object({ id: Id, name: nullable(t.String()) })
 
 /** A decision of people in the same case: the same agent asked the same thing. */
 const Precedent = t.Object({ request_id: Id, at: Timestamp, by: Named, result: t.Unknown(), reason: nullable(t.String()) })
-/** From the person who answers for it, through each agent that passed it on, to what it is done to. */
+/** A link of the chain from the responsible person, through each agent that delegated, to the target. */
 const Link = t.Object({ kind: either('person', 'agent', 'system', 'target'), ...Named.properties })
 
-/** The server's own knowledge, whatever the agent says. */
+/** The server's own knowledge, independent of the agent. */
 const Facts = t.Object({
   agent: t.Object({
     registered_at: nullable(Timestamp),
@@ -64,7 +64,7 @@ const Facts = t.Object({
   flagged: t.Array(t.String()),
 })
 
-/** One word for what is asked, whichever way it came: a request says by its action what it asks for. */
+/** One word for the question, independent of its protocol: for a request, its action. */
 export const Asks = either(...actionVerbs, 'escalation', 'interrupt', 'review')
 export type Asks = Static<typeof Asks>
 export const asksOf = ({ kind, action }: Pick<Request, 'kind' | 'action'>): Asks => (kind === 'request' ? actions[action].asks : kind)
@@ -142,7 +142,7 @@ function lineOf(text: string): string {
 }
 export const titleOf = (request: Request): string => lineOf(questionIn(request))
 
-/** A task that a person stopped is known by the task, and by who stopped it. */
+/** The title of an item. An interrupted task is named by the task and the person who stopped it. */
 async function titleFor(request: Request, actor: Actor, knowing: Knowing): Promise<string> {
   const task = request.kind === 'interrupt' ? await knowing.task(request.task_id) : null
   if (task === null) return titleOf(request)
@@ -159,12 +159,12 @@ function optionsOf(request: Request): Item['options'] {
 }
 
 const PLAIN = /^[\n\t\x20-\x7E]*$/
-/** Warnings to people about the text. Plain letters deceive only where two labels look the same, and most text is plain. */
+/** Warnings to people about the text. Plain letters deceive only if two labels look the same, and most text is plain. */
 function flaggedIn(request: Request): string[] {
   const { payload, agent_id } = request
   const labels = 'options' in payload ? payload.options : []
   const more = actionOf(request).texts?.(payload) ?? []
-  // A gate puts the words of the agent into the arguments alone.
+  // In a call of a gate only the arguments are the agent's text.
   const args = request.call_id === undefined ? [] : [JSON.stringify(payload)]
   const texts = [agent_id, questionIn(request), ...labels, ...more, ...args, ...(payload.context === undefined ? [] : [payload.context])]
   return warningsOf(texts.every((text) => PLAIN.test(text)) ? labels : texts)
@@ -176,7 +176,7 @@ export type Knowing = {
   openOf(requester: string): Promise<number>
   task(id: string | undefined): Promise<KnownTask | null>
   call(id: string | undefined): Promise<KnownCall | null>
-  /** The latest answers in the same case, of those that the reader may see. */
+  /** The latest answers in the same case that the reader can see. */
   precedents(request: Request): Promise<readonly Request[]>
 }
 /** As many as are looked at, and as many as are shown. */
@@ -191,7 +191,7 @@ export function knowingBy(read: Read): Knowing {
     return found.filter((one) => one !== null)
   }
   return {
-    // For any reader: they may know who is before them.
+    // For any reader: they are allowed to know the person in the item.
     named: (id) => read.ports.names.named(read, id),
     openOf(requester) {
       const found = counts.get(requester) ?? read.count(Request, 'asker', [requester, 'open'])
@@ -212,7 +212,7 @@ export function knowingBy(read: Read): Knowing {
 
 const nameOf = (found: Registered | null): string | null => (found === null ? null : lineOf(found.name))
 const isPerson = (id: string): boolean => id.startsWith('user_')
-/** Of a person or of an agent; null: it is neither, such as a pseudonym. */
+/** The name of a person or an agent; null: the id is neither, such as a pseudonym. */
 export const nameFor = async (id: string, knowing: Knowing): Promise<string | null> => nameOf(await knowing.named(id))
 async function personNamed(id: string, knowing: Knowing): Promise<Static<typeof Named>> {
   return { id, name: isPerson(id) ? nameOf(await knowing.named(id)) : null }

@@ -9,7 +9,7 @@ export type Inboxes = {
   readonly people: readonly string[]
   /** The pools of their projects. */
   readonly pools: readonly string[]
-  /** Projects in which they could name a substitute where no person can decide. */
+  /** Projects in which they could name a substitute if no person can decide. */
   readonly undecided: readonly string[]
   /** The actor decides for some of the people in some projects only, so items must be checked one by one. */
   readonly isPartly: boolean
@@ -36,7 +36,7 @@ export function isBefore(actor: Actor, request: Request): boolean {
 export function throughOf(actor: Actor, request: Request): string | null {
   const { people, assigned_to, called = [], project_id } = request
   if (assigned_to === actor.id) return YOU
-  const group = called.find((one) => one.people.includes(actor.id))
+  const group = called.find((entry) => entry.people.includes(actor.id))
   if (people.includes(actor.id)) return group?.group ?? YOU
   const absent = namesOf(request).find((name) => speaksFor(actor, name, project_id))
   if (absent !== undefined) return absent

@@ -37,7 +37,7 @@ const fields = {
       maxLength: limits.searchCharsMax,
       pattern: '\\S',
       description:
-        'words that must all stand in the item: in its question, options, context or details, or in the names and ids of who asks',
+        'words that the item must all contain: in its question, options, context or details, or in the names and ids of who asks',
     }),
   ),
 }

@@ -4,7 +4,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import type { Knowing } from './item.ts'
 import type { Request } from '../schema.ts'
 
-/** Without case, width and invisible characters: people type what they see. */
+/** Normalizes case, width and invisible characters, because people type what they see. */
 const plain = (text: string): string =>
   text
     .normalize('NFKC')

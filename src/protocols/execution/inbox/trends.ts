@@ -17,7 +17,7 @@ export const dimensions = ['agent', 'person', 'rule'] as const
 export type Dimension = (typeof dimensions)[number]
 type Fate = 'open' | 'approved' | 'rejected' | 'expired' | 'declined' | 'answered' | 'ended'
 
-/** Approved, rejected, answered otherwise, declined, expired, or ended without an answer. */
+/** The outcome: approved, rejected, another answer, declined, expired, or ended without an answer. */
 function fateOf({ status, receipt }: Request): Fate {
   if (receipt === undefined) return 'open'
   if (status === 'failed' && receipt.reason === 'timeout') return 'expired'
@@ -29,7 +29,7 @@ function fateOf({ status, receipt }: Request): Fate {
 }
 const isAnswer = (fate: string): boolean => fate === 'approved' || fate === 'rejected' || fate === 'answered'
 
-/** Under whose name it is counted: the agent that asked, the person who answered or has it, the rule that raised its risk. */
+/** The names under which a request is counted: the asking agent, the person who answered or has it, the rule that raised its risk. */
 function namesOf({ requester, receipt, assigned_to, floor }: Request): [Dimension, string][] {
   const person = receipt !== undefined && receipt.by !== SYSTEM_ID ? receipt.by : assigned_to
   const named: [Dimension, string | undefined | null][] = [
@@ -37,7 +37,7 @@ function namesOf({ requester, receipt, assigned_to, floor }: Request): [Dimensio
     ['person', person],
     ['rule', floor?.rule],
   ]
-  return named.filter((one): one is [Dimension, string] => typeof one[1] === 'string')
+  return named.filter((entry): entry is [Dimension, string] => typeof entry[1] === 'string')
 }
 
 /** The parts of a row: project, dimension, name, the day of the request, and its outcome with the time it took. */
@@ -62,7 +62,7 @@ export type Tally = {
 
 /** Sums up counts by outcome and span. */
 export function tallyOf(counts: readonly { readonly fate: string; readonly span: number; readonly count: number }[]): Tally {
-  const of = (fate: string): number => counts.reduce((sum, one) => sum + (one.fate === fate ? one.count : 0), 0)
+  const of = (fate: string): number => counts.reduce((sum, count) => sum + (count.fate === fate ? count.count : 0), 0)
   const answered = counts.filter(({ fate }) => isAnswer(fate)).toSorted((a, b) => a.span - b.span)
   const total = answered.reduce((sum, { count }) => sum + count, 0)
   const quantile = (share: number): number | null => {

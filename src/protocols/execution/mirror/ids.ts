@@ -1,5 +1,5 @@
 // Ids of mirrored questions: a checkpoint or review of collaboration is a request here, and each id can be derived from the other. The file
-// also maps the words in which a person may answer.
+// also maps the words of a person's answer.
 import type { Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
@@ -10,7 +10,7 @@ export const mirroredItemId = (checkpoint_id: string): string => ITEM + checkpoi
 export const requestOfCall = (call_id: string): string => ITEM + call_id.slice('call_'.length)
 export const checkpointOf = (request_id: string): string => CHECKPOINT + request_id.slice(ITEM.length)
 
-/** The options of a question: as people read them, and the ids of those that have some, in the same order. */
+/** The options of a question as people read them, and their ids in the same order. */
 export function choicesIn(payload: Request['payload']): { readonly labels: readonly (string | number)[]; readonly ids: readonly string[] } {
   const ids = 'option_ids' in payload ? payload.option_ids : undefined
   const labels = 'options' in payload ? payload.options : 'validation' in payload ? payload.validation?.allowed_values : undefined
@@ -19,7 +19,7 @@ export function choicesIn(payload: Request['payload']): { readonly labels: reado
 
 const forms = [shownText, (text: string): string => harmless(shownText(text))]
 
-/** The index of the only text that looks like `result` to people, here or on a third-party page; -1: none does, or several do. */
+/** The index of the only text that looks like `result` to people, here or on a third-party page; -1: no text or several texts do. */
 function looksLike(texts: readonly unknown[], result: unknown): number {
   for (const form of forms) {
     const shownAs = texts.map((text) => (typeof text === 'string' ? form(text) : text))
@@ -29,9 +29,9 @@ function looksLike(texts: readonly unknown[], result: unknown): number {
   return -1
 }
 
-/** The option that a person means, by its label or its id, as they are or as they were shown. */
+/** The option that a person means: by its label or its id, in the original or the shown form. */
 export function namedOption({ payload }: Pick<Request, 'payload'>, result: unknown): unknown {
-  if (Array.isArray(result)) return result.map((one) => namedOption({ payload }, one))
+  if (Array.isArray(result)) return result.map((entry) => namedOption({ payload }, entry))
   const { labels, ids } = choicesIn(payload)
   if (typeof result !== 'string' || labels.includes(result)) return result
   return labels[ids.indexOf(result)] ?? labels[looksLike(labels, result)] ?? labels[looksLike(ids, result)] ?? result

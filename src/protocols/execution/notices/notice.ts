@@ -1,4 +1,4 @@
-// Notices: where a person is told that something waits and an agent that it was answered, and the outcome of each attempt.
+// Notices: they tell people that something waits, and agents that it was answered. The log has the outcome of each attempt.
 import { deliveryId, Delivery } from '#kernel/log/outbox-document.ts'
 import { QuietHours } from './quiet-hours.ts'
 import { hookSecretOf } from '#kernel/declare/webhook-address.ts'
@@ -27,10 +27,10 @@ export const Channel = doc(
     kind: ChannelKind,
     label: Label,
     confirmed: t.Optional(t.Boolean()), // of an e-mail address: its owner has followed the link
-    signs_in: t.Optional(t.Boolean()), // links to sign in may go there: it was added with all the rights of the person
+    signs_in: t.Optional(t.Boolean()), // links to sign in can go there: it was added with all the rights of the person
     min_priority: Priority,
     quiet_hours: t.Optional(QuietHours),
-    disabled: t.Boolean(), // the other side said that it is gone for good
+    disabled: t.Boolean(), // the receiver answered that it is gone for good
     created_at: Timestamp,
     removed_at: nullable(Timestamp),
   }),
@@ -49,8 +49,8 @@ export type Channel = Static<typeof Channel.schema>
 const AgentChannelSchema = t.Object({
   id: Id,
   agent_id: Id,
-  owner: t.Optional(Id), // who answered for the agent when it was added; absent in old ones
-  kind: t.Optional(either('webhook')), // absent in old ones, which are webhooks
+  owner: t.Optional(Id), // the owner of the agent when it was added; absent in old documents
+  kind: t.Optional(either('webhook')), // absent in old documents, which are webhooks
   label: Label,
   disabled: t.Boolean(),
   created_at: Timestamp,
@@ -71,7 +71,7 @@ export const AgentChannel = doc('execution.callback', AgentChannelSchema, {
 export type AgentChannel = Static<typeof AgentChannel.schema>
 export const isOfAgent = (channel_id: string): boolean => channel_id.startsWith('cb_')
 
-/** Receipts go only where the agent itself has them posted. */
+/** Refuses a callback that does not belong to the agent itself. */
 export async function refuseForeignCallback(read: Read, id: string, requester: string): Promise<void> {
   const channel = await read.raw(AgentChannel, id)
   if (channel?.agent_id !== requester || channel.removed_at !== null)
@@ -87,7 +87,7 @@ export const PushInput = t.Object({
 /** `key`: the key of this server that the subscription was made with; only posts that it signs are taken. */
 const PushKeys = t.Object({ ...PushInput.properties, key: t.String() })
 
-/** Where a channel is, and what is signed with. No fact describes it, and no answer but the one that it was made for. */
+/** The address and the secret of a channel. No fact describes it, and only the answer that created it shows it. */
 export const Hook = doc(
   'execution.hook',
   t.Object({
@@ -149,7 +149,7 @@ export const Notice = doc(
     last_at: Timestamp,
     why: t.Optional(t.String()), // it was dropped
     held: t.Optional(either('cap')), // it waits because there were many in the hour
-    along: t.Optional(t.String()), // it was told together with this one
+    along: t.Optional(t.String()), // the notice that it was sent together with
     recent: t.Array(Attempt),
   }),
   {
@@ -158,7 +158,7 @@ export const Notice = doc(
     indexes: {
       whose: index((notice) => [[notice.whose, notice.first_at]]),
       waiting: index((notice) => (notice.state === 'waiting' ? [[notice.target, notice.first_at]] : [])),
-      // Each message once, however much it tells.
+      // Each message once, however many notices it has.
       sent: index((notice) => (notice.state === 'accepted' && notice.along === undefined ? [[notice.whose, notice.last_at]] : [])),
     },
     due: (notice) => [forgetAt('execution/notice.forget', notice)],
@@ -174,7 +174,7 @@ export const NoticeCursor = doc('execution.notice_cursor', t.Object({ id: t.Stri
 export const CURSOR = 'notices'
 
 export const NOTICE_CHANNEL = 'notice'
-/** The fact that a notice is about, or what stands for one. It is said once, however often the fact is looked at. */
+/** The place of the fact that a notice is about. A notice is sent once, however often the fact is read. */
 export type Order = string
 export const orderOf = (position: number): Order => String(position).padStart(16, '0')
 export const noticeId = (target: string, order: Order): string => `${target}/${order}`
@@ -188,7 +188,7 @@ type Said = {
   readonly request_id: string | null
 }
 
-/** A notice that is to be delivered: its place in the log, from which it is forgotten after a while, and in the outbox. */
+/** A planned notice: its entry in the log, which expires, and its entry in the outbox. */
 export function planNotice({ target, whose, order, event, request_id }: Said, now: string, due = now): [Notice, Change[]] {
   const [id, delivery] = [noticeId(target, order), noticeDelivery(target, order)]
   const body = { target, order, event, request_id }

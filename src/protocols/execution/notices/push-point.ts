@@ -1,4 +1,4 @@
-// The curve of Web Push (P-256, RFC 8291): whether the key that a browser gave is a point on it. Nothing can be encrypted to another one.
+// The curve of Web Push (P-256, RFC 8291): whether a browser's key is a point on it. Nothing can be encrypted to any other key.
 const P = 0xffffffff00000001000000000000000000000000ffffffffffffffffffffffffn
 const B = 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn
 const UNCOMPRESSED = 4

@@ -1,12 +1,12 @@
-// Quiet hours of a person, by the clock of the place where they live: across midnight, on some days of the week, and across the two changes
-// of daylight saving. Nothing but what is critical is said then.
+// Quiet hours of a person by their local clock: across midnight, on some days of the week, and across the two changes
+// of daylight saving. Only critical notices are sent then.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { t, type Static } from '#kernel/declare/schema.ts'
 
 const TimeOfDay = t.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description: 'a time of day such as 22:00' })
 const days: readonly string[] = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun']
 const day = days.join('|')
-/** `offset_minutes` is for clocks that never change; a zone knows daylight saving. */
+/** `offset_minutes` is for clocks without daylight saving; a zone includes it. */
 export const QuietHours = t.Object({
   from: TimeOfDay,
   to: TimeOfDay,
@@ -49,7 +49,7 @@ function clockIn(zone: string): Intl.DateTimeFormat | null {
 }
 const ZONES_MAX = 600
 
-/** Why they cannot be, in words; null: they can. */
+/** The message about invalid quiet hours; null: they are valid. */
 export function quietProblem({ zone, offset_minutes, from, to }: QuietHours): string | null {
   if (zone === undefined && offset_minutes === undefined)
     return 'quiet_hours.zone is missing: the zone of your clock, such as Europe/Berlin'
@@ -93,13 +93,13 @@ function isQuiet(quiet: QuietHours, ms: number): boolean {
   const [from, to] = [minutesIn(quiet.from), minutesIn(quiet.to)]
   const begins = daysIn(quiet.days)
   const yesterday = (weekday + 6) % 7
-  // Old ones may be empty.
+  // Old documents can have an empty span.
   if (from === to) return false
   if (from < to) return begins.has(weekday) && from <= minute && minute < to
   return (begins.has(weekday) && minute >= from) || (begins.has(yesterday) && minute < to)
 }
 
-/** A clock may be turned by so much, and by half an hour in some places. */
+/** The most that a clock is turned; in some places it is half an hour. */
 const TURNED_MS = 120 * MINUTE_MS
 
 /** The end of the present quiet hours; null: it is not quiet. Daylight saving can shift the end, so it is searched minute by minute. */

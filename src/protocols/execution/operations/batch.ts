@@ -34,13 +34,13 @@ const resolve = fan({
   callers: [human],
   each: ({ answers }) => answers.map((input) => ({ call: 'execution/request.resolve', input })),
   gather: ({ answers }, came) => ({
-    results: came.map((one, i) => {
+    results: came.map((result, i) => {
       const { request_id } = answers[i]!
-      if ('refusal' in one) {
-        const { code, message } = one.refusal
-        return { request_id, ok: false, code, message, ...(isUnknown(one.refusal) ? { outcome: 'unknown' as const } : {}) }
+      if ('refusal' in result) {
+        const { code, message } = result.refusal
+        return { request_id, ok: false, code, message, ...(isUnknown(result.refusal) ? { outcome: 'unknown' as const } : {}) }
       }
-      const { receipt } = one.output as { receipt?: Static<typeof SignedReceipt> }
+      const { receipt } = result.output as { receipt?: Static<typeof SignedReceipt> }
       return { request_id, ok: true, ...(receipt ? { receipt } : {}) }
     }),
   }),

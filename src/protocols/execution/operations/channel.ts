@@ -74,7 +74,7 @@ type Added = {
   readonly address?: string
   readonly keys?: Static<typeof PushInput>
 }
-/** The fields that each kind needs, and none of the others. */
+/** The fields that each kind requires; all others are refused. */
 const fieldsOf = { webhook: ['endpoint'], push: ['endpoint', 'keys'], email: ['address'] } as const
 const hasItsFields = ({ kind = 'webhook', ...given }: Added): boolean => {
   const needed: readonly string[] = fieldsOf[kind]
@@ -129,7 +129,7 @@ const add = command({
       'INVALID_REQUEST',
       'keys are those of a subscription',
       (_, { keys }) => keys === undefined || isOnCurve(keys.p256dh),
-      'keys.p256dh is not a key of a subscription: give those that the browser gave with it',
+      'keys.p256dh is not a key of a subscription: pass the keys that the browser returned with it',
     ),
     rule<unknown, { readonly quiet_hours?: QuietHours }>(
       'INVALID_REQUEST',
@@ -153,7 +153,7 @@ const add = command({
   ],
   audit: 'channel.added',
   once: ['secret'],
-  hides: true, // an address may hold a secret, as many of them do
+  hides: true, // an address can contain a secret, as many do
   load: async (read, __, { actor }) => ({ owner: actor.kind === 'agent' ? ((await read.subject(actor.id))?.owner ?? null) : null }),
   decide({ owner }, { kind = 'webhook', endpoint, address, keys, label = '', min_priority = 'low', quiet_hours }, context) {
     const { actor, now, newId, secret, terms } = context
@@ -181,7 +181,7 @@ const add = command({
         ...(kind === 'email' ? [mailBound(actor.id, now)] : []),
         ...(owner === null ? [] : [ownerBound(owner)]),
       ],
-      // Only who receives posts needs it.
+      // Only receivers of posts need it.
       output: { channel: shownAs(channel), secret: kind === 'webhook' ? hook.secret : null },
     }
   },
@@ -209,7 +209,7 @@ function mailBound(person: string, now: string): Bound {
   return { doc: Channel, index: 'mailed', prefix: [person, now.slice(0, 13)], max, message }
 }
 
-/** The link of a mail: its holder can do the one thing that it is for. */
+/** The channel of a link in a mail. The link is the right to its one purpose. */
 async function linkedChannel(read: Read, token: string, purpose: 'confirm' | 'stop'): Promise<{ channel: Channel }> {
   const id = token.slice(0, token.indexOf('.'))
   const [channel, hook] = [await read.raw(Channel, id), await read.raw(Hook, id)]
@@ -230,7 +230,7 @@ const confirm = command({
   audit: 'channel.confirmed',
   load: (read, { token }) => linkedChannel(read, token, 'confirm'),
   decide({ channel }) {
-    // The link was followed before: nothing changes, and the record need not say so again.
+    // The link was followed before: nothing changes, and no fact is needed.
     if (channel.confirmed === true) return { facts: [], output: { channel: shownAs(channel) } }
     const next: Channel = { ...channel, confirmed: true }
     return { facts: [channelFact('channel.confirmed', next)], output: { channel: shownAs(next) } }
@@ -371,7 +371,7 @@ const test = command({
   audit: 'channel.tested',
   load: (read, { channel_id }) => channelOf(read, channel_id),
   decide({ channel }, _, { now, newId }) {
-    // An address that was given up as gone may have come back.
+    // An address that was given up as gone can work again.
     const next: Either = { ...channel, disabled: false }
     const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'test', request_id: null } as const
     const [notice, puts] = planNotice(draft, now)

@@ -1,4 +1,4 @@
-// An agent that asks without an id of its own, such as through MCP, finds its answer by asking the same again. Each answer counts for one
+// Collecting an answer: an agent without a request id, such as through MCP, finds its answer by repeating the question. Each answer counts for one
 // such call: an approval must not approve every later call with the same words.
 import { image } from '#kernel/declare/facts.ts'
 import { command, rule } from '#kernel/declare/operation.ts'

@@ -48,7 +48,7 @@ const extend = command({
   load: (read, { request_id }) => requestOf(read, request_id),
   decide({ request }, input, { actor, now }) {
     const { expires_at, asked_until } = request
-    // The agent's question is known by its first deadline, whatever comes after.
+    // The digest of the agent's question uses its first deadline, even after an extension.
     const first = asked_until ?? expires_at
     const next: Request = {
       ...request,

@@ -11,7 +11,7 @@ import { allTiers, isTimedOut, outcomeOf, Priority, Request, tiersOf, type Outco
 import { RequestView, viewOf } from '../view.ts'
 
 export type Prefix = readonly Part[]
-/** One stretch of an index: rows in order, and which of the requests there are meant. */
+/** A stretch of an index: rows in order, and a filter for the requests in it. */
 type Stretch = {
   readonly index: 'open' | 'claimed' | 'closed' | 'asker'
   readonly prefixes: readonly Prefix[]
@@ -30,9 +30,9 @@ export const endedStatuses = ['completed', 'failed', 'cancelled', 'declined'] as
 export const open = ['pending', 'assigned'] as const
 const isEnded = (status: Status): boolean => (endedStatuses as readonly string[]).includes(status)
 const matchAll = (): boolean => true
-/** Requests that one page looks at: where few of them fit, the page is short and says where to go on. */
+/** Requests that one page examines: if few of them fit, the page is short and has a cursor. */
 const LOOKS_MAX = 1_000
-/** How many are read at a time where not all are meant. */
+/** How many are read at a time if a filter skips some. */
 const CHOICE = 50
 const SCAN = 500
 
@@ -53,7 +53,7 @@ const endingsFor = (status: ListedStatus | undefined): readonly string[] => {
   if (status === undefined) return endedStatuses
   return status === 'failed' ? ['failed', 'declined'] : [status === 'expired' ? 'failed' : status]
 }
-/** The outcomes under a status, in the words of what is counted. */
+/** The counted outcomes of a status. */
 const outcomesFor = (status: Status | undefined): readonly Outcome[] => {
   if (status === undefined) return [...endedStatuses, 'expired']
   return status === 'failed' ? ['failed', 'expired', 'declined'] : [status]
@@ -66,7 +66,7 @@ const isMeantBy =
     (priority === undefined || request.priority === priority) &&
     (action === undefined || (surface === 'page' ? knownForm(request) : request).action === action)
 
-/** Waiting requests come first, by urgency, without those that were put off; ended ones follow, the latest first. */
+/** Waiting requests come first, by urgency, without snoozed ones; ended ones follow, the latest first. */
 function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   const { status, priority, action } = asked
   const inboxes = allOf(of)
@@ -80,7 +80,7 @@ function stretchesOf(of: Inboxes, asked: Asked): Stretch[] {
   if (mayBeOpen(status)) for (const tier of tiers) found.push({ index, prefixes: under(tier), wants })
   const endings = endingsFor(status)
   if (endings.length > 0)
-    found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((one) => [who, one])), reverse: true, wants })
+    found.push({ index: 'closed', prefixes: inboxes.flatMap((who) => endings.map((ending) => [who, ending])), reverse: true, wants })
   return found
 }
 
@@ -141,7 +141,7 @@ async function seenUnder(
 
 const sumOf = async (counts: readonly Promise<number>[]): Promise<number> => (await Promise.all(counts)).reduce((sum, one) => sum + one, 0)
 
-/** The projects whose requests an actor sees under a name: those that it is in. */
+/** The projects in which an actor sees requests: its own projects. */
 const placesOf = ({ projects }: Actor): string[] => (projects === 'all' ? [] : [...projects.keys()])
 
 /** The projects of an actor as in `placesOf`. An owner of the installation sees requests put to them in any project. */
@@ -158,8 +158,8 @@ async function placesUnder(read: Read, actor: Actor, kind: 'free' | 'bound'): Pr
 }
 
 /**
- * How many requests have ended so, of those that a person sees. Requests without a task are theirs as long as they are in the project.
- * Whether they read a task may have changed since, so what is bound to one is looked at, unless they own the project and read all of it.
+ * The number of ended requests with these outcomes that a person sees. Requests without a task are theirs as long as they are in the project.
+ * Their access to a task can have changed since, so requests of tasks are checked one by one, unless they own the project.
  */
 async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]): Promise<number> {
   const countOf = (kind: 'free' | 'bound', place: string, outcome: Outcome) =>
@@ -176,11 +176,11 @@ async function settledFor(read: Read, actor: Actor, outcomes: readonly Outcome[]
   return sum + (await seenUnder(read, 'bound', looked))
 }
 
-/** How many requests of an agent stand so, of those that the actor sees. */
+/** The number of an agent's requests with these outcomes that the actor sees. */
 export const outcomesOf = (read: Read, actor: Actor, whose: string, outcomes: readonly Outcome[]): Promise<number> =>
   sumOf(placesOf(actor).flatMap((place) => outcomes.map((outcome) => read.count(Request, 'outcomes', [whose, place, outcome]))))
 
-/** How many there are: from counters as long as those say it, otherwise one by one, as many as one call looks at. */
+/** Counts requests: from counters if they cover the filter, otherwise one by one, up to the limit of one call. */
 export function counterOf(read: Read, actor: Actor) {
   const inboxes = inboxesReadBy(actor)
   const names = allOf(inboxes)
@@ -232,7 +232,7 @@ export function counterOf(read: Read, actor: Actor) {
 
 const inbox = query({
   name: 'request.inbox',
-  summary: 'List the requests that wait for a person, critical first, and those that were answered.',
+  summary: 'List the requests that wait for a person, critical first, and the answered ones.',
   draft: 'HXP 0.1, 5.1: List Pending Requests',
   input: t.Object({
     status: t.Optional(ListedStatus),
@@ -266,7 +266,7 @@ export async function askedBy(read: Read, name: string, whose: string, input: Pa
   const states =
     status === undefined ? statesOf(input.state) : status === 'expired' ? statesOf(undefined) : [isEnded(status) ? 'closed' : 'open']
   const prefixes = states.map((state) => [whose, state])
-  // The name that an agent gives itself is a filter; the key of a project names with it whose requests are meant.
+  // For an agent, `agent_id` is a filter; for the key of a project, it names the agent whose requests are listed.
   const isWhole = agent_id === undefined || (agent_id === whose && whose !== actor.id)
   const isAll = status === undefined && project_id === undefined && isWhole
   const wants = isAll

@@ -1,4 +1,4 @@
-// Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by those who may read the request.
+// Files as answers (HXP 0.1, 2: PROVIDE with input_type file): sent before the answer names one, fetched by readers of the request.
 import { hasRoomForBytes, moveBytes, readSums, type Holding, type Sums } from '#kernel/ports/stored-bytes.ts'
 import { AnnouncedSize, checkAnnounced, hasExpired, hasPlainName } from '#kernel/ports/uploads.ts'
 import { casUri, Checksum, FileName, MediaType } from '#kernel/ports/blobs.ts'
@@ -25,7 +25,7 @@ function isTaken(wanted: readonly string[] | undefined, media_type: string | und
   if (wanted === undefined) return true
   const [type = ''] = (media_type ?? '').toLowerCase().split(';')
   const [family] = type.trim().split('/')
-  return wanted.some((one) => one === type.trim() || one === `${family}/*`)
+  return wanted.some((pattern) => pattern === type.trim() || pattern === `${family}/*`)
 }
 
 type Adding = OfRequest & {
@@ -63,7 +63,7 @@ const add = command({
     hasPlainName('INVALID_REQUEST'),
     rule<Adding, AddInput>(
       'INVALID_RESULT',
-      'media_type is one of those that the request asks for',
+      'media_type must be one that the request accepts',
       (state, { media_type }) => isTaken(filePayload(state)!.validation?.media_types, media_type),
       'the request asks for files of other types (see validation.media_types)',
     ),

@@ -1,4 +1,4 @@
-// Saved filters: how a person looks at their inbox is theirs alone, so it leaves nothing in the record.
+// Saved filters of a person's inbox. They are private, so they leave nothing in the record.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { human } from '#kernel/declare/access.ts'
@@ -21,7 +21,7 @@ const save = command({
     // A filter that asks for nothing would be the whole inbox under another name.
     if (Object.keys(query).length === 0) throw new Refusal('INVALID_REQUEST', 'query has no filter: name at least one', { field: 'query' })
     const filter = { name, query, saved_at: now }
-    const others = filters.filter((one) => one.name !== name)
+    const others = filters.filter((filter) => filter.name !== name)
     if (others.length >= limits.filtersMax)
       throw new Refusal('QUOTA_EXCEEDED', `at most ${limits.filtersMax} filters may be saved: remove one first`)
     return { facts: [], puts: [put(Filters, actor.id, { id: actor.id, filters: [...others, filter] })], output: { filter } }
@@ -52,9 +52,9 @@ const remove = command({
   audit: null,
   load: async (read, _, { actor }) => ({ filters: await filtersOf(read, actor) }),
   decide({ filters }, { name }, { actor }) {
-    const filter = filters.find((one) => one.name === name)
+    const filter = filters.find((entry) => entry.name === name)
     if (!filter) throw noFilter(name)
-    const left = filters.filter((one) => one !== filter)
+    const left = filters.filter((entry) => entry !== filter)
     return {
       facts: [],
       puts: [put(Filters, actor.id, left.length === 0 ? null : { id: actor.id, filters: left })],

@@ -74,7 +74,7 @@ const follow = stream({
       agent: { id: requester, label: shownText(agent_id) },
       assignee: assigned_to,
       by: receipt?.completed_by ?? null,
-      // People of a pool may learn that another one was faster, but not the answer.
+      // People of a pool can learn that another person was faster, but not the answer.
       result: role === 'pool' ? null : visible(receipt?.result ?? null),
     }
     return { event, request_id: id, at: fact.at, item }
@@ -119,7 +119,7 @@ const followRequest = stream({
   example: { given: 'asked', as: 'devin', input: ({ request }) => ({ request_id: request.id }) },
 })
 
-/** As the reader of a call would say of this state. */
+/** Whether the actor could read the request in this state. */
 function mayHear(request: Request, actor: Actor, read: Read): boolean | Promise<boolean> {
   if (!isIn(actor, request.project_id)) return Request.reaches(request, actor)
   if (actor.projects === 'all') return true

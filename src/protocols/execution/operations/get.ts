@@ -12,7 +12,7 @@ import { viewAgain } from '../view-again.ts'
 import { RequestView, viewOf } from '../view.ts'
 import { askedBy, ListedStatus } from './draft-inbox.ts'
 
-/** As the whole batch left it, with its receipt where it has one. */
+/** As the whole batch left it, with its receipt if it has one. */
 async function asItIs(output: { request: RequestView }, { read, context }: { read: Read; context: Context }) {
   const request = await read(Request, output.request.id)
   const shown = viewAgain(request, context.actor)
@@ -21,7 +21,7 @@ async function asItIs(output: { request: RequestView }, { read, context }: { rea
 
 const get = query({
   name: 'request.get',
-  summary: 'Fetch one request, with its receipt where it has one.',
+  summary: 'Fetch one request, with its receipt if it has one.',
   draft: 'HXP 0.1, 5.1: Poll Request Status',
   looksAt: { doc: Request, field: 'request_id' },
   input: t.Object({ request_id: Id }),

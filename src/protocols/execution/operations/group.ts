@@ -70,7 +70,7 @@ const list = query({
     const { ids, more } = await projectsFor(read, input, actor)
     const items: Group[] = []
     let looked = 0
-    // Whole projects, until it is enough for one answer.
+    // Whole projects, until one answer is full.
     for (; looked < ids.length && items.length < limits.pageMax; looked++) {
       const listed = await read.list(Group, 'project', [[ids[looked]!]], { limit: limits.groupsPerProjectMax })
       const found = await Promise.all(listed.map(({ id }) => read.maybe(Group, id)))

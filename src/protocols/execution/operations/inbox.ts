@@ -50,7 +50,7 @@ const list = query({
       if (request === null) return { items, next_cursor: at === null ? null : cursorOf('inbox.list', asked, at) }
       const item = await (asked.view === 'row' ? rowOf : itemOf)(request, actor, now, knowing)
       items.push(item)
-      // Agents' text may be long: a page also ends when it has enough of it.
+      // Agents' texts can be long, so their size also ends a page.
       bytes += 'card' in item ? JSON.stringify(item.card).length : 0
       if (items.length === pageSize(asked) || bytes > limits.pageBytesMax) return { items, next_cursor: cursorOf('inbox.list', asked, at!) }
     }
@@ -93,7 +93,7 @@ async function* findItems(read: Read, asked: ListInput, inbox: Inboxes, knowing:
 }
 const PORTION = 50
 
-/** The same out of those that may hold the words of the search, each at its place in the list. */
+/** The matching requests among those that might contain the words of the search, each at its place in the list. */
 async function* foundAmong(
   read: Read,
   ids: readonly string[],
@@ -128,7 +128,7 @@ type Rows = {
   readonly index: 'open' | 'closed'
   readonly prefixes: readonly (readonly Part[])[]
   readonly reverse: boolean
-  /** The first parts of the rows that are meant, where only some are, with what ends them. */
+  /** The first parts of the matching rows; null: all rows match. */
   readonly tiers: readonly string[] | null
 }
 function rowsOf(asked: Query, { people, pools, undecided }: Inboxes): Rows {
@@ -148,7 +148,7 @@ function rowsOf(asked: Query, { people, pools, undecided }: Inboxes): Rows {
 function fits(request: Request, query: Query): boolean {
   const { status = 'open', kind, action, priority, project_id, task_id, agent_id, assignee, risk, unassigned, group } = query
   return (
-    // Its row may be older than the request itself.
+    // The row can be older than the request.
     isOpen(request) === (status === 'open') &&
     (kind === undefined || request.kind === kind || asksOf(request) === kind) &&
     (action === undefined || request.action === action) &&
@@ -159,7 +159,7 @@ function fits(request: Request, query: Query): boolean {
     (assignee === undefined || request.assigned_to === assignee) &&
     (risk === undefined || request.risk === risk) &&
     (unassigned === undefined || unassigned === (request.assigned_to === null)) &&
-    (group === undefined || request.called?.some((one) => one.group === groupNamed(group)) === true)
+    (group === undefined || request.called?.some((call) => call.group === groupNamed(group)) === true)
   )
 }
 
@@ -188,7 +188,7 @@ const get = query({
   async view({ request }, _, { actor, now }, read) {
     const { thread = [], votes = [] } = request
     const knowing = knowingBy(read)
-    const withName = async <T extends { readonly by: string }>(said: T) => ({ ...said, by_name: await nameFor(said.by, knowing) })
+    const withName = async <T extends { readonly by: string }>(remark: T) => ({ ...remark, by_name: await nameFor(remark.by, knowing) })
     return {
       item: await itemOf(request, actor, now, knowing),
       thread: await Promise.all(thread.map((remark) => withName({ ...remark, text: shownText(remark.text) }))),
@@ -223,7 +223,7 @@ const Count = t.Object({
   mine: t.Integer({ description: 'of those, how many are assigned to you' }),
   unassigned: t.Integer({ description: 'of those, how many are assigned to nobody' }),
   groups: t.Array(t.Object({ group: t.String(), open: t.Integer() }), {
-    description: 'those that came to you because a group was called in',
+    description: 'items that came to you because a group was called in',
   }),
   acting_for: t.Array(t.Object({ person: Id, open: t.Integer() })),
   next_cursor: t.Union([t.String(), t.Null()], {
@@ -236,7 +236,7 @@ type OfCount = OfPerson & { readonly isFiltered: boolean }
 const count = query({
   name: 'inbox.count',
   summary:
-    'Count the items that wait for you: your own, the pools of your projects, and those of each person you stand in for. With a filter: the items that inbox.list would show.',
+    'Count the items that wait for you: your own, the pools of your projects, and the items of each person you stand in for. With a filter: the items that inbox.list would show.',
   draft: 'ours: the inbox',
   input: t.Object({ ...whatFields, cursor: pageInput.cursor }),
   output: Count,
@@ -254,13 +254,13 @@ const count = query({
   example: { given: 'asked', as: 'alice', input: {} },
 })
 
-/** From counters, whatever there is. */
+/** Counts from counters, without reading requests. */
 async function countedBy(read: Read, actor: Actor): Promise<Count> {
   const inboxes = inboxesReadBy(actor)
   const under = async (names: readonly string[]): Promise<OpenCount[]> => (await Promise.all(names.map((who) => openIn(read, who)))).flat()
   const [inOwn, inPools, inUndecided] = [await under([actor.id]), await under(inboxes.pools), await under(inboxes.undecided)]
-  const [own, pool, undecided] = [byPriority(inOwn), byPriority(inPools), byPriority(inUndecided)]
-  // Items that they were called to out of a pool stand in both.
+  const [direct, pool, undecided] = [byPriority(inOwn), byPriority(inPools), byPriority(inUndecided)]
+  // Items of a pool to which they were called are counted in both.
   const twice = byPriority(
     (await read.counts(Request, 'twice', [actor.id], { limit: OPEN_COUNTS_MAX })).map(({ parts: [tier], count }) => ({
       tier: tier!,
@@ -268,13 +268,13 @@ async function countedBy(read: Read, actor: Actor): Promise<Count> {
     })),
   )
   const by_priority = {
-    critical: own.critical + pool.critical + undecided.critical - twice.critical,
-    high: own.high + pool.high + undecided.high - twice.high,
-    normal: own.normal + pool.normal + undecided.normal - twice.normal,
-    low: own.low + pool.low + undecided.low - twice.low,
+    critical: direct.critical + pool.critical + undecided.critical - twice.critical,
+    high: direct.high + pool.high + undecided.high - twice.high,
+    normal: direct.normal + pool.normal + undecided.normal - twice.normal,
+    low: direct.low + pool.low + undecided.low - twice.low,
   }
   const others = inboxes.people.filter((who) => who !== actor.id)
-  const withTurn = (turn: Turn, counts: readonly OpenCount[]): number => totalOf(counts.filter((one) => one.turn === turn))
+  const withTurn = (turn: Turn, counts: readonly OpenCount[]): number => totalOf(counts.filter((count) => count.turn === turn))
   return {
     open: sumOf(by_priority),
     by_priority,

@@ -39,7 +39,7 @@ const mirror = command({
     root_task_id: t.Optional(Id),
     session_id: t.Optional(Id),
     call_id: t.Optional({ ...Id, description: 'the call whose rejection it is about' }),
-    approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'the people who may answer, where there is no task' })),
+    approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'the people who can answer, if there is no task' })),
     quorum: t.Optional(Quorum),
     agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     owner: Id,
@@ -131,7 +131,7 @@ type Mirrored = Pick<Request, 'kind' | 'requester' | 'project_id'> & {
   readonly session_id?: string
   readonly risk?: Risk
 }
-/** X34: floors hold for what an agent asks at a checkpoint as for its requests. A gate has said the risk of a session; a delivery has none. */
+/** X34: floors apply to an agent's checkpoints as to its requests. A gate sets the risk of a session; a delivery has none. */
 async function raisedFor(read: Read, { kind, session_id, requester, project_id, payload, risk }: Mirrored) {
   if (kind === 'review' || session_id !== undefined) return { risk, floor: undefined }
   const { proposed_actions: actions } = (payload as { details?: { proposed_actions?: readonly { kind: string }[] } }).details ?? {}
@@ -139,7 +139,7 @@ async function raisedFor(read: Read, { kind, session_id, requester, project_id, 
   return raisedRisk(read, { requester, project_id, said: risk, tags: [], scopes, target: null })
 }
 
-/** X4 with X34: what people have raised to R3 waits for them, at a checkpoint as in a request. */
+/** X4 with X34: a checkpoint that people have raised to R3 takes no default, like a request. */
 function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['floor']): void {
   if (on_expiry !== 'default' || floor === undefined || floor.risk < 'R3') return
   const message = `a timeout never decides what people have given a risk of at least ${floor.risk}: choose hold, escalate or fail`
@@ -272,7 +272,7 @@ const close = command({
       by: 'user_alice',
       basis: { kind: 'role', id: 'answered at the checkpoint' },
     }),
-    // An item that still waits elsewhere is not closed here, because it is unanswered.
+    // An item that still waits elsewhere is unanswered, so it is not closed here.
     refused: 'UNAUTHORIZED',
   },
 })

@@ -133,7 +133,7 @@ type Composed = { readonly data: object | null; readonly until: string | null; r
 const dropNotice = (why: string): Composed => ({ data: null, until: null, why })
 const noticeWith = (data: object): Composed => ({ data, until: null, why: null })
 
-/** That an agent asks and which (HXP 0.1, 7), how urgent it is and where to look: nothing of what it asks, and nothing of an answer. */
+/** The content of any notice: the asking agent (HXP 0.1, 7), the urgency and a link, without the question or an answer. */
 function itemFor({ id, kind, action, priority, agent_id, requester, created_at }: Request, event: string, now: string): object {
   return {
     event,
@@ -150,7 +150,7 @@ function itemFor({ id, kind, action, priority, agent_id, requester, created_at }
   }
 }
 
-/** Beside that, for people's own devices and mail: the title, escaped and cut; in a mail also who asks, by name, and until when. */
+/** The content for people's own devices and mail: also the title, escaped and cut; in a mail also the asking agent's name and the deadline. */
 async function itemOn(read: Read, channel: Channel, request: Request, event: string, now: string): Promise<object> {
   const item = itemFor(request, event, now)
   if (channel.kind === 'webhook') return item
@@ -162,7 +162,7 @@ async function itemOn(read: Read, channel: Channel, request: Request, event: str
   return { ...item, title, risk, ...mailFields, ...answers }
 }
 
-/** A push asks for an answer only where there is nothing to read but the title, and little at stake. */
+/** Whether a push can offer the answer: the title is the whole question, and the risk is low. */
 function isAnsweredByTitle(request: Request): boolean {
   const { kind, action, risk, payload, quorum, thread, notice } = request
   if (kind !== 'request' || actions[action].isVerdict !== true || (risk !== 'R1' && risk !== 'R2')) return false
@@ -272,7 +272,7 @@ const placeOf = (request: Request | null): string => (request === null ? '' : ur
 
 type First = { readonly order: string; readonly held: 'cap' | undefined }
 /**
- * Other due notices of this channel, so that a burst becomes one message. A webhook sends each notice by itself, except those that were
+ * Other due notices of this channel, so that a burst becomes one message. A webhook sends each notice separately, except notices that were
  * held back.
  */
 async function gatherNotices(read: Read, channel: Channel, { order, held }: First, context: Context) {
@@ -375,7 +375,7 @@ const defer = command({
   decide: ({ delivery, notice }, { until, is_held }, { now }) => ({
     facts: [],
     puts: [
-      // Always to another time than the one it was taken at: by that the outbox knows that it is still to be sent.
+      // The time must differ from the time at which it was taken: so the outbox knows that it still has to be sent.
       ...(delivery ? [put(Delivery, delivery.id, { ...delivery, due: until > now ? until : timestampOf(Date.parse(now) + 1) })] : []),
       ...(notice && is_held === true ? [put(Notice, notice.id, { ...notice, held: 'cap' as const })] : []),
     ],
@@ -394,7 +394,7 @@ const forget = forgetEntry(Notice, {
   example: { given: 'tried', as: 'system', input: ({ notice }) => ({ id: notice.id }) },
 })
 
-/** One notice of the log, with what a page or a terminal needs to show it. */
+/** A notice of the log, with the fields that a page or a terminal shows. */
 const Listed = t.Object({
   ...Notice.schema.properties,
   title: nullable(t.String({ description: 'of the item that it is about, where the caller may read that' })),

@@ -1,4 +1,4 @@
-// Recipients who change: a person is switched off, leaves a project, comes back, or gets a substitute, and their open requests are checked
+// Changes of recipients: a person is switched off, leaves a project, comes back, or gets a substitute, and their open requests are checked
 // again (X27, X28). Their registration belongs to another chain than the requests, so an errand connects the two.
 import { Errand, errand, errandDone } from '#kernel/log/errand.ts'
 import { image } from '#kernel/declare/facts.ts'
@@ -43,16 +43,16 @@ const note = command({
   example: { given: 'empty', as: 'system', input: { person: 'user_alice' } },
 })
 
-/** In one batch, so that none holds the others up for long. */
+/** Requests in one batch: small, so that it does not delay other batches. */
 const PORTION = 50
 const indexes = ['open', 'gone'] as const
 const Place = t.Object({
   index: t.Integer({
     minimum: 0,
     maximum: 1,
-    description: '0: requests that are open for the person; 1: those where they are gone and others answer',
+    description: '0: requests that are open for the person; 1: requests that others answer because the person is gone',
   }),
-  at: t.Optional(t.String({ maxLength: 1_000, description: 'the place in that list to go on after; without one, from its beginning' })),
+  at: t.Optional(t.String({ maxLength: 1_000, description: 'the place in that list to continue after; without one, from its beginning' })),
   is_second: t.Optional(t.Boolean({ description: 'the lists were looked through once' })),
 })
 type Place = Static<typeof Place>
@@ -61,7 +61,7 @@ type Looked = { readonly facts: readonly Made[]; readonly next: Place | null }
 type Making = Parameters<typeof endedWith>[2]
 
 /**
- * Requests of one project from this place on; a batch belongs to one chain, so the next project is for the next call. A request that becomes
+ * Requests of one project from this place on; a batch belongs to one chain, so the next call handles the next project. A request that becomes
  * overdue between two calls moves to the front of its list. So the next project begins at the front, where rerouted requests are gone, and a
  * list of several pages is looked through twice.
  */

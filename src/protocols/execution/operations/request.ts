@@ -77,7 +77,7 @@ async function requesterOf(read: Read, { agent_id }: CreateInput, actor: Actor):
   return agent_id
 }
 
-/** A project of ours where the word names one; any other word is a label within the scope of the key. */
+/** A project of ours if the word names one; any other word is a label within the scope of the key. */
 function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_id: string; label: string | undefined } {
   if (projects === 'all') return { project_id: 'project_default', label: project_id }
   if (project_id !== undefined && projects.has(project_id)) return { project_id, label: project_id }
@@ -86,14 +86,14 @@ function projectOf({ project_id }: CreateInput, { projects }: Actor): { project_
   return { project_id: first, label: project_id }
 }
 
-/** The task that this very agent works on, where its metadata names one. */
+/** The task that this very agent works on, if its metadata names one. */
 async function taskOf(read: Read, { metadata }: CreateInput, requester: string): Promise<KnownTask | null> {
   const id = metadata?.task_id
   const task = typeof id === 'string' && id.length <= limits.idCharsMax ? await taskBehind(read, id) : null
   return task?.executor === requester ? task : null
 }
 
-/** Evidence that the agent cannot read itself is none. */
+/** Refuses evidence that the agent cannot read itself. */
 async function refuseForeignEvidence(read: Read, { action, payload, fallback = 'pause' }: CreateInput, actor: Actor): Promise<void> {
   for (const { artifact_id, version } of actions[action].artifacts?.(payloadOf(action, payload, fallback)) ?? [])
     if (!(await read.ports.tasks.hasVersion(read, artifact_id, version, actor)))
@@ -135,7 +135,7 @@ const create = command({
     const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
     const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where }, task, now)
-    // A grant is used by the executor of the task, with a key of its own.
+    // Only the executor of the task uses a grant, with its own key.
     const mayUse = task !== null && actor.id === requester && actions[action].isVerdict === true
     const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
     return { requester, ...where, task, routed, grant, ...raised }
@@ -177,7 +177,7 @@ const create = command({
   },
 })
 
-/** X27: the intended person cannot answer, and the record says that the system assigned the request to another one. */
+/** X27: the intended person cannot answer, and the record says that the system assigned the request to another person. */
 function createdBy(request: Request, { instead_of }: Routed, more: ReturnType<typeof byRun>): Made[] {
   if (instead_of === undefined) return [fact('request.created', [image(Request, request)], more)]
   const meant: Request = { ...request, people: [instead_of], assigned_to: instead_of, assigned_at: request.created_at }

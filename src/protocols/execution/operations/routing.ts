@@ -1,4 +1,4 @@
-// Rerouting: a request goes to another person, or to more people. It never changes who may answer for a task.
+// Rerouting: a request goes to another person, or to more people. It never changes the deciders of a task.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system, type Actor } from '#kernel/declare/access.ts'
@@ -17,7 +17,7 @@ import { Reason } from './resolve.ts'
 
 const hasNoQuorum = rule<OfRequest>(
   'PRECONDITION_FAILED',
-  'no quorum is asked: its people are those whom the agent named',
+  'no quorum is asked: its people are the ones whom the agent named',
   ({ request }) => request.quorum === undefined,
   'a quorum was asked for: its people are those whom the agent named',
 )
@@ -72,7 +72,7 @@ const escalate = command({
   output: t.Object({ request: RequestView }),
   callers: [system, answerer, poolMember, chief],
   requires: [
-    // A person who was faster than the timer is no failure.
+    // A person faster than the timer is no failure.
     rule<Escalating>(
       'PRECONDITION_FAILED',
       'the request is open, and the escalation that was asked for is due',
@@ -121,7 +121,7 @@ function refuseOddPeople(state: OfRequest, { people, unknown }: Named, to: reado
 
 const above = { low: 'normal', normal: 'high', high: 'critical', critical: 'critical' } as const
 
-/** X24: what an agent may call critical is rationed, so its own plan raises a request to high at most. People may do more. */
+/** X24: critical requests of agents are rationed, so an agent's own escalation raises to high at most. People can raise further. */
 function escalateRequest({ request, task }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
   const isPlanned = actor.kind === 'system'
   const judges = task === null ? (request.approvers ?? null) : judgesOf(task)
@@ -142,7 +142,7 @@ function escalateRequest({ request, task }: OfRequest, { people, groups }: Named
 
 /** Each group once, with its people as they were called in last. */
 function calledIn({ called = [] }: Request, groups: readonly Called[]): Pick<Request, 'called'> {
-  const others = called.filter(({ group }) => !groups.some((one) => one.group === group))
+  const others = called.filter(({ group }) => !groups.some((asked) => asked.group === group))
   const all = [...others, ...groups]
   return all.length === 0 ? {} : { called: all }
 }

@@ -1,4 +1,4 @@
-// Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether time may decide (X4).
+// Standing rules of a person for their own agents: a substitute who answers (HXP 0.1, 6.2), and whether a timeout can decide (X4).
 import { definedFields } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
@@ -15,8 +15,8 @@ import { checkGatePolicy, GatePolicy, INSTALLATION } from '#kernel/policy/gate-p
 import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 
 /**
- * As with a substitute: a key that carries less than the whole of a person does not decide who decides. A token of an issuer ends as
- * well, but it is how a person comes.
+ * A narrowed key of a person cannot set who decides, as with substitutes. A token of an issuer expires too,
+ * but it is the usual sign-in of a person.
  */
 const maySet = (actor: Actor): boolean =>
   isWhole(actor) || (actor.partial !== true && (actor.via === 'token' || actor.via === 'development'))
@@ -26,13 +26,13 @@ const RuleView = t.Object({
   ...Rule.properties,
   order: t.Integer({ description: 'the order among rules that fit alike: the lower is tried first' }),
 })
-const ruleViews = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((one, i) => ({ ...one, order: i + 1 }))
+const ruleViews = (rules: readonly Rule[]): Static<typeof RuleView>[] => rules.map((rule, i) => ({ ...rule, order: i + 1 }))
 
 type OfRules = { readonly rules: readonly Rule[] }
 const rulesOf = async (read: Read, owner: string): Promise<readonly Rule[]> => (await read.maybe(Rules, owner))?.rules ?? []
 
 function ruleNamed(rules: readonly Rule[], id: string): Rule {
-  const found = rules.find((one) => one.id === id)
+  const found = rules.find((rule) => rule.id === id)
   if (!found) throw new Refusal('NOT_FOUND', `there is no rule ${id}`)
   return found
 }
@@ -69,7 +69,7 @@ const add = command({
   example: { given: 'empty', as: 'alice', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } },
 })
 
-/** Themself is fine: what is theirs may be an exception from a wider rule. */
+/** Includes the person themself, as an exception from a wider rule. */
 function isColleague(subject: Subject | null, { projects }: Actor): boolean {
   if (subject?.kind !== 'human' || subject.disabled || projects === 'all') return false
   return [...subject.projects.keys()].some((project) => projects.has(project))
@@ -89,7 +89,7 @@ const list = query({
 
 const remove = command({
   name: 'rule.remove',
-  summary: 'Remove one of your delegation rules. Requests that it has routed stay where they are.',
+  summary: 'Remove one of your delegation rules. Requests that it has routed keep their person.',
   draft: 'HXP 0.1, 6.2: Delegation Rules',
   input: t.Object({ rule_id: Id }),
   output: t.Object({ items: t.Array(RuleView) }),
@@ -99,7 +99,7 @@ const remove = command({
   load: async (read, _, { actor }) => ({ rules: await rulesOf(read, actor.id) }),
   decide({ rules }, { rule_id }, { actor }) {
     const gone = ruleNamed(rules, rule_id)
-    const next = rules.filter((one) => one !== gone)
+    const next = rules.filter((rule) => rule !== gone)
     return {
       facts: [fact('rule.removed', [image(Rules, { id: actor.id, rules: next })], { detail: { rule_id } })],
       output: { items: ruleViews(next) },
@@ -202,7 +202,7 @@ const set = command({
     return { project_id, isInstallation, agents, policy: await read.raw(Policy, idOf(project_id, isInstallation, actor)) }
   },
   signs({ project_id, isInstallation, policy: before }, { assertion: _, ...asked }, { actor }) {
-    // An owner who asks for fewer signatures signs that.
+    // An owner must sign a change that requires fewer signatures.
     const isLowered = asked.passkey_from !== undefined && isWeaker(riskIn(asked.passkey_from), before?.passkey_from)
     const toSign = () => ({
       subject_digest: sha256(canonical({ policy: idOf(project_id, isInstallation, actor), updated_at: before?.updated_at ?? null })),

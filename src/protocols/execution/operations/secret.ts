@@ -10,7 +10,7 @@ import { secretExpiry, Secret, SecretEnd, secretIn, SealedTo } from '../answerin
 
 type Taking = OfRequest & { readonly secret: Secret | null; readonly opened: { value: unknown; salt: string } | null }
 
-/** A key of the project takes only what was asked with it: what an agent asked with its own key is the agent's. */
+/** A key of the project takes only secrets that were asked with it. Other secrets belong to the agent. */
 const taker = forAgentsToo(
   role<OfRequest>(
     'the agent that asked',
@@ -41,7 +41,7 @@ const take = command({
     request_id: Id,
     secret_id: Id,
     sealed_to: SealedTo,
-    value: t.Unknown({ description: 'the answer; null where it is sealed to a key of the agent' }),
+    value: t.Unknown({ description: 'the answer; null if it is sealed to a key of the agent' }),
     salt: nullable(t.String({ description: 'the commitment in the receipt is the SHA-256 of the salt and the answer' })),
     sealed: nullable(t.String({ description: 'a compact JWE that holds value and salt, for the key of the agent' })),
   }),

@@ -34,7 +34,7 @@ function untilIn(text: string, { priority, expires_at }: Request, now: string): 
   }
   if (ms > limits.snoozeMsMax) wrong('within a year')
   if (priority === 'critical' && ms > limits.snoozeCriticalMsMax) wrong('within an hour for critical items')
-  // A person who hides it past its end decides without saying so.
+  // Snoozing past the deadline would decide silently.
   if (expires_at !== null && until >= expires_at) wrong(`before its deadline, ${expires_at}`)
   return until
 }

@@ -9,15 +9,15 @@ import { spans, tallyOf, type Dimension } from '../inbox/trends.ts'
 import { Request } from '../schema.ts'
 
 const DAY_MS = 86_400_000
-const Seconds = nullable(t.Integer({ description: 'the upper bound of the span that it lies in' }))
+const Seconds = nullable(t.Integer({ description: 'the upper bound of its span' }))
 const Day = t.Object({
   day: t.String({ description: 'the day (UTC) on which they were asked' }),
   asked: t.Integer(),
   approved: t.Integer(),
   rejected: t.Integer(),
-  expired: t.Integer({ description: 'those that nobody answered in time' }),
-  declined: t.Integer({ description: 'those that people declined to answer' }),
-  answered: t.Integer({ description: 'those that people answered in any way' }),
+  expired: t.Integer({ description: 'requests that nobody answered in time' }),
+  declined: t.Integer({ description: 'requests that people declined to answer' }),
+  answered: t.Integer({ description: 'requests that people answered in any way' }),
   p50_seconds: Seconds,
   p90_seconds: Seconds,
 })
@@ -28,7 +28,7 @@ const Trend = t.Object({
 })
 type Trend = Static<typeof Trend>
 
-/** Their own figures; owners see those of the whole project. */
+/** People see their own figures; owners see all figures of the project. */
 const seesAll = (actor: Actor, project_id: string): boolean =>
   administrator.is(actor, null) || installationOwner.is(actor, null) || system.is(actor, null) || ownsProject(actor, project_id)
 
@@ -59,7 +59,7 @@ const trends = query({
     const counted = new Map<string, string[]>()
     for (const id of ids) {
       const isAll = seesAll(actor, id)
-      // One's own name need not be looked for among all others.
+      // The actor's own name needs no search.
       for await (const key of by === 'person' && !isAll ? [actor.id] : keysIn(read, `${id} ${by}`)) {
         if (!isAll && !(await isTheirs(read, actor, by, key))) continue
         counted.set(key, [...(counted.get(key) ?? []), `${id} ${by}`])

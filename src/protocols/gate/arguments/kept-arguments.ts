@@ -1,4 +1,4 @@
-// Arguments of calls that are kept for rehearsals: sealed under the key of the server, without what is redacted.
+// Stored arguments of calls, for rehearsals: sealed under the key of the server, without what is redacted.
 import type { Read } from '#kernel/declare/operation.ts'
 import { limits } from '#kernel/limits.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
@@ -7,7 +7,7 @@ import type { Notary } from '#kernel/ports/notary.ts'
 import { redact } from './redaction.ts'
 import { SealedArguments, type Call } from '../schema.ts'
 
-/** The text to keep; null: the rule keeps nothing, or the arguments are longer than what people are shown. */
+/** The text to keep; null: the rule keeps nothing, or the arguments are longer than the shown part. */
 export async function sealedBy(
   { rule, redact: hidden }: Ruling,
   { arguments: args, redact: more = [] }: { readonly arguments: object; readonly redact?: readonly string[] },
@@ -29,7 +29,7 @@ export function hintsIn(hints: object = {}): Call['hints'] {
 /** One pointer leads to the other, or to a part of it. */
 const overlaps = (a: string, b: string): boolean => a === b || a.startsWith(`${b}/`) || b.startsWith(`${a}/`)
 
-/** A recorded call as rules see it, with the arguments that were kept. */
+/** A recorded call as rules see it, with its stored arguments. */
 export async function recordedCall(
   read: Read,
   call: Call,

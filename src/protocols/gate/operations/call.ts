@@ -1,4 +1,4 @@
-// A call after it was proposed: waiting for people, running once with what was approved, and its end.
+// A call after its proposal: waiting for people, running once with the approved arguments, and its end.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { anyone, installationOwner, system } from '#kernel/declare/access.ts'
 import { image, put } from '#kernel/declare/facts.ts'
@@ -89,7 +89,7 @@ const wait = command({
 
 const waitForAny = command({
   name: 'call.await_any',
-  summary: 'Wait until one of several calls is decided, and fetch those that are: a gate with many waiting calls needs one long poll.',
+  summary: 'Wait until one of several calls is decided, and fetch the decided ones: a gate with many waiting calls needs one long poll.',
   draft: 'ours: see call.propose',
   input: t.Object({
     call_ids: t.Array(Id, { minItems: 1, maxItems: limits.gateCallsAwaitedMax, uniqueItems: true, description: 'the ids of the calls' }),
@@ -184,7 +184,7 @@ const conclude = command({
     const result = { hash: notary.commit(`${call.id} ${hash}`), size }
     const next: Call = { ...call, state: 'ended', outcome, result, ended_at: now }
     return {
-      // Without a known end, the next question about the same call says so.
+      // If the outcome is unknown, the next question about the same call says so.
       puts: head?.call_id === call.id && outcome !== 'unknown' ? [put(OpenCall, head.id, null)] : [],
       facts: [fact('call.ended', [image(Call, next)], { detail: { outcome } })],
       output: answerOf(next, terms.publicOrigin?.() ?? null),
@@ -223,7 +223,7 @@ const cancel = command({
 
 const leave = command({
   name: 'call.leave',
-  summary: 'Say that no client waits for a call any more: its question stays, and an answer is collected by the same call.',
+  summary: 'Say that no client waits for a call: its question stays open, and the same call collects the answer later.',
   draft: 'ours: see call.propose',
   input: t.Object({ call_id: CallId }),
   output: CallAnswer,

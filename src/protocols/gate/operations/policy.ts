@@ -24,7 +24,7 @@ const Span = {
 }
 type Span = { readonly project_id?: string; readonly installation?: boolean; readonly since?: string; readonly until?: string }
 
-/** Those who can set the policy of the scope: a condition on sealed arguments tells something about them. */
+/** The people who can set the policy of the scope. Only they can rehearse, because conditions on sealed arguments reveal something about them. */
 const forThemself = role<Within>('the person themself', (actor, { scope }) => actor.kind === 'human' && scope === actor.id)
 const forProject = heldBy(
   'an owner of the project',
@@ -70,7 +70,7 @@ const test = query({
     checkGatePolicy(input.gate)
     const time = timeOf(input, context.now)
     const { recorded, isCut } = await recordedCalls(read, within, time, context, input.gate)
-    const judged = recorded.map((one) => ({ recorded: one, verdict: verdictFor(one) }))
+    const judged = recorded.map((call) => ({ recorded: call, verdict: verdictFor(call) }))
     return { ...within, rehearsal: rehearsalOf(input.gate, judged, { ...time, scope: within.scope, isCut }) }
   },
   view: ({ rehearsal }) => rehearsal,

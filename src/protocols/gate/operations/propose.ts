@@ -41,7 +41,7 @@ import { longArguments } from '../arguments/long-arguments.ts'
 import { redact as redactArguments } from '../arguments/redaction.ts'
 import { policiesFor, sampleFor, sampleTaken, type PolicyWithStanding } from '../standing.ts'
 
-/** The name of the tool that a gate adds to those of its upstream. */
+/** The name of the tool that a gate adds to the tools of its upstream. */
 export const RESERVED = 'countersign_await'
 
 const ProposeInput = t.Object({
@@ -74,11 +74,11 @@ type Proposing = {
   /** The same call ran before, and its end is not known. */
   readonly unfinished: Call | null
   readonly ruling: Ruling
-  /** The people whom the rules name; null: the usual ones are asked. */
+  /** The people whom the rules name; null: the usual people are asked. */
   readonly people: { readonly ids: readonly string[]; readonly quorum: number } | null
-  /** The arguments, where the rule keeps them; null: only their digest is kept. */
+  /** The arguments, if the rule stores them; null: only their digest is stored. */
   readonly sealed: string | null
-  /** The arguments, where they are too long for the card. */
+  /** The arguments, if they are too long for the card. */
   readonly long: Awaited<ReturnType<typeof longArguments>>
 }
 
@@ -89,7 +89,7 @@ async function taskOf(read: Read, task_id: string | undefined, agent_id: string)
   return task
 }
 
-/** Where several scopes name people, only those whom all of them name. */
+/** If several scopes name people: only people whom all of these scopes name. */
 async function peopleOf(read: Read, project_id: string, { verdict, whom, quorum }: Ruling): Promise<Proposing['people']> {
   if (verdict !== 'ask' || whom.length === 0) return null
   const named = await Promise.all(
@@ -254,7 +254,7 @@ function pinFor(
 }
 
 export type Reported = { readonly project_id: string; readonly server: string; readonly name: string; readonly definition: object }
-/** The pin after a definition was seen; null: it is as before. */
+/** The pin after a definition was seen; null: unchanged. */
 export function pinAfter(pinned: Tool | null, { project_id, server, name, definition }: Reported, now: string): Tool | null {
   const seen = { digest: definitionDigest(definition), definition }
   if (pinned === null) {
@@ -323,7 +323,7 @@ type Facts = Pick<Proposing, 'grant' | 'people' | 'policies'> & {
 function ruledBy(ruling: Ruling, facts: Facts, { now }: Context): Ruled {
   const { grant, people, policies, size, definition, changed, tool, kind, sample } = facts
   const { rule, scope, risk, expires } = ruling
-  const policy = scope === null ? null : { scope, updated_at: policies.find((one) => one.scope === scope)?.updated_at ?? null }
+  const policy = scope === null ? null : { scope, updated_at: policies.find((candidate) => candidate.scope === scope)?.updated_at ?? null }
   const common = { rule: rule?.id ?? null, policy, risk, instead: rule?.instead ?? null, expires_at: null }
   const basis = { kind: rule === null ? 'default' : 'policy', id: rule === null ? 'default' : `${scope ?? ''}#${rule.id}` } as const
   const deny = (reason: string, by: Call['basis'] = basis): Ruled => ({ ...common, state: 'denied', decision: 'deny', basis: by, reason })
@@ -345,9 +345,9 @@ function ruledBy(ruling: Ruling, facts: Facts, { now }: Context): Ruled {
   const why = ruling.verdict === 'allow' && !changed ? SAMPLED : ruling.isSuspended ? SUSPENDED : null
   return { ...common, state: 'waiting', decision: 'ask', basis, reason: why ?? rule?.reason ?? null, expires_at }
 }
-/** A grant of the task spares the question, but not where the rules name people, the risk is high or the tool has changed. */
+/** A grant of the task spares the question, unless the rules name people, the risk is high or the tool has changed. */
 const canBeGranted = ({ verdict, risk }: Ruling, { people, changed, tool }: Pick<Facts, 'people' | 'changed' | 'tool'>): boolean =>
   verdict === 'ask' && !changed && !mustBeAsked(risk) && people === null && /^[A-Za-z0-9._%/-]{1,120}$/.test(tool)
 
-const SAMPLED = 'the rule allows it; this is one of the calls that are asked all the same'
+const SAMPLED = 'the rule allows it; this is one of the sampled calls that still go to a person'
 const SUSPENDED = 'the rule that allows it is suspended, because a person rejected such a call'

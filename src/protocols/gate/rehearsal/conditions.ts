@@ -37,10 +37,10 @@ function conditionAt(at: string, values: readonly unknown[]): Condition | null {
   return different.length <= limits.gatePatternsMax ? { at, in: different } : null
 }
 
-/** A place that some of them lack gets no condition: a missing value never fits a rule that allows. */
+/** The conditions. An argument that some calls lack gets none: a missing value never matches an allowing rule. */
 export function conditionsFor(all: readonly unknown[]): Condition[] {
   const [first, ...others] = all
-  const shared = pointersIn(first).filter((at) => others.every((one) => valueAt(one, at) !== undefined))
+  const shared = pointersIn(first).filter((at) => others.every((other) => valueAt(other, at) !== undefined))
   return shared
     .flatMap((at) => {
       const found =
@@ -48,7 +48,7 @@ export function conditionsFor(all: readonly unknown[]): Condition[] {
           ? null
           : conditionAt(
               at,
-              all.map((one) => valueAt(one, at)),
+              all.map((args) => valueAt(args, at)),
             )
       return found === null ? [] : [found]
     })

@@ -1,6 +1,6 @@
-// The exact upper bound of a share (Clopper and Pearson): how many of the calls to come can have another answer, given the recorded ones.
+// The exact upper bound of a share (Clopper and Pearson): how many future calls can have another answer, given the recorded ones.
 
-/** The chance of at most `found` in `all`, where each has the chance `share`. */
+/** The probability of at most `found` in `all`, if each has the probability `share`. */
 function chanceOfAtMost(found: number, all: number, share: number): number {
   let logTerm = all * Math.log1p(-share)
   let sum = Math.exp(logTerm)

@@ -11,12 +11,12 @@ export type RecordedCall = {
   readonly call: Call
   readonly proposed: Proposed & { readonly isKept: (at: string) => boolean }
   readonly answer: 'approved' | 'rejected' | null
-  /** The greatest of what a rule said, and of what people were shown. */
+  /** The greater of the rule's risk and the shown risk. */
   readonly risk: Risk | null
   readonly policies: readonly PolicyWithStanding[]
 }
 
-/** Which calls: those of a project, those of the agents of a person, or all that the person can see. */
+/** The calls of a project, of the agents of a person, or all that the person can see. */
 export type Within = { readonly scope: string; readonly project_id: string | null; readonly owner: string | null }
 type Time = { readonly since: string; readonly until: string }
 
@@ -26,7 +26,7 @@ function answerOf({ basis, state, decided_at }: Call, until: string): RecordedCa
   return state === 'denied' ? 'rejected' : 'approved'
 }
 
-/** A floor may have raised it above what the rule says. */
+/** The risk, which a floor can have raised above the rule's. */
 async function riskOf(read: Read, { request_id, risk }: Call): Promise<Risk | null> {
   const asked = request_id === null ? null : await read.ports.requests.request(read, request_id)
   return asked?.risk ?? risk
@@ -53,7 +53,7 @@ async function callsIn(read: Read, { project_id, owner }: Within, { since, until
   }
 }
 
-/** The newest first. With `gate`, that policy takes the place of the scope's own. */
+/** Recorded calls, newest first. With `gate`, that policy replaces the scope's own. */
 export async function recordedCalls(read: Read, within: Within, time: Time, { actor, notary }: Context, gate?: GatePolicy) {
   const projects = actor.projects === 'all' ? 'all' : [...actor.projects.keys()]
   const { calls, isCut } = await callsIn(read, within, time, projects)

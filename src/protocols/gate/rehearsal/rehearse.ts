@@ -1,4 +1,4 @@
-// A rehearsal: what a policy would have done with recorded calls, beside what people answered. It decides nothing and creates no question.
+// A rehearsal: the verdicts of a policy for recorded calls, compared with the answers of people. It decides nothing and creates no question.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
 import { knownVerdict } from '#kernel/policy/evaluate.ts'
@@ -30,7 +30,7 @@ export const Rehearsal = t.Object({
 })
 export type Rehearsal = Static<typeof Rehearsal>
 
-/** The verdict for a recorded call at its time. A changed definition is asked about, whatever a rule allows. */
+/** The verdict for a recorded call at its time. A changed definition goes to a person, even if a rule allows the call. */
 export function verdictFor({ call, proposed, policies }: RecordedCall): Verdict | null {
   const verdict = knownVerdict(policies, proposed, call.created_at)
   return verdict === 'allow' && call.changed ? 'ask' : verdict
@@ -70,6 +70,6 @@ function spanText(since: string, until: string): string {
   return `${number} ${unit}${number === 1 ? '' : 's'}`
 }
 
-/** Of calls that were all answered alike: how many, and how many of those to come can be answered otherwise. */
+/** The text about calls with equal answers: their number, and the bound of future calls with another answer. */
 export const earnedText = (calls: number, then: Verdict, { since, until }: Pick<Span, 'since' | 'until'>): string =>
   `${calls} in ${spanText(since, until)}, none ${then === 'allow' ? 'rejected' : 'approved'}; at 95 % at most ${percent(boundAt95(0, calls))} would be`

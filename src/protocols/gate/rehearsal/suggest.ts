@@ -23,14 +23,14 @@ export type Suggestion = Static<typeof Suggestion>
 type Asked = RecordedCall & { readonly ruling: Ruling }
 type Alike = { readonly calls: readonly Asked[]; readonly then: 'allow' | 'deny' }
 
-/** People answered it, and a rule could spare them the question: below R4, and no rule names the people who answer. */
-function askedOf(one: Judged): Asked[] {
-  const { recorded, verdict } = one
+/** The call if people answered it and a rule could have: below R4, and no rule names people. */
+function askedOf(judged: Judged): Asked[] {
+  const { recorded, verdict } = judged
   const { call, proposed, policies, answer, risk } = recorded
   if (answer === null || verdict !== 'ask' || call.kind !== 'tool' || call.changed || call.sample !== undefined) return []
   const ruling = evaluate(policies, proposed, call.created_at)
   if (ruling.whom.length > 0 || ruling.isSuspended || mustBeAsked(risk) || mustBeAsked(ruling.risk)) return []
-  // In a rule the star would stand for more than this tool.
+  // In a rule the star would match more than this tool.
   return proposed.name.includes('*') ? [] : [{ ...recorded, ruling }]
 }
 
@@ -46,7 +46,7 @@ const groupBy = <T>(items: readonly T[], keyOf: (item: T) => string): T[][] => [
   ...items.reduce((groups, item) => groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]), new Map<string, T[]>()).values(),
 ]
 
-/** The calls of one agent to one tool; where people answered them differently, those parts of them that have one argument in common. */
+/** The calls of one agent to one tool; if people answered them differently, groups of them with one common argument. */
 function partsOf(calls: readonly Asked[]): Alike[] {
   const whole = alikeIn(calls)
   if (whole !== null) return [whole]
@@ -60,7 +60,7 @@ function partsOf(calls: readonly Asked[]): Alike[] {
 
 function ruleFor({ calls, then }: Alike): GateRule {
   const [{ call, proposed, ruling }] = calls as [Asked]
-  const when = calls.every(hasAll) ? conditionsFor(calls.map((one) => one.proposed.arguments)) : []
+  const when = calls.every(hasAll) ? conditionsFor(calls.map((call) => call.proposed.arguments)) : []
   const rule = {
     tool: proposed.name,
     agent: call.agent_id,
@@ -83,12 +83,12 @@ function withRule({ rules, ...policy }: GatePolicy, rule: GateRule, before: stri
 
 const NO_POLICY: GatePolicy = { version: 1, default: 'ask', rules: [] }
 
-function suggestionFor(alike: Alike, judged: readonly Judged[], own: PolicyWithStanding, span: Span): Suggestion | null {
+function suggestionFor(alike: Alike, judged: readonly Judged[], current: PolicyWithStanding, span: Span): Suggestion | null {
   const [{ ruling, proposed }] = alike.calls as [Asked]
   const rule = ruleFor(alike)
-  if (own.policy.rules.length === limits.gateRulesMax || own.policy.rules.some(({ id }) => id === rule.id)) return null
-  const before = ruling.scope === own.scope ? (ruling.rule?.id ?? null) : null
-  const tried = { ...own, policy: withRule(own.policy, rule, before) }
+  if (current.policy.rules.length === limits.gateRulesMax || current.policy.rules.some(({ id }) => id === rule.id)) return null
+  const before = ruling.scope === current.scope ? (ruling.rule?.id ?? null) : null
+  const tried = { ...current, policy: withRule(current.policy, rule, before) }
   const after = judged.map(({ recorded, verdict }): Judged => {
     if (recorded.proposed.name !== proposed.name) return { recorded, verdict }
     return { recorded, verdict: verdictFor({ ...recorded, policies: withPolicy(recorded.policies, tried) }) }
@@ -98,18 +98,18 @@ function suggestionFor(alike: Alike, judged: readonly Judged[], own: PolicyWithS
   )
   const ids = new Set(covered.map(({ recorded }) => recorded.call.id))
   const isAlike = covered.every(({ recorded }) => recorded.answer === (alike.then === 'allow' ? 'approved' : 'rejected'))
-  // Another scope may ask all the same, and then the rule would answer nothing.
+  // If another scope still asks, the rule would answer nothing.
   if (!isAlike || !alike.calls.every(({ call }) => ids.has(call.id))) return null
   const rehearsal = rehearsalOf(tried.policy, after, span)
   const unknown = alike.calls.every(hasAll) ? '' : '. Arguments were not kept, so the rule has no conditions'
   const text = `${earnedText(covered.length, alike.then, span)}${unknown}`
-  return { text, scope: own.scope, before, rule: { ...rule, rehearsal: rehearsal.digest }, rehearsal }
+  return { text, scope: current.scope, before, rule: { ...rule, rehearsal: rehearsal.digest }, rehearsal }
 }
 
 /** The most frequent first. */
-export function suggestionsIn(recorded: readonly RecordedCall[], own: PolicyWithStanding | null, span: Span): Suggestion[] {
-  const judged = recorded.map((one): Judged => ({ recorded: one, verdict: verdictFor(one) }))
-  const policy = own ?? { scope: span.scope, policy: NO_POLICY, updated_at: null, standing: null }
+export function suggestionsIn(recorded: readonly RecordedCall[], current: PolicyWithStanding | null, span: Span): Suggestion[] {
+  const judged = recorded.map((call): Judged => ({ recorded: call, verdict: verdictFor(call) }))
+  const policy = current ?? { scope: span.scope, policy: NO_POLICY, updated_at: null, standing: null }
   const groups = groupBy(judged.flatMap(askedOf), ({ call, proposed, ruling }) =>
     canonical([call.agent_id, call.project_id, proposed.name, ruling.scope, ruling.rule?.id ?? null]),
   )

@@ -22,7 +22,7 @@ const shownArgs = (args: Value): Value =>
 export const approvalDigest = (device_id: string, policy: string, expires_at: string, steps: readonly ParsedStep[]): string =>
   digestOf({ device_id, policy, expires_at, steps: steps.map(({ tool, args }) => ({ tool: tool.name, args })) })
 
-/** Z2: what a level of the draft is on the scale that all protocols share. */
+/** Z2: maps the draft's risk levels to the scale of all protocols. */
 function riskOf(steps: readonly ParsedStep[]): string {
   const ranks = steps.map(({ risk_level, tool }) =>
     risk_level >= 3 ? 5 : risk_level === 2 ? (tool.supports_rollback ? 3 : 4) : risk_level + 1,
@@ -32,9 +32,9 @@ function riskOf(steps: readonly ParsedStep[]): string {
 
 const ITEM_CHARS_MAX = limits.questionCharsMax
 function itemOf(device_id: string, steps: readonly ParsedStep[]): string {
-  const message = steps.map(({ tool, target, args }) => `${tool.name} ${target}${'value' in args ? ` to ${String(args['value'])}` : ''}`)
-  const more = message.length > 3 ? `, and ${message.length - 3} more` : ''
-  const text = `${message.slice(0, 3).join(', then ')}${more} on ${device_id}`
+  const acts = steps.map(({ tool, target, args }) => `${tool.name} ${target}${'value' in args ? ` to ${String(args['value'])}` : ''}`)
+  const more = acts.length > 3 ? `, and ${acts.length - 3} more` : ''
+  const text = `${acts.slice(0, 3).join(', then ')}${more} on ${device_id}`
   return text.length > ITEM_CHARS_MAX ? `${text.slice(0, ITEM_CHARS_MAX - 1)}…` : text
 }
 
@@ -49,7 +49,7 @@ export type ApprovalBody = {
 
 const secondsOf = (policy: Policy): number => Math.min(policy.approval_seconds, limits.approvalSecondsMax)
 
-/** The body for `POST /hxp/v1/requests`. Refused as `risk_cap` where it is too large to be asked. */
+/** The body for `POST /hxp/v1/requests`. Refused as `risk_cap` if it is too large to be asked. */
 export async function approvalBody(ports: DaemonPorts, policy: Policy, steps: readonly ParsedStep[], now: string): Promise<ApprovalBody> {
   const expires_at = new Date(Date.parse(now) + secondsOf(policy) * 1_000).toISOString()
   const before = await Promise.all(steps.map((step) => ports.valueBefore(step, policy)))
@@ -99,7 +99,7 @@ export type Approval = { readonly receipt_id: string; readonly request_id: strin
 const approvalRefusal = (code: string, message: string): Refusal => new Refusal(code, message, { reason: message })
 const fieldsOf = (value: unknown): Value => (typeof value === 'object' && value !== null ? (value as Value) : {})
 
-/** Checked offline, in this order: signature and request, result, device, policy and steps, expiry. That it is not used is checked at the commit. */
+/** Checked offline, in this order: signature and request, result, device, policy and steps, expiry. That it is unused is checked at the commit. */
 export async function approvalFor(
   ports: DaemonPorts,
   policy: Policy,

@@ -3,7 +3,7 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import type { Value } from '#kernel/log/store.ts'
 
-/** The parts of a fact that stand in its line. */
+/** The parts of a fact that its audit line has. */
 export type AuditedFact = { readonly seq: number; readonly at: string; readonly action: string; readonly detail: Value | null }
 
 const PROTOCOL = 'hardware/'

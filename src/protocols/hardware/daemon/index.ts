@@ -1,4 +1,4 @@
-// HACP, the Hardware Agent Capability Protocol, as the daemon speaks it: the draft's methods are operations on a kernel of its own.
+// HACP, the Hardware Agent Capability Protocol, in the daemon: the draft's methods are operations of the daemon's own kernel.
 import type { Protocol } from '#kernel/declare/operation.ts'
 import { daemonCodes } from '../codes.ts'
 import { sessionOperations } from './operations/session.ts'

@@ -1,4 +1,4 @@
-// A policy: which tools a client may use, how dangerous they may be, and how much of them. The operator writes it; it cannot be changed
+// A policy: the tools that a client can use, their highest risk, and their rates. The operator writes it; it cannot be changed
 // over the wire.
 import type { Tool } from './tools.ts'
 import { patternMatches } from './tools.ts'
@@ -9,9 +9,9 @@ export type Policy = {
   readonly name: string
   readonly tools: readonly string[]
   readonly max_risk_level: number
-  /** How far `constraints.max_risk_level` may raise the cap. */
+  /** The highest cap that `constraints.max_risk_level` can set. */
   readonly relax_to: number
-  /** A person may approve what lies above the cap. */
+  /** True: a person can approve steps above the cap. */
   readonly approvals: boolean
   readonly read: readonly string[]
   readonly write: readonly string[]
@@ -47,7 +47,7 @@ export const usualRate: Rate = { per_second: 100, burst: 200 }
 export const allowsTool = ({ tools }: Policy, tool: Tool): boolean =>
   tools.some((pattern) => (tool.personal ? pattern === tool.name : patternMatches(pattern, tool.name)))
 
-/** The flags of the policy's tools, and those that every session has. */
+/** The flags of the policy's tools, and the flags of every session. */
 export function flagsOf(policy: Policy, tools: Iterable<Tool>): string[] {
   const flags = new Set<string>()
   for (const tool of tools) if (allowsTool(policy, tool)) flags.add(tool.flag)
@@ -62,7 +62,7 @@ export function capFor(policy: Policy, constraint: number | undefined): { readon
   return { cap: Math.min(constraint, Math.max(relax_to, max_risk_level)), byClient: false }
 }
 
-/** Text alone: absolute, in its plain form, and under a folder of the list. The walk itself is the path guard's. */
+/** Checks only the text of a path: absolute, normalized, and under a listed folder. The path guard checks the file system. */
 export function isUnder(path: string, folders: readonly string[]): boolean {
   if (!path.startsWith('/') || path.includes('\0') || (path.includes('..') && path.split('/').includes('..'))) return false
   if (path === '/proc' || path.startsWith('/proc/')) return false

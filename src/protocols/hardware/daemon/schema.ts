@@ -7,7 +7,7 @@ export const DEVICE_SCOPE = 'device'
 const scopeOf = (): string => DEVICE_SCOPE
 
 export const Id = t.String({ minLength: 1, maxLength: 64, pattern: '^[0-9a-zA-Z_-]+$', description: 'an id of this daemon' })
-/** As a client names a task: one that is none is not found. */
+/** A client's name for a task. A malformed one is reported as not found. */
 export const NamedTask = t.String({ minLength: 1, maxLength: 1_000, description: 'the id of a task' })
 const Timestamp = t.String()
 const Fields = t.Record(t.String(), t.Unknown(), { additionalProperties: true })
@@ -57,7 +57,7 @@ export const Task = doc(
     /** It waits for a person's approval, and nothing of it has begun. */
     waiting: t.Boolean(),
     steps: t.Integer(),
-    /** A step has failed although the others go on. */
+    /** A step has failed although the others continue. */
     failed: t.Boolean(),
     cap: t.Integer(),
     max_duration_ms: nullable(t.Integer()),
@@ -82,7 +82,7 @@ export type Task = Static<typeof Task.schema>
 export const PlannedStep = t.Object({
   tool: t.String(),
   args: Fields,
-  /** `args_hash` is over it and the arguments: a bit could be guessed otherwise. */
+  /** `args_hash` covers it and the arguments, which could otherwise be guessed. */
   salt: t.String(),
   args_hash: t.String(),
   risk_level: t.Integer(),
@@ -119,7 +119,7 @@ export const stepId = (task_id: string, i: number): string => `${task_id}/${i}`
 /** A receipt that has allowed something: it never does so again. */
 export const UsedApproval = doc('hardware.approval', t.Object({ id: t.String(), task_id: t.String(), at: Timestamp }), { scopeOf })
 
-/** The question that people get for a task that waits, and the request that asks it while it is open. */
+/** The question to people about a waiting task, and its open request. */
 export const Question = doc('hardware.question', t.Object({ id: t.String(), body: Fields, request_id: nullable(t.String()) }), {
   scopeOf,
   indexes: { open: index((question) => (question.request_id === null ? [] : [[]])) },

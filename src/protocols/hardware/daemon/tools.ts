@@ -102,7 +102,7 @@ export const boardTools: readonly Tool[] = [
     'i2c.read',
     0,
     'CAP_I2C_READ',
-    'Read bytes of an I2C chip, from a register where one is named.',
+    'Read bytes of an I2C chip, from a register if one is named.',
     { bus: Bus, addr: Address, reg: t.Optional(Number8), len: Length },
     { timeout_ms: SLOW_MS },
   ),
@@ -110,7 +110,7 @@ export const boardTools: readonly Tool[] = [
     'i2c.write',
     2,
     'CAP_I2C_RW',
-    'Write bytes to an I2C chip, to a register where one is named.',
+    'Write bytes to an I2C chip, to a register if one is named.',
     { bus: Bus, addr: Address, reg: t.Optional(Number8), data: data(limits.transferBytesMax) },
     { timeout_ms: SLOW_MS },
   ),
@@ -187,7 +187,7 @@ export const boardTools: readonly Tool[] = [
   }),
 ]
 
-/** Only where the operator has named programs: never in the default set (HACP hardware draft, 12). */
+/** Only if the operator has named programs: never in the default set (HACP hardware draft, 12). */
 export const procTools: readonly Tool[] = [
   tool(
     'proc.exec',

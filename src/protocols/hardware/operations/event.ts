@@ -18,7 +18,7 @@ type Chained = { readonly task_id: string; readonly root_task_id: string }
 type Recording = {
   readonly device: Device
   readonly log: DeviceLog
-  /** The lines to be recorded: those that are not there yet. */
+  /** The lines that are not recorded yet. */
   readonly fresh: readonly Line[]
   readonly chains: ReadonlyMap<string, Chained>
 }
@@ -83,7 +83,7 @@ async function chainOf(read: Read, id: unknown, { agent_id, project_id }: Device
 }
 
 const TEXTS = ['event', 'task_id', 'session_id', 'tool', 'status', 'code', 'receipt_id', 'request_id', 'correlation_id'] as const
-/** Machine words of the line, for those who read the record without it. */
+/** Codes of the line, for readers of the record who do not have the line. */
 const detailOf = ({ seq, fields }: Line, device: Device): Value => ({
   device_id: device.id,
   device_seq: seq,

@@ -26,16 +26,16 @@ const classes = ['T1', 'T2', 'T3', 'T4'] as const
 
 /** All inputs of the gate other than the submission. */
 export type Gate = {
-  /** The sender by the broker's word; null: it gave none. */
+  /** The sender that the broker names; null: it names none. */
   readonly sender: string | null
   readonly caller: Caller | null
   readonly capability: Capability | null
-  /** Whether what is sent over the link is hidden from others: TLS, or this machine. */
+  /** Whether the link is private: TLS, or this machine. */
   readonly isPrivate: boolean
   readonly now: string
   readonly busyResources: ReadonlySet<string>
   readonly openSessions: number
-  /** Why the agent takes nothing at present; null: it does. */
+  /** Why the agent takes no work at present; null: it does. */
   readonly agentBusy: string | null
   /** The snapshot that resume_from names; undefined: nothing was named, null: there is no such snapshot of this caller. */
   readonly resumed: Snapshot | null | undefined
@@ -114,7 +114,7 @@ function pass(payload: Payload, gate: Gate): Passed {
 const suits = (range: unknown, { capability }: Capability): boolean =>
   typeof range !== 'string' || isInRange(capability.version, range) !== false
 
-/** The payload's own shape, its durations, the declared input_schema, and a snapshot to go on from. */
+/** The payload's own shape, its durations, the declared input_schema, and a snapshot to continue from. */
 function parseSubmission(payload: Payload, { capability, resumed }: Gate): Submission {
   try {
     const submission = parse(Submission, payload)
@@ -137,7 +137,7 @@ function refuseUnusable(schema: object): void {
   try {
     refuseMismatch(schema, {}, 'UNUSABLE', 'expected_output.schema')
   } catch (error) {
-    // That nothing does not match it says nothing against the schema.
+    // An absent value that fails to match is no fault of the schema.
     if (error instanceof Refusal && error.message.startsWith('the schema of')) throw new Refusal('INVALID_REQUEST', error.message)
   }
 }

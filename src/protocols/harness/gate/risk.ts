@@ -22,7 +22,7 @@ export function valueAt(inputs: unknown, path: string): unknown {
   return value
 }
 
-/** Absent: nothing to judge. Of another kind than the rule compares with: it cannot be judged, and counts. */
+/** Whether a rule applies. An absent value never matches; a value of another type than the rule's cannot be compared and counts as a match. */
 export function applies({ path, op, value }: RiskRule, inputs: unknown): boolean {
   const found = valueAt(inputs, path)
   if (found === undefined) return false
@@ -47,19 +47,19 @@ export function minuteOfDay(now: string, zone: string): number | null {
   }
 }
 
-/** `hides`: what was submitted is confidential, and words about it are not sealed. */
+/** `hides`: the submission is confidential, and messages about it are not sealed. */
 type Surroundings = { readonly now: string; readonly busy: ReadonlySet<string>; readonly hides?: boolean }
 function appliesNow(rule: ContextRule, { now, busy }: Surroundings): boolean {
   if (rule.kind === 'resource') return busy.has(rule.resource)
   const minute = minuteOfDay(now, rule.zone)
   const [from, to] = [minutesOf(rule.from), minutesOf(rule.to)]
-  // From 22:00 to 06:00 goes over midnight.
+  // A span such as 22:00 to 06:00 crosses midnight.
   return minute === null || (from <= to ? minute >= from && minute < to : minute >= from || minute < to)
 }
 
 export type Assessment = {
   readonly level: Risk
-  /** The reasons that raised it, in words: how to change the task so that it is lower. */
+  /** The reasons that raised it, each with the change of the task that would lower it. */
   readonly because: readonly { readonly risk: Risk; readonly message: string }[]
 }
 
@@ -87,13 +87,13 @@ export function assess(of: Capability, inputs: unknown, surroundings: Surroundin
   return { level, because }
 }
 
-/** How the task would come down to a level; null: nothing that was submitted raised it above. */
+/** How to lower the task to a level; null: no input has raised it above. */
 export function adviceFor({ because }: Assessment, max: Risk): string | null {
   const above = because.filter(({ risk }) => isAbove(risk, max)).map(({ message }) => message)
   return above.length === 0 ? null : `${above.join('; ')}.`
 }
 
-/** People are asked (C2, C29, C30): by the flag, from R4 on, from where the policy asks, and for T4 always. */
+/** People are asked (C2, C29, C30): by the flag, from R4 on, from the policy's level on, and always for T4. */
 export function needsPeople(of: Capability, level: Risk, data: string): boolean {
   const isFlagged = of.capability.safety?.requires_human_approval === true
   const isAsked = of.ask_from !== null && rankOf(level) >= rankOf(of.ask_from)

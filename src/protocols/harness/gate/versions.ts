@@ -1,4 +1,4 @@
-// Ranges of versions, as a submission names them: 1.2.0, ^1.2.0, ~1.2, >=1.0.0 <2.0.0, 1.x, *, and several of them with ||.
+// Version ranges in submissions: 1.2.0, ^1.2.0, ~1.2, >=1.0.0 <2.0.0, 1.x, *, and several of them with ||.
 
 type Version = readonly [number, number, number]
 const PARTIAL = /^v?(\d{1,6}|[x*])(?:\.(\d{1,6}|[x*]))?(?:\.(\d{1,6}|[x*]))?(?:-[0-9A-Za-z.-]{1,40})?$/
@@ -40,7 +40,7 @@ function fits(version: Version, comparator: string): boolean | null {
   return isFrom && isBelow
 }
 
-/** Whether a version is in a range; null: the range is none. */
+/** Whether a version is in a range; null: the range is invalid. */
 export function isInRange(version: string, range: string): boolean | null {
   const bounds = boundsOf(version)
   if (bounds === null) return null

@@ -1,4 +1,4 @@
-// Artifacts of a session as they are fetched: with the session's token, or with the ticket of their url (HCP 1.0, L4: Artifacts; C14, C38).
+// Fetching artifacts of a session: with the session's token, or with the ticket of their url (HCP 1.0, L4: Artifacts; C14, C38).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'

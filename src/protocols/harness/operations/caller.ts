@@ -1,4 +1,4 @@
-// Harnesses that may submit here, and up to what risk and class of data (HCP 1.0, L3: Permission Audit).
+// Harnesses that can submit here, each up to a risk and a class of data (HCP 1.0, L3: Permission Audit).
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { administrator, installationOwner, system } from '#kernel/declare/access.ts'
@@ -41,7 +41,7 @@ const allow = command({
 
 const disallow = command({
   name: 'harness.disallow',
-  summary: 'Take no more tasks of another harness. Sessions that have begun go on.',
+  summary: 'Take no more tasks of another harness. Open sessions continue.',
   draft: 'HCP 1.0, L3: Permission Audit',
   input: t.Object({ caller_id: HarnessId }),
   output: t.Object({ caller: Caller.schema }),

@@ -44,7 +44,7 @@ function refuseOddDeclaration(input: DeclareInput, approvers: number): void {
   if (isAbove(floor, ceiling))
     throw wrong('capability.safety.risk_ceiling', `the ceiling ${ceiling} is below the floor ${floor}: nothing would ever be accepted`)
   const reachesR5 = floor === 'R5' || [...risk_rules, ...context_rules].some(({ raise_to }) => raise_to === 'R5')
-  if (reachesR5 && approvers < 2) throw wrong('approvers', 'R5 needs two people who approve: name at least two approvers')
+  if (reachesR5 && approvers < 2) throw wrong('approvers', 'R5 needs the approval of two people: name at least two approvers')
   for (const rule of context_rules)
     if (rule.kind === 'hours' && minuteOfDay('2026-01-01T00:00:00.000Z', rule.zone) === null)
       throw wrong('context_rules', `there is no time zone ${rule.zone}`)
@@ -134,7 +134,7 @@ const declare = command({
 
 const withdraw = command({
   name: 'harness.withdraw',
-  summary: 'Offer a capability no longer. Sessions that have begun go on.',
+  summary: 'Stop offering a capability. Open sessions continue.',
   draft: 'HCP 1.0, L3: Capability Declaration',
   input: t.Object({ capability: Name }),
   output: t.Object({ capability: Capability.schema }),

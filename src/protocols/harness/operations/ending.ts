@@ -1,4 +1,4 @@
-// The end of a session by the agent that executes it: done, with outputs that are what was asked for, or failed (HCP 1.0, L4).
+// The end of a session by the agent that executes it: completed, with outputs that match the declaration, or failed (HCP 1.0, L4).
 import { sha256Hex } from '#kernel/log/hash-chain.ts'
 import { isPlainName } from '#kernel/ports/blobs.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
@@ -29,7 +29,7 @@ const Artifacts = t.Optional(t.Array(ArtifactInput, { maxItems: limits.harnessAr
 type Made = { readonly artifacts: Artifact[]; readonly puts: Change[] }
 const wrong = (message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field: 'artifacts' })
 
-/** The ticket of an artifact: a client that has it may fetch it until then (C38). */
+/** The ticket of an artifact: its bearer can fetch the artifact until it expires (C38). */
 export const ticketOf = ({ notary }: Pick<Context, 'notary'>, session_id: string, name: string, until: string): string =>
   notary.commit(`hcp-artifact ${session_id} ${until} ${name}`).slice(0, 32)
 
@@ -37,7 +37,7 @@ async function artifactsFrom(given: readonly ArtifactInput[], session: Session, 
   const prepared: Made = { artifacts: [], puts: [] }
   for (const { name, type = 'application/octet-stream', text, blob } of given) {
     if (!isPlainName(name)) throw wrong('an artifact’s name has no slash, no control and no invisible character')
-    if (prepared.artifacts.some((one) => one.name === name)) throw wrong(`two artifacts are called ${name}`)
+    if (prepared.artifacts.some((artifact) => artifact.name === name)) throw wrong(`two artifacts are called ${name}`)
     if ((text === undefined) === (blob === undefined)) throw wrong(`${name}: give text or blob`)
     const bytes = text === undefined ? Buffer.from(blob!, 'base64') : Buffer.from(text)
     if (blob !== undefined && bytes.toString('base64').replace(/=+$/, '') !== blob.replace(/=+$/, ''))
@@ -96,11 +96,11 @@ const complete = command({
     const { data_classification } = state.session
     return {
       ...state,
-      told: await sealConfidential(context, data_classification, outputs),
-      made: await artifactsFrom(artifacts, state.session, context),
+      sealedOutputs: await sealConfidential(context, data_classification, outputs),
+      stored: await artifactsFrom(artifacts, state.session, context),
     }
   },
-  decide({ told, made, expected, ...state }, { outputs = {} }, context) {
+  decide({ sealedOutputs, stored, expected, ...state }, { outputs = {} }, context) {
     if (state.session.state !== 'ABORTING') {
       const schema = state.task.declaration?.capability.output_schema
       if (schema !== undefined) refuseMismatch(schema, outputs, 'INVALID_OUTPUT', 'outputs')
@@ -108,8 +108,8 @@ const complete = command({
       if (problem !== null) throw new Refusal('INVALID_OUTPUT', problem, { field: 'outputs' })
     }
     const work = workInProgress(state, context)
-    completed(work, told, made.artifacts)
-    work.puts.push(...made.puts)
+    completed(work, sealedOutputs, stored.artifacts)
+    work.puts.push(...stored.puts)
     return sessionOutcome(work, { outputs: work.session.state === 'COMPLETED' ? outputs : null })
   },
   example: { given: 'executing', as: 'devin', input: ({ session: { session_id } }) => ({ session_id, outputs: { thickness: 3 } }) },
@@ -160,12 +160,12 @@ const fail = command({
       error_details: await sealConfidential(context, data_classification, details),
       partial_outputs: await sealConfidential(context, data_classification, partial_outputs ?? null),
     }
-    return { ...state, details, confided, made: await artifactsFrom(artifacts, state.session, context) }
+    return { ...state, details, confided, stored: await artifactsFrom(artifacts, state.session, context) }
   },
-  decide({ details, confided, made, ...state }, { error_code, error_message, partial_outputs = null }, context) {
+  decide({ details, confided, stored, ...state }, { error_code, error_message, partial_outputs = null }, context) {
     const work = workInProgress(state, context)
-    failed(work, { error_code, error_message, ...confided, artifacts: made.artifacts })
-    work.puts.push(...made.puts)
+    failed(work, { error_code, error_message, ...confided, artifacts: stored.artifacts })
+    work.puts.push(...stored.puts)
     return sessionOutcome(work, { error_details: details, partial_outputs })
   },
   example: {

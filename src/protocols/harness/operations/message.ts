@@ -52,7 +52,7 @@ const receive = command({
   input: t.Object({
     user_id: nullable(t.String({ maxLength: 255, description: 'the sender, as the broker has checked it' })),
     envelope: EnvelopeInput,
-    in_reply_to: t.Optional(nullable(Id)), // the header, where the payload says nothing
+    in_reply_to: t.Optional(nullable(Id)), // the header, if the payload has none
   }),
   output: Outcome,
   callers: [system],
@@ -126,7 +126,7 @@ const returned = command({
     return { session, state: session === null || isEnded(session.state) ? null : await whole(read, session) }
   },
   decide({ session, state }, { message_id }, context) {
-    // An answer has come by another way since, or it was an abort: the session is not undone by it.
+    // An answer has arrived another way since, or the message was an abort: the session stays.
     if (session === null || state === null || session.submit_id !== message_id || session.session_id !== null)
       return { facts: [], output: DUPLICATE.output }
     const work = sessionWork(session, { ...state.cursor, republish_at: null }, context)
@@ -186,7 +186,7 @@ const expire = command({
   decide({ early }, _, context) {
     if (early === null) return { facts: [], output: { expired: 0 } }
     const detail = 'the submission that it belongs to was not answered in time'
-    const letters = early.messages.map((one) => deadLetter(early, one, 'unknown_session', detail, context))
+    const letters = early.messages.map((message) => deadLetter(early, message, 'unknown_session', detail, context))
     return { facts: [], puts: [put(Early, early.id, null), ...letters], output: { expired: letters.length } }
   },
   example: { given: 'overtaken', as: 'system', input: { early_id: `lab-cvd/${ANSWERED}` } },

@@ -41,8 +41,8 @@ const sessions = query({
     ]
     const listed = await listIn(read, Session, ranges, { ...pageIn('harness.sessions', input), reverse: true })
     const page = await readListed(read, Session, listed)
-    const fitting = page.items.filter((one) => (role === undefined || one.role === role) && ids.includes(one.project_id))
-    return { ...page, items: await Promise.all(fitting.map((one) => viewOf(read, one, context))), more }
+    const fitting = page.items.filter((item) => (role === undefined || item.role === role) && ids.includes(item.project_id))
+    return { ...page, items: await Promise.all(fitting.map((session) => viewOf(read, session, context))), more }
   },
   view: ({ listed, items, isCut, more }, input) => ({ ...pageOf('harness.sessions', input, listed, items, isCut), ...more }),
   example: { given: 'submitted', as: 'alice', input: {} },

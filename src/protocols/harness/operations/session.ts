@@ -1,4 +1,4 @@
-// Sessions as the system moves them: what people decided, time that is up, a run that was made or ended, and what is forgotten in the end.
+// Transitions of sessions by the system: decisions of people, deadlines, started or ended runs, and the clean-up.
 import { Delivery, deliveryId } from '#kernel/log/outbox-document.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -69,7 +69,7 @@ const decide = command({
       if (kept !== null) work.puts.push(put(Answer, kept.id, { ...kept, deliveries: [...kept.deliveries, outgoing] }))
     }
     const outcome = sessionOutcome(work)
-    return { ...outcome, facts: outcome.facts.map((one, i) => (i === 0 ? { ...one, detail: { ...one.detail, by } } : one)) }
+    return { ...outcome, facts: outcome.facts.map((fact, i) => (i === 0 ? { ...fact, detail: { ...fact.detail, by } } : fact)) }
   },
   example: {
     given: 'awaiting',

@@ -34,7 +34,7 @@ function refuseOdd({ constraints = {}, capability_version, expected_output = {} 
   if (problem !== null) throw new Refusal('INVALID_REQUEST', problem, { field: 'expected_output.schema' })
 }
 
-/** The message as it goes out; what is confidential in it waits under seals. */
+/** The outgoing message, with its confidential fields sealed. */
 async function submission(input: SubmitInput, context: Context) {
   const { callee_id: _, project_id: __, run_id: ___, task_id, ...task } = input
   const data = input.constraints?.data_classification ?? 'T1'
@@ -64,7 +64,7 @@ const submit = command({
     const project_id = input.project_id ?? 'project_default'
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
     harnessIn(context)
-    // Only the system can link the session to a run of ours.
+    // Only the system can link the session to a run of this server.
     const id = uuidOf(context.secret())
     await read.raw(Session, id)
     return { id, project_id, ...(await submission(input, context)) }
@@ -109,7 +109,7 @@ const submit = command({
   },
 })
 
-/** The same message each time that it is sent: its id is that of the session here. */
+/** The message of a submission. Its id is the session's id here, so each retry sends the same message. */
 export const submitEnvelope = (id: string, timestamp: string, payload: Payload): Envelope => ({
   hcp_version: HCP_VERSION,
   message_id: id,

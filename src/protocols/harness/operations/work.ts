@@ -22,7 +22,7 @@ import {
 import { sessionOutcome, SessionView } from '../session/view.ts'
 import type { Context } from '#kernel/declare/operation.ts'
 
-/** A new attempt that goes on from a snapshot says so before anything else (C23). */
+/** The first event of a new attempt says that it continues from a snapshot (C23). */
 export function workInProgress({ session, cursor, attempt }: AtWork, context: Context): SessionWork {
   const work = sessionWork(session, cursor, context)
   if (attempt === cursor.attempt) return work
@@ -103,8 +103,8 @@ const snapshot = command({
     session_id: Id,
     attempt: Attempt,
     description: t.Optional(Words),
-    state: t.Optional(t.Unknown({ description: 'the state that the work goes on from' })),
-    resumable: t.Optional(t.Boolean({ description: 'true by default: the work can go on from it' })),
+    state: t.Optional(t.Unknown({ description: 'the state that the work continues from' })),
+    resumable: t.Optional(t.Boolean({ description: 'true by default: the work can continue from it' })),
   }),
   output: t.Object({ checkpoint_id: Id, sequence: t.Integer() }),
   callers: [executor],
@@ -123,14 +123,14 @@ const snapshot = command({
     const executed = await executedSession(read, session_id)
     return { ...executed, kept: await sealConfidential(context, executed.session.data_classification, state ?? null) }
   },
-  decide({ kept, ...own }, { description = '', state = null, resumable = true }, context) {
+  decide({ kept, ...executed }, { description = '', state = null, resumable = true }, context) {
     if (Buffer.byteLength(canonical(state)) > limits.harnessSnapshotBytesMax)
       throw new Refusal('TOO_LARGE', `state is at most ${limits.harnessSnapshotBytesMax} bytes: keep large data as an artifact`, {
         field: 'state',
       })
-    const work = workInProgress(own, context)
+    const work = workInProgress(executed, context)
     const checkpoint_id = uuidOf(context.secret())
-    const { id, project_id } = own.session
+    const { id, project_id } = executed.session
     const created_at = context.now
     const snapshot: Snapshot = {
       id: `${id}/${checkpoint_id}`,
@@ -174,7 +174,7 @@ const snapshots = query({
   async load(read, input, { notary }) {
     const { session, cursor, task, attempt } = await executedSession(read, input.session_id)
     if (input.attempt !== undefined && input.attempt !== attempt)
-      throw new Refusal('CONFLICT', 'another process has taken the run since: take it again to go on')
+      throw new Refusal('CONFLICT', 'another process has taken the run since: take it again to continue')
     const listed = await read.list(Snapshot, 'session', [[session.id]], { ...pageIn('harness.snapshots', input), reverse: true })
     const page = await readListed(read, Snapshot, listed)
     const items = await Promise.all(
@@ -209,7 +209,7 @@ type Guarded = { readonly parameter?: string; readonly value?: number; readonly 
 function procedureFor({ emergency_procedures: all }: SafetyEnvelope, emergency: string): string {
   if (all === undefined) return 'stop'
   if (typeof all === 'string') return all
-  if (Array.isArray(all)) return all.find((one) => one.includes(emergency)) ?? all[0] ?? 'stop'
+  if (Array.isArray(all)) return all.find((level) => level.includes(emergency)) ?? all[0] ?? 'stop'
   const named = all as Readonly<Record<string, string>>
   return Object.hasOwn(named, emergency) ? named[emergency]! : (Object.values(named)[0] ?? 'stop')
 }
@@ -229,7 +229,7 @@ const guard = command({
   output: t.Object({
     allowed: t.Optional(t.Boolean()),
     procedure: t.Optional(t.String()),
-    // Of the decision alone: the caller gets SAFETY_VIOLATION in its place.
+    // Only inside the decision: the caller gets SAFETY_VIOLATION instead.
     violation: t.Optional(t.Object({ problem: t.String(), parameter: nullable(label), action: nullable(label) })),
   }),
   callers: [executor],
@@ -238,7 +238,7 @@ const guard = command({
       'INVALID_REQUEST',
       'one thing is asked about: a parameter with its value, an action, or an emergency',
       (_, { parameter, value, action, emergency }) =>
-        [parameter, action, emergency].filter((one) => one !== undefined).length === 1 &&
+        [parameter, action, emergency].filter((field) => field !== undefined).length === 1 &&
         (parameter === undefined) === (value === undefined),
       'give parameter and value, or action, or emergency',
     ),
@@ -268,7 +268,7 @@ const guard = command({
       ...(action === undefined ? {} : { action }),
     })
     if (problem !== null) {
-      // Recorded before it is refused: the summary of the session says what its agent was about to do.
+      // Recorded before the refusal: the summary of the session shows what its agent attempted.
       const about = action === undefined ? { parameter: parameter!, value: value! } : { action }
       noteRisk(work, { kind: 'safety_violation', ...about, message: problem })
       updateSession(work, {}, 'session.safety_violation', about)

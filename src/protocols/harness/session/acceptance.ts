@@ -8,10 +8,10 @@ import type { Context } from '#kernel/declare/operation.ts'
 import type { Capability, Rejection, Session, Submission } from '../schema.ts'
 import { changeState, emitClosed, moveSession, emitEvent, sendToCaller, type Outgoing, type SessionWork } from './session-work.ts'
 
-/** The shorter of what was declared and what was asked for (C31). */
+/** The shorter of the declared and the requested duration (C31). */
 export function durationOf(asked: string | undefined, declared: string | undefined): { text: string; ms: number } {
   const all = [asked, declared]
-    .filter((one) => one !== undefined)
+    .filter((limit) => limit !== undefined)
     .map((text) => ({ text, ms: durationMs(text, 'INVALID_REQUEST', 'max_duration') }))
   const usual = { text: `PT${limits.harnessDurationMsDefault / 3_600_000}H`, ms: limits.harnessDurationMsDefault }
   return all.toSorted((a, b) => a.ms - b.ms)[0] ?? usual
@@ -19,7 +19,7 @@ export function durationOf(asked: string | undefined, declared: string | undefin
 
 export const envelopeHash = (envelope: unknown): string => sha256(canonical(envelope))
 
-/** C10: within max_duration, bound to the caller, and to the envelope that was agreed. Signing takes its time, so this is done while loading. */
+/** C10: within max_duration, bound to the caller, and to the agreed envelope. Signing takes time, so it happens in `load`. */
 export async function tokenFor(
   session: Session,
   of: Capability,
@@ -80,7 +80,7 @@ export function wait(work: SessionWork, of: Capability): Outgoing {
   return emitEvent(work, 'state_changed', { from_state: 'PENDING', to_state: 'PENDING', reason: 'awaiting_human', deadline }, {}, true)
 }
 
-/** The caller aborts the session: immediately while it waits for people, after a bounded clean-up while it is worked on. */
+/** The caller aborts the session: immediately while it waits for people, after a bounded clean-up while it runs. */
 export function beginAbort(work: SessionWork, of: Capability, reason: string): void {
   const { now } = work.context
   if (work.session.state === 'PENDING') {

@@ -1,5 +1,5 @@
 // Answers and events of other harnesses as they come in, for sessions that were submitted from here: in the order of their numbers, each once.
-// An event that is missing holds those behind it for a while, and then they go on without it (C27).
+// A missing event holds back later events for a while; then they are processed without it (C27).
 import { image, put } from '#kernel/declare/facts.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
@@ -94,7 +94,7 @@ async function takeEarly(read: Read, work: SessionWork, task: OfSession['task'],
 
 const isText = (value: unknown): value is string => typeof value === 'string'
 
-/** Fields that each type must have; what else is in it is kept as it is. */
+/** The problem with the required fields of a type, or null. Other fields are kept unchanged. */
 function problemIn(type: string, payload: Payload): string | null {
   if (type === 'event') {
     const { sequence, event_type, data } = payload
@@ -118,7 +118,7 @@ async function event(read: Read, work: SessionWork, envelope: Envelope): Promise
   if (cursor.held.some(({ order }) => order === sequence)) return DUPLICATE
   const held = await heldOf(session, sequence, envelope, context)
   if (isLate) {
-    work.cursor = { ...cursor, missing: cursor.missing.filter((one) => one !== sequence) }
+    work.cursor = { ...cursor, missing: cursor.missing.filter((gap) => gap !== sequence) }
     note(work, held, true)
     return { ...outcomeOf(work), output: TAKEN }
   }
@@ -139,20 +139,20 @@ const isClosing = ({ type, payload }: Held): boolean => type === 'event' && (pay
 const finalState = ({ payload }: Held): unknown => ((payload as Payload)['data'] as Payload | undefined)?.['final_state']
 
 /**
- * Once a session has ended, its events are those up to the one that closes it with the same state. One that comes first waits for that event:
- * it may have been overtaken by the outcome. All others came after the end.
+ * Once a session has ended, its events end with the one that closes it with the same state. An earlier event waits for that event:
+ * the outcome can have overtaken it. All others arrived after the end.
  */
 function fateOf({ session: { state }, cursor }: SessionWork, held: Held): 'event' | 'wait' | 'late' {
   if (held.type !== 'event') return 'event'
   if (cursor.closed === true) return 'late'
   if (!isEnded(state)) return 'event'
   if (isClosing(held)) return finalState(held) === state ? 'event' : 'late'
-  return cursor.held.some((one) => isClosing(one) && finalState(one) === state) ? 'event' : 'wait'
+  return cursor.held.some((event) => isClosing(event) && finalState(event) === state) ? 'event' : 'wait'
 }
 const hasRoomForLate = ({ cursor }: SessionWork): boolean => (cursor.late ?? 0) < limits.harnessNotesMax
 
 type Heard = { readonly type: string; readonly message_id: string; readonly timestamp: string; readonly payload: Payload }
-/** Words of the machine, by which the session moves: nothing of them is confidential. */
+/** Events with machine-readable fields, which move the session: never confidential. */
 const MACHINE = ['session_created', 'state_changed', 'session_closed', 'checkpoint_created']
 async function heldOf(session: Session, order: number, { type, message_id, timestamp, payload }: Heard, context: Context): Promise<Held> {
   const { event_type, data = {} } = withoutToken(payload) as { event_type: string; data?: unknown }
@@ -160,7 +160,7 @@ async function heldOf(session: Session, order: number, { type, message_id, times
   const { plain, sealed } = isPlain ? { plain: data, sealed: null } : await sealConfidential(context, session.data_classification, data)
   return { order, type, message_id, timestamp, payload: { event_type, data: plain ?? {} }, sealed }
 }
-/** Events and the record hold no token. */
+/** Removes the token: events and the record have none. */
 function withoutToken(payload: unknown): unknown {
   if (!isObject(payload)) return payload
   const { session_token: _, ...rest } = payload
@@ -170,7 +170,7 @@ function withoutToken(payload: unknown): unknown {
   return { ...rest, data: kept }
 }
 
-/** From the first message on that names it, the session is found by its own id. */
+/** Sets the session's own id from the first message that names it. */
 function name(work: SessionWork, session_id: string): void {
   const { id: session, callee_id } = work.session
   work.session = { ...work.session, session_id }
@@ -192,7 +192,7 @@ function noticeAnswer(work: SessionWork, token: string | null): void {
   sendToCallee(work, envelopeOf('abort', session.session_id, { reason: cursor.abort.reason, ...withToken }, context))
 }
 
-/** Holds an event that arrived too early. */
+/** Holds back an early event. */
 function hold(work: SessionWork, held: Held): void {
   const all = [...work.cursor.held, held].toSorted((a, b) => a.order - b.order)
   work.cursor = { ...work.cursor, held: all }
@@ -203,7 +203,7 @@ const isFull = ({ held }: Cursor): boolean => held.length > limits.harnessHeldMa
 const closesEarly = (held: Held, state: SessionState): boolean =>
   isClosing(held) && ['COMPLETED', 'FAILED', 'REJECTED'].includes(finalState(held) as string) && !isEnded(state)
 
-/** Processes held messages in order until one is missing. `skips`: the wait for the missing one is over. */
+/** Processes held messages in order until one is missing. `skips`: the missing one is no longer awaited. */
 export function drain(work: SessionWork, skips: boolean): void {
   let isSkipping = skips || isFull(work.cursor)
   for (;;) {
@@ -247,7 +247,7 @@ function note(work: SessionWork, held: Held, late: boolean): void {
   if (event_type === 'session_closed' && isEnded(work.session.state)) work.cursor = { ...work.cursor, closed: true }
 }
 
-/** An event that arrives after the end is kept, is none of the session's events, and moves nothing. */
+/** Stores an event after the end. It is not one of the session's events and changes nothing. */
 function noteAfterEnd(work: SessionWork, held: Held): void {
   const id = lateEventId(work.session.id, held.message_id)
   recordEvent(work, held, 'session.late_event', id, { late: true, after_end: true })
@@ -299,7 +299,7 @@ function goTo(work: SessionWork, to: SessionState, reason: string | null, more: 
   const { session } = work
   const { now } = work.context
   if (session.state === to) return Object.keys(more).length > 0 ? changeSession(work, more, 'session.moved') : undefined
-  // The callee may report the end without the states in between. The session accepts it if it is an end state.
+  // The callee can report the end without the states in between. The session accepts it if it is an end state.
   const path = isEnded(to) && session.state === 'RUNNING' && to === 'ABORTED' ? (['ABORTING', 'ABORTED'] as const) : [to]
   for (const step of path) {
     if (!canMove(work.session.state, step)) return
@@ -331,14 +331,14 @@ async function handleUnnumbered(read: Read, work: SessionWork, task: OfSession['
   const { session, cursor, context } = work
   const { message_id, type } = envelope
   const digest = digestOf(envelope.payload)
-  const before = cursor.seen.find((one) => one.message_id === message_id)
+  const before = cursor.seen.find((entry) => entry.message_id === message_id)
   if (before !== undefined)
     return before.digest === digest ? DUPLICATE : dead('message_id_reused', 'the message_id was used before with another payload')
   work.cursor = { ...cursor, seen: [...cursor.seen, { message_id, digest }].slice(-limits.harnessNotesMax) }
   noticeAnswer(work, type === 'task_accepted' ? (envelope.payload['session_token'] as string) : null)
-  // Behind all that came before it, but for the event that closes the session.
-  const earlier = cursor.held.filter((one) => !closesEarly(one, session.state))
-  const order = Math.max(cursor.sequence, ...earlier.map((one) => Math.floor(one.order)))
+  // After all earlier events, except the event that closes the session.
+  const earlier = cursor.held.filter((event) => !closesEarly(event, session.state))
+  const order = Math.max(cursor.sequence, ...earlier.map((event) => Math.floor(event.order)))
   const judged = type === 'task_completed' ? await judgedOutputs(envelope.payload, task, context) : {}
   const fields = await confidedFields(session, envelope.payload, context)
   const isEnd = type === 'task_completed' || type === 'task_failed'
@@ -367,12 +367,16 @@ async function keepToken(read: Read, work: SessionWork, token: string): Promise<
 }
 
 const OPEN = ['outputs', 'partial_outputs', 'error_details'] as const
-/** The payload as it is kept: confidential fields under their seals. */
+/** The stored payload, with confidential fields sealed. */
 async function confidedFields(session: Session, payload: Payload, context: Context): Promise<Payload> {
   const stored = withoutToken(payload) as Payload
   const confided: Record<string, MaybeSealed> = {}
   for (const name of OPEN) if (name in stored) confided[name] = await sealConfidential(context, session.data_classification, stored[name])
-  return { ...stored, ...Object.fromEntries(Object.entries(confided).map(([name, one]) => [name, one.plain])), $sealed: sealedOf(confided) }
+  return {
+    ...stored,
+    ...Object.fromEntries(Object.entries(confided).map(([name, value]) => [name, value.plain])),
+    $sealed: sealedOf(confided),
+  }
 }
 
 /** Notes whether the outputs match the expected ones. Outputs that do not match are kept, too. */
@@ -385,7 +389,7 @@ async function judgedOutputs(payload: Payload, task: OfSession['task'], context:
 
 const artifactsIn = (payload: Payload): Artifact[] =>
   (Array.isArray(payload['artifacts']) ? payload['artifacts'] : [])
-    .filter((one): one is Artifact => isObject(one) && isText(one['name']) && isText(one['uri']))
+    .filter((entry): entry is Artifact => isObject(entry) && isText(entry['name']) && isText(entry['uri']))
     .slice(0, limits.harnessArtifactsMax)
     .map(({ name, type, uri, url, size_bytes, checksum }) => ({
       name: name.slice(0, limits.nameCharsMax),
@@ -432,7 +436,7 @@ function settle(work: SessionWork, { type, payload: given }: Held): void {
     ...sealed,
   })
 }
-/** An end says that the work went on: that need not have been told before. */
+/** An end implies that the work was running, even if no event has said so. */
 function resumeSession(work: SessionWork): void {
   if (work.session.state === 'PAUSED' || work.session.state === 'PENDING') goTo(work, 'RUNNING', null)
 }

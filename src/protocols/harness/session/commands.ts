@@ -50,10 +50,10 @@ const DROPPED: Plan = planOf({
   detail: `more than ${limits.harnessStrangersPerMinute} refused messages a minute`,
 })
 
-/** `in_reply_to`: the submission that it answers, as its payload or its header says. */
+/** `in_reply_to`: the submission that it answers, from its payload or its header. */
 export type Incoming = { readonly user_id: string | null; readonly envelope: Envelope; readonly in_reply_to: string | null }
 
-/** The sender: by the broker's word, or where that is switched off by the message's own. */
+/** The sender as the broker names it; if that check is off, as the message names it. */
 export const senderOf = ({ user_id }: Incoming, claimed: unknown, { terms }: Context): string | null =>
   harnessIn({ terms }).checksSenders ? user_id : isHarnessId(claimed) ? claimed : null
 
@@ -75,7 +75,7 @@ export async function takeSubmission(read: Read, incoming: Incoming, context: Co
 
 /** One more refusal of a broker user without rights here; null: it has had as many in this minute as it gets. */
 export async function refusalCounted(read: Read, user: string, context: Context): Promise<Change[] | null> {
-  // Where the broker proves no sender, a name is only claimed: all of them are counted as one.
+  // If the broker proves no sender, names are only claims: all senders are counted as one.
   const id = harnessIn(context).checksSenders ? user : '*'
   const before = await read.raw(Stranger, id)
   const isSame = before !== null && Date.parse(context.now) - Date.parse(before.since) < MINUTE_MS
@@ -133,7 +133,7 @@ export function strangerAnswer(to: string, in_reply_to: string, rejection: Rejec
     session: null,
     stranger: true,
   }
-  // One lane for each stranger: it takes no more of them, however much it sends.
+  // One lane for each stranger, however much it sends.
   const [lane, order] = [`stranger/${to}`, `${context.now}-${session_id}`]
   const id = deliveryId(AMQP, lane, order)
   return putNew(Delivery, id, { id, channel: AMQP, lane, due: context.now, attempt: 0, body: outgoing, error: null })
@@ -143,14 +143,16 @@ async function gateFor(read: Read, payload: Payload, sender: string, { now, term
   const name = typeof payload['capability'] === 'string' ? payload['capability'] : ''
   const [caller, capability] = await Promise.all([read.raw(Caller, sender), name === '' ? null : read.raw(Capability, name)])
   const resources = capability === null ? [] : resourcesOf(capability)
-  const counts = await Promise.all(resources.map(async (one) => [one, await read.count(Session, 'resource', [one])] as const))
+  const counts = await Promise.all(
+    resources.map(async (resource) => [resource, await read.count(Session, 'resource', [resource])] as const),
+  )
   return {
     sender,
     caller,
     capability,
     isPrivate: terms.harness!.isPrivate,
     now,
-    busyResources: new Set(counts.filter(([, count]) => count > 0).map(([one]) => one)),
+    busyResources: new Set(counts.filter(([, count]) => count > 0).map(([resource]) => resource)),
     openSessions: capability === null ? 0 : await read.count(Session, 'open', [capability.id]),
     agentBusy: capability === null ? null : await busyOf(read, capability.agent_id),
     resumed: await resumedBy(read, payload, sender),
@@ -165,7 +167,7 @@ export const resourcesOf = ({ capability, context_rules }: Capability): string[]
   ]),
 ]
 
-/** Why an agent takes nothing: off, not available, or as many runs as it takes. */
+/** Why an agent takes no work: disabled, unavailable, or at its limit of runs. */
 export async function busyOf(read: Read, agent_id: string): Promise<string | null> {
   const subject = await read.subject(agent_id)
   if (subject === null || subject.kind !== 'agent' || subject.disabled || subject.projects.size === 0)
@@ -178,13 +180,13 @@ export async function busyOf(read: Read, agent_id: string): Promise<string | nul
   return null
 }
 
-/** Those named, or the agent's owner; people who are gone do not count as some. */
+/** The named people, or the agent's owner if none of them can approve. */
 export async function approversOf(read: Read, { approvers, agent_id }: Capability): Promise<string[]> {
   const owner = (await read.subject(agent_id))?.owner
   return approvers.length > 0 ? approvers : owner ? [owner] : []
 }
 
-/** A snapshot of a session of the same caller that has ended; the newest that can be gone on from, where none is named. */
+/** The named snapshot of an ended session of the same caller; by default the newest one that can be resumed. */
 async function resumedBy(read: Read, payload: Payload, sender: string): Promise<Snapshot | null | undefined> {
   const from = payload['resume_from'] as { session_id?: unknown; checkpoint_id?: unknown } | null | undefined
   if (from === undefined) return undefined
@@ -198,7 +200,7 @@ async function resumedBy(read: Read, payload: Payload, sender: string): Promise<
 
 const CONFIDENTIAL = ['intent', 'inputs', 'context', 'expected_output'] as const
 
-/** A session for whatever the gate has looked at: it waits, runs, or was rejected (C19). */
+/** Opens a session for every submission at the gate: it waits, runs, or was rejected (C19). */
 async function openSession(
   read: Read,
   envelope: Envelope,
@@ -343,7 +345,7 @@ export async function takeAbort(read: Read, incoming: Incoming, context: Context
   if (session === null || session.role !== 'callee') return dead('unknown_session', `there is no session ${session_id}`)
   if (checksSenders && incoming.user_id !== session.caller_id) return dead('foreign_session', 'the session is another caller’s')
   const token = payload['session_token']
-  // While people are asked there is no token yet, so none can be shown.
+  // While people decide there is no token yet, so the caller cannot present one.
   const isShown = token !== undefined || (!checksSenders && session.state !== 'PENDING')
   if (isShown) {
     const claims = typeof token === 'string' ? await context.notary.granted(token) : null
@@ -352,7 +354,7 @@ export async function takeAbort(read: Read, incoming: Incoming, context: Context
   }
   if (isEnded(session.state) || session.state === 'ABORTING') return DUPLICATE
   const state = await whole(read, session)
-  if (state.cursor.seen.some((one) => one.message_id === message_id)) return DUPLICATE
+  if (state.cursor.seen.some((entry) => entry.message_id === message_id)) return DUPLICATE
   const work = sessionWork(session, { ...state.cursor, seen: [...state.cursor.seen, { message_id, digest: '' }].slice(-20) }, context)
   const reason = typeof payload['reason'] === 'string' ? payload['reason'].slice(0, 1_000) : 'the caller aborted it'
   beginAbort(work, state.task.declaration!, reason)

@@ -1,5 +1,5 @@
 // Messages that arrive before the answer that names their session: they are stored and acknowledged, within bounds for each sender, and
-// handled when the answer arrives. A sender that never answers holds up no other one.
+// handled when the answer arrives. A sender that never answers does not hold up others.
 import { put } from '#kernel/declare/facts.ts'
 import type { Change, Context, Read } from '#kernel/declare/operation.ts'
 import { canonical } from '#kernel/log/canonical-json.ts'
@@ -14,7 +14,7 @@ import { dead, DUPLICATE, TAKEN, type Incoming, type Plan } from './commands.ts'
 import { AMQP, sealConfidential, sealedFieldsOf, unseal, type MaybeSealed, type Outgoing } from './session-work.ts'
 
 /**
- * A sender has at most as many such sessions as it has submissions to answer. Everything beyond the bounds is put aside.
+ * A sender has at most as many such sessions as it has submissions to answer. Everything beyond the bounds becomes a dead letter.
  */
 export async function keepEarly(read: Read, { envelope, user_id, in_reply_to }: Incoming, context: Context): Promise<Plan> {
   const { session_id, message_id } = envelope
@@ -27,7 +27,7 @@ export async function keepEarly(read: Read, { envelope, user_id, in_reply_to }: 
   const before = await read.raw(Early, id)
   if (before === null && (await read.count(Early, 'sender', [user_id])) >= max)
     return dead('unknown_session', `${user_id} has sent messages of ${max} unknown sessions, and has no more submissions to answer`)
-  if (before?.messages.some((one) => (one.envelope as Envelope).message_id === message_id)) return DUPLICATE
+  if (before?.messages.some((message) => (message.envelope as Envelope).message_id === message_id)) return DUPLICATE
   const messages = [...(before?.messages ?? []), await sealEarly(envelope, context)]
   if (messages.length > limits.harnessEarlyMax || canonical(messages).length > limits.harnessHeldBytesMax)
     return dead('unknown_session', `there is no session ${session_id}, and no room for more of its messages`)
@@ -61,15 +61,15 @@ export function deadLetter(
   detail: string,
   context: Context,
 ): Change {
-  const { id: own } = harnessIn(context)
+  const { id: harness_id } = harnessIn(context)
   const body: Outgoing = {
     exchange: DEAD,
-    key: own,
-    from: own,
+    key: harness_id,
+    from: harness_id,
     envelope: envelope as Envelope,
     sealed: seals,
     session: null,
-    headers: { reason, detail, queue: eventQueue(own), user: of.sender },
+    headers: { reason, detail, queue: eventQueue(harness_id), user: of.sender },
   }
   const lane = `dead/${of.sender}`
   const id = deliveryId(AMQP, lane, (envelope as Envelope).message_id)

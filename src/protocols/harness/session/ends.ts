@@ -20,7 +20,7 @@ export type Failure = {
   readonly artifacts?: readonly Artifact[]
 }
 
-/** How it went, in figures: filled here, whatever the agent says. */
+/** The summary of a session in figures, computed here and not by the agent. */
 export function summaryOf({ session, cursor, context }: SessionWork): Record<string, unknown> {
   return {
     duration: endedDuration(session.accepted_at ?? session.created_at, context.now),
@@ -32,7 +32,7 @@ export function summaryOf({ session, cursor, context }: SessionWork): Record<str
 }
 
 export function complete(work: SessionWork, outputs: MaybeSealed, artifacts: readonly Artifact[]): void {
-  // Work that comes to its end while it is aborted is aborted (C11).
+  // Work that ends during an abort counts as aborted (C11).
   if (work.session.state === 'ABORTING') return endAbort(work, 'completed_while_aborting')
   if (work.session.state === 'PAUSED') changeState(work, 'RUNNING', 'resumed')
   const execution_summary = summaryOf(work)

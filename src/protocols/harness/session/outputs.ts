@@ -1,4 +1,4 @@
-// Outputs of a session held against what its submission expects.
+// The check of a session's outputs against the expectations of its submission.
 import { refuseMismatch } from '#kernel/declare/foreign-schema.ts'
 import { isObject } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'

@@ -23,7 +23,7 @@ import { isEnded, nextState, type ReachedState } from '../states.ts'
 
 export const AMQP = 'amqp'
 
-/** A message as it waits in the outbox: what is confidential in its payload is sealed by field, and opened when it is sent. */
+/** A message in the outbox. Confidential fields of its payload are sealed one by one, and opened when it is sent. */
 export type Outgoing = {
   readonly exchange: string
   readonly key: string
@@ -31,9 +31,9 @@ export type Outgoing = {
   readonly envelope: Envelope
   readonly sealed: Readonly<Record<string, string>>
   readonly session: string | null
-  /** Its receiver has no rights here: it is not tried again where no queue takes it. */
+  /** Its receiver has no rights here: it is not tried again if no queue takes it. */
   readonly stranger?: true
-  /** Of a dead letter: why it is one. */
+  /** The reason headers of a dead letter. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -47,12 +47,12 @@ export async function sealConfidential({ notary }: Pick<Context, 'notary'>, data
   return { plain: null, sealed: await notary.seal(JSON.stringify(value), null) }
 }
 
-/** The seals of fields, as a document keeps them. */
+/** The sealed fields in the format of a document. */
 export function sealedOf(confided: Readonly<Record<string, MaybeSealed>>): Record<string, string> | null {
-  const sealed = Object.entries(confided).flatMap(([name, one]) => (one.sealed === null ? [] : [[name, one.sealed] as const]))
+  const sealed = Object.entries(confided).flatMap(([name, value]) => (value.sealed === null ? [] : [[name, value.sealed] as const]))
   return sealed.length === 0 ? null : Object.fromEntries(sealed)
 }
-/** A document's fields with what was sealed of them. */
+/** A document with its sealed fields opened. */
 export async function unseal<T extends object>(
   context: Pick<Context, 'notary'>,
   value: T,
@@ -112,7 +112,7 @@ export function envelopeOf(type: MessageType, session_id: string | null, payload
   return { hcp_version: HCP_VERSION, message_id: uuidOf(secret()), timestamp: now, session_id, type, payload }
 }
 
-/** Puts a message of the session into the outbox, after all that it has said before. */
+/** Adds a message of the session to the outbox, after all its earlier messages. */
 export function send(work: SessionWork, message: Outgoing): Outgoing {
   refuseTooLarge(message.envelope)
   const outgoing = work.stranger ? { ...message, stranger: work.stranger } : message
@@ -145,9 +145,9 @@ export function sendToCaller(
 export function sealedFieldsOf(confided: Readonly<Record<string, MaybeSealed>>): { fields: Payload; sealed: Record<string, string> } {
   const fields: Payload = {}
   const sealed: Record<string, string> = {}
-  for (const [name, one] of Object.entries(confided)) {
-    if (one.sealed === null) fields[name] = one.plain
-    else sealed[name] = one.sealed
+  for (const [name, value] of Object.entries(confided)) {
+    if (value.sealed === null) fields[name] = value.plain
+    else sealed[name] = value.sealed
   }
   return { fields, sealed }
 }
@@ -158,7 +158,7 @@ export function sendToCallee(work: SessionWork, envelope: Envelope, sealed: Read
   return send(work, { exchange: COMMANDS, key: commandKey(callee_id), from: caller_id, envelope, sealed, session: id })
 }
 
-/** The next event, with its number, in the record and in the outbox. `untold`: what goes out and is not kept. */
+/** The next event, with its number, in the record and in the outbox. `untold`: fields that are sent but not stored. */
 export function emitEvent(
   work: SessionWork,
   event_type: string,
@@ -213,7 +213,7 @@ export function moveSession(
 /** How long data kept beside the record outlasts a session (C40). */
 const keptUntil = (now: string): string => timestampOf(Date.parse(now) + limits.harnessKeptMs)
 
-/** A transition that has an event of its own. */
+/** A transition with its own event. */
 export function changeState(work: SessionWork, to: ReachedState, reason: string, more: Partial<Session> = {}): void {
   const from = work.session.state
   moveSession(work, to, { reason, ...more })
@@ -223,13 +223,13 @@ export function changeState(work: SessionWork, to: ReachedState, reason: string,
 export const emitClosed = (work: SessionWork): Outgoing =>
   emitEvent(work, 'session_closed', { final_state: work.session.state, reason: work.session.reason ?? work.session.state.toLowerCase() })
 
-/** The document as it is from now on, where no transition has said so. */
+/** Updates the document without a transition. */
 export function updateSession(work: SessionWork, more: Partial<Session>, action: SessionEvent, detail?: Payload): void {
   work.session = { ...work.session, updated_at: work.context.now, ...more }
   work.facts.push(fact(action, [image(Session, work.session)], detail ? { detail } : {}))
 }
 
-/** Everything together; the cursor goes with it. */
+/** All facts and puts of the work, including the cursor. */
 export const outcomeOf = (work: SessionWork): { facts: Made[]; puts: Change[] } => ({
   facts: work.facts,
   puts: [...work.puts, put(Cursor, work.session.id, work.cursor)],

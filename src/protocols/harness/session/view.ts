@@ -1,4 +1,4 @@
-// Sessions and events as they are read: with what was sealed of them, and never with a token.
+// Views of sessions and events: with opened sealed fields, never with a token.
 import type { Context, Read } from '#kernel/declare/operation.ts'
 import { nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 import { Cursor, type Event, Session } from '../schema.ts'
@@ -59,7 +59,7 @@ export function shownWith(session: Session, cursor: Cursor | null): SessionView 
     missing_sequences: cursor?.missing ?? [],
   }
 }
-/** The outcome of an operation whose answer is the session as it is then, with fields that the session itself does not keep. */
+/** The outcome of an operation that answers with the changed session, plus fields that the document does not store. */
 export const sessionOutcome = (work: SessionWork, more: Partial<Session> = {}) => ({
   ...outcomeOf(work),
   output: { session: shownWith({ ...work.session, ...more }, work.cursor) },

@@ -1,4 +1,4 @@
-// Agents: each has an owner, a person who answers for it.
+// Agents: each has an owner, the person responsible for it.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { anyone, role } from '#kernel/declare/access.ts'
@@ -14,11 +14,11 @@ import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId
 type Adding = { readonly owner: User }
 const ownerThemself = role<Adding>('the owner themself', (actor, { owner }) => actor.kind === 'human' && actor.id === owner.id)
 
-/** A refusal of a taken id reveals that it exists, so only administrators, who can see every subject, may choose ids. */
+/** A refusal of a taken id reveals that it exists, so only administrators, who can see every subject, can choose ids. */
 const mayChoose = rule<Adding, { readonly id?: string }>(
   'UNAUTHORIZED',
   'only administrators choose an id: leave it out',
-  (state, { id }, { actor }) => id === undefined || administrators.some((one) => one.is(actor, state)),
+  (state, { id }, { actor }) => id === undefined || administrators.some((administrator) => administrator.is(actor, state)),
   'only administrators choose an id: leave it out',
 )
 

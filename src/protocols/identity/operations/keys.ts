@@ -1,4 +1,4 @@
-// The names of this installation's keys, on the record, so that a replaced key file is detected even if it is valid.
+// The recorded names of this installation's keys, so that a replaced key file is detected even if it is valid.
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { command } from '#kernel/declare/operation.ts'

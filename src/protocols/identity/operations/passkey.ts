@@ -1,5 +1,5 @@
 // Passkeys of people: enrolled, listed and removed, and the challenges that they sign. Agents have none. An enrolment that no enrolled
-// passkey has signed counts after a day, and so does a reset by an owner: the person has heard of it by then.
+// passkey has signed counts after a day, and so does a reset by an owner, so that the person learns of it first.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
 import { human, installationOwner, isWhole, role, type Actor } from '#kernel/declare/access.ts'
@@ -26,7 +26,7 @@ import {
   type Passkey as Enrolled,
 } from '../passkey/documents.ts'
 
-/** A key that carries less than the whole of a person does not say which device is theirs. */
+/** A narrowed key cannot enrol or remove a person's passkeys. */
 const themself = role<unknown>(
   'the person themself',
   (actor) =>
@@ -34,22 +34,22 @@ const themself = role<unknown>(
 )
 
 const ADD = 'identity/passkey.add'
-/** What a device signs that creates a passkey, and what an enrolled one signs that vouches for the new one. */
-const coveredFor = ({ id }: Actor, made: NewCredential | null): Covered => ({
+/** The content that a device signs to create a passkey, and that an enrolled passkey signs to vouch for the new one. */
+const coveredFor = ({ id }: Actor, created: NewCredential | null): Covered => ({
   subject_digest: sha256(canonical({ user_id: id })),
   shown_digest: null,
-  result_digest: sha256(canonical(made === null ? null : { alg: made.alg, credential_id: made.credential_id, jwk: made.jwk })),
+  result_digest: sha256(canonical(created === null ? null : { alg: created.alg, credential_id: created.credential_id, jwk: created.jwk })),
 })
 
-type Given = { readonly made: NewCredential; readonly challenge: string }
+type Given = { readonly created: NewCredential; readonly challenge: string }
 async function givenIn(read: Read, credential: Credential, context: Context): Promise<Given> {
   const { clientDataJSON, attestationObject } = credential.response
   const { id: challenge, nonce } = await challengeIn(read, clientDataJSON, ADD, context)
   if (challengeFor(ADD, coveredFor(context.actor, null), nonce) !== challenge) refuseAssertion('its challenge is not one for a new passkey')
   const registration = { id: credential.id, client_data_json: clientDataJSON, attestation_object: attestationObject, challenge }
-  const made = await context.passkeys.credentialOf(registration)
-  if (typeof made === 'string') throw new Refusal('ASSERTION_INVALID', `credential: ${made}`, { field: 'credential' })
-  return { made, challenge }
+  const created = await context.passkeys.credentialOf(registration)
+  if (typeof created === 'string') throw new Refusal('ASSERTION_INVALID', `credential: ${created}`, { field: 'credential' })
+  return { created, challenge }
 }
 
 const add = command({
@@ -72,15 +72,15 @@ const add = command({
     const given = credential === undefined ? null : await givenIn(read, credential, context)
     return {
       given,
-      taken: given !== null && (await read.raw(Passkey, passkeyIdOf(given.made.credential_id))) !== null,
+      taken: given !== null && (await read.raw(Passkey, passkeyIdOf(given.created.credential_id))) !== null,
       before: await read.raw(Enrolments, actor.id),
     }
   },
-  signs: ({ given }, _, { actor }) => ({ project_id: null, risk: 'never', toSign: () => coveredFor(actor, given?.made ?? null) }),
+  signs: ({ given }, _, { actor }) => ({ project_id: null, risk: 'never', toSign: () => coveredFor(actor, given?.created ?? null) }),
   decide({ given, taken, before }, { credential, label = '' }, { actor, now, passkeys, signature }) {
     if (given === null) throw new Refusal('INVALID_REQUEST', 'credential is required', { field: 'credential' })
     if (taken) throw new Refusal('CONFLICT', 'this passkey is enrolled already, or was removed: make another one on the device')
-    const { credential_id, alg, jwk, cose, aaguid } = given.made
+    const { credential_id, alg, jwk, cose, aaguid } = given.created
     const isFirst = before === null || (before.reset_from !== null && before.reset_from <= now)
     const isImmediate = isFirst || signature !== null
     const passkey: Enrolled = {
@@ -134,7 +134,7 @@ const add = command({
   },
 })
 
-/** Those that the actor may see. */
+/** The passkeys that the actor can see. */
 async function passkeysOf(read: Read, person: string): Promise<Enrolled[]> {
   const listed = await read.list(Passkey, 'user', [[person]], { limit: limits.passkeysPerPersonMax })
   const found = await Promise.all(listed.map(({ id }) => read.maybe(Passkey, id)))
@@ -197,7 +197,7 @@ const remove = command({
 
 const reset = command({
   name: 'passkey.reset',
-  summary: 'For a person who has lost every device: after a day their passkeys do not count any more, and the next one counts immediately.',
+  summary: 'For a person who has lost every device: after a day their passkeys no longer count, and the next one counts immediately.',
   draft: 'ours: a person signs with a device of their own',
   input: t.Object({ person: UserId }),
   output: t.Object({ items: t.Array(passkeyView.schema), from: Timestamp }),

@@ -140,7 +140,7 @@ const leave = command({
 })
 
 async function memberOf(read: Read, id: string): Promise<User | Agent> {
-  // An actor who can add members may name any registered subject, even one that they cannot see yet.
+  // An actor who can add members can name any registered subject, even one that they cannot see yet.
   const member = id.startsWith('user_') ? await read.raw(User, id) : await read.raw(Agent, id)
   if (!member) throw new Refusal('NOT_FOUND', `there is no ${id.startsWith('user_') ? 'user' : 'agent'} ${id}`)
   return member

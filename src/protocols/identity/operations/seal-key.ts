@@ -15,7 +15,7 @@ const itself = forAgentsToo(
   ),
 )
 
-/** Points of small order (RFC 7748, 6.1): anyone can compute the key of a message that is sealed to one of them. */
+/** Points of small order (RFC 7748, 6.1): anyone can decrypt a message that is sealed to one of them. */
 const weak = new Set(
   [
     '0000000000000000000000000000000000000000000000000000000000000000',

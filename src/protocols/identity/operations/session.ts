@@ -65,7 +65,7 @@ const issueLogin = command({
 /** A session opened with a key or at an issuer depends on it, and so does a login link that it creates for another device. */
 function openerOf({ proof }: Actor): Pick<Login, 'by_key' | 'subject'> {
   const documents = [...(proof?.keys() ?? [])]
-  const idIn = (doc: AnyDoc): string | undefined => documents.filter((one) => one === keyOf(doc, idOf(one))).map(idOf)[0]
+  const idIn = (doc: AnyDoc): string | undefined => documents.filter((document) => document === keyOf(doc, idOf(document))).map(idOf)[0]
   return definedFields({ by_key: idIn(Key), subject: idIn(SubjectLink) })
 }
 

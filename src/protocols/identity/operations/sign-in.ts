@@ -16,7 +16,7 @@ import { overSessionsOf, usualSignIn } from './session.ts'
 const ISSUER_SCENE = 'https://login.example.com'
 
 const Sid = t.String({ minLength: 1, maxLength: limits.subCharsMax, description: 'the session at the issuer, as its claim sid names it' })
-/** What a notice of the issuer names a session by: a digest, because the id itself is not needed here. */
+/** The stored form of the issuer's session id: a digest, because the id itself is not needed here. */
 export const sidOf = (issuer: string, sid: string): string => sha256(JSON.stringify(['sid', issuer, sid]))
 
 type Account = { readonly issuer: string; readonly sub: string; readonly name?: string | undefined; readonly create?: boolean | undefined }
@@ -102,15 +102,15 @@ const signIn = command({
       expires_at: timestampOf(Date.parse(now) + (remember ? rememberMs : sessionMs)),
       closed_at: null,
       subject,
-      // An issuer that does not say when the person signed in there has proven nothing of today.
+      // Without the time of the sign-in at the issuer, the sign-in counts as old.
       proven_at: proven_at ?? timestampOf(Date.parse(now) - limits.proofMs),
       ...definedFields({ browser, address, remembered: remember || undefined, command_line, sid: sid && sidOf(issuer, sid) }),
     }
     const signedIn: SignedIn = { id: signedInIdOf(issuer, user.id), user_id: user.id, issuer, subject, groups, at: now }
-    const made = known === null ? [fact('user.added', [image(User, user)]), fact('subject.linked', [image(SubjectLink, link)])] : []
+    const creation = known === null ? [fact('user.added', [image(User, user)]), fact('subject.linked', [image(SubjectLink, link)])] : []
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
     return {
-      facts: [...made, fact('user.signed_in', [image(SignedIn, signedIn), image(Session, session), ...away])],
+      facts: [...creation, fact('user.signed_in', [image(SignedIn, signedIn), image(Session, session), ...away])],
       output: {
         session: hidden === null ? null : tokenOf(session.id, hidden),
         session_id: session.id,
@@ -130,7 +130,7 @@ const signOut = command({
     issuer: IssuerUrl,
     sub: t.Optional(Sub),
     sid: t.Optional(Sid),
-    before: t.String({ maxLength: 40, description: 'sessions that were opened later go on' }),
+    before: t.String({ maxLength: 40, description: 'sessions that were opened later stay open' }),
   }),
   output: t.Object({
     ended: t.Integer({ minimum: 0, description: 'how many sessions have ended' }),

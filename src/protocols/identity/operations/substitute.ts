@@ -18,7 +18,7 @@ const personThemself = role<Substituting>(
   (actor, { person }) => actor.kind === 'human' && isWhole(actor) && actor.id === person.id,
 )
 const isIn = ({ projects }: User, id: string): boolean => projects.some(({ project_id }) => project_id === id)
-/** X27: a project owner sees the items that no person there can decide any more, and names a substitute. */
+/** X27: a project owner sees the items without a decider there, and names a substitute. */
 const ownerOfWhatTheyLeft = role<Substituting>(
   'an owner of the project, for a person who is switched off or has left it',
   (actor, { person, project_id }) => project_id !== null && mayFill(actor, project_id) && (person.disabled || !isIn(person, project_id)),
@@ -149,7 +149,7 @@ const list = query({
     if (!whoseItIs.is(actor, { whose })) await read(User, whose)
     const listed = await read.list(User, 'substitute', [[whose]], { limit: limits.peopleSoughtMax })
     const substitutes = await Promise.all([...new Set([...listed.map(({ id }) => id), whose])].map((id) => read.raw(User, id)))
-    return { whose, substitutes: substitutes.filter((one) => one !== null) }
+    return { whose, substitutes: substitutes.filter((substitute) => substitute !== null) }
   },
   async view({ whose, substitutes }, _, { now }, read) {
     const items: Substitution[] = []

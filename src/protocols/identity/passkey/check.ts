@@ -1,5 +1,5 @@
 // The check of a signature against the enrolments: the challenge was made for this call of this person, the device is theirs and counts,
-// and its counter has not gone back.
+// and its counter has not decreased.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import type { Context, Read } from '#kernel/declare/operation.ts'

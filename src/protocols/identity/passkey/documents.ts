@@ -71,13 +71,13 @@ export const Enrolments = doc(
 )
 export type Enrolments = Static<typeof Enrolments.schema>
 
-/** The signature counter of a device, where it has one: it never goes back. */
+/** The signature counter of a device, if it has one: it never decreases. */
 export const PasskeyUse = doc('identity.passkey_use', t.Object({ id: PasskeyId, counter: t.Integer(), used_at: Timestamp }), {
   scopeOf: () => SYSTEM_SCOPE,
   visibleTo: () => false,
 })
 
-/** A challenge for one call of one person. Its id is what the device signs, and its use deletes it. */
+/** A challenge for one call of one person. The device signs its id, and its use deletes it. */
 export const Challenge = doc(
   'identity.challenge',
   t.Object({

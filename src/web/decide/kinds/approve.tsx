@@ -10,7 +10,7 @@ import { approveCheckpoint, decide } from '../send.ts'
 import { commentOn, isTalk, rejectWords, withComment, yesDrafts, type KindProps } from './kind.ts'
 import { InItem, NotSent } from './send-bar.tsx'
 
-/** The words of its two answers, and the text that goes with a yes. */
+/** The labels of the two answers, and the text of a yes. */
 function wordsOf(item: Item, isEdited: boolean, isCommenting: boolean): { yes: string; no: string; comment: Comment } {
   if (!isTalk(item)) {
     return { yes: isEdited ? 'Approve with edits' : 'Approve', no: rejectWords(item), comment: commentOn(isCommenting) }
@@ -34,11 +34,11 @@ export function ApproveKind({ item, isShown, isEditing, isCommenting, ...rest }:
     const editable = editableOf(item)
     const drafts = [draftOfEdits(item), ...yesDrafts(item)]
     const why = withComment(comment)
-    const said = comment === '' ? {} : { comment }
+    const remark = comment === '' ? {} : { comment }
     if (isEdited && editable?.kind === 'state')
-      return approveCheckpoint(item, { state_patch: patchOf(editable.value, edited.value), ...said }, drafts)
+      return approveCheckpoint(item, { state_patch: patchOf(editable.value, edited.value), ...remark }, drafts)
     if (isEdited) return decide(item, { result: 'approved', edited: edited.value, ...why }, drafts)
-    if (isPart) return approveCheckpoint(item, { approved_actions: [...chosen], ...said }, drafts)
+    if (isPart) return approveCheckpoint(item, { approved_actions: [...chosen], ...remark }, drafts)
     decide(item, { result: 'approved', ...why }, drafts)
   }
   return (

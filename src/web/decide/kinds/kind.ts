@@ -15,7 +15,7 @@ export type KindProps = {
 }
 export const canChange = ({ kind, card }: Item): boolean =>
   kind === 'review' && card.payload.options?.includes('changes_requested') === true
-/** Those who stopped an agent or are asked for help write to it all the time. */
+/** An answer to an escalation or an interrupt is itself a message to the agent, so it has no separate comment. */
 export const isTalk = ({ kind, action }: Item): boolean => isVerdict(action) && (kind === 'escalation' || kind === 'interrupt')
 export const canComment = (item: Item): boolean => (isVerdict(item.action) || item.kind === 'review') && !isTalk(item)
 export const commentOn = (isOpen: boolean): Comment => ({

@@ -1,4 +1,4 @@
-// A review: approve what was delivered, request changes or reject it.
+// A review: approve the deliverable, request changes or reject it.
 import { ApproveBar } from '../approve.tsx'
 import { decide } from '../send.ts'
 import { canChange, commentOn, rejectWords, withComment, yesDrafts, type KindProps } from './kind.ts'

@@ -1,4 +1,4 @@
-// A verification: three verdicts on a claim, each a button and a key, and a note that goes with it.
+// A verification: three verdicts on a claim, each with a button and a key, and a note.
 import { useState } from 'react'
 import { isSettled, useCommands } from '../../app/commands.ts'
 import { TextArea } from '../../parts/fields.tsx'
@@ -73,7 +73,7 @@ export function VerifyKind({ item, settled, blocked, isReadToEnd, advance }: Kin
             className={look}
             blocked={why}
             settled={settled}
-            keyHint={String(verdicts.findIndex((one) => one.result === result) + 1)}
+            keyHint={String(verdicts.findIndex((verdict) => verdict.result === result) + 1)}
             press={() => give(result)}
           >
             {label}

@@ -1,4 +1,4 @@
-// The words of each action on the page: in rows, headings and settings. The components are beside this file.
+// The texts of each action in rows, headings and settings of the page. The components are in the same folder.
 import type { IconName } from '../../parts/icon.tsx'
 import type { Row } from '../../server/types.ts'
 
@@ -9,7 +9,7 @@ type Words = {
   /** Requests of this kind, in the settings. */
   readonly plural: string
   readonly answered: string
-  /** Where a result has words of its own. */
+  /** Labels of results that have their own. */
   readonly results?: Readonly<Record<string, string>>
   readonly isVerdict?: true
 }

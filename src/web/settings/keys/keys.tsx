@@ -1,4 +1,4 @@
-// Keys: what programs of this person sign in with. A new one is shown once.
+// API keys for programs of this person. A new key is shown once.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { TextField } from '../../parts/fields.tsx'

@@ -70,24 +70,24 @@ export default function Agents() {
           <ul className="card rows">
             {items
               .filter(({ id }) => id !== 'agent_system')
-              .map((one) => (
-                <NamedRow key={one.id} {...one} sort="agent" note={`for ${nameOf(one.owner)}`}>
+              .map((agent) => (
+                <NamedRow key={agent.id} {...agent} sort="agent" note={`for ${nameOf(agent.owner)}`}>
                   <button
                     type="button"
                     className="btn sm"
-                    aria-expanded={open === one.id}
-                    onClick={() => setOpen(open === one.id ? null : one.id)}
+                    aria-expanded={open === agent.id}
+                    onClick={() => setOpen(open === agent.id ? null : agent.id)}
                   >
                     Keys
                   </button>
                   <ConfirmButton
                     name="New key"
-                    about={`A live key for ${one.name} is made and shown once. Keys that it has keep working.`}
+                    about={`A live key for ${agent.name} is made and shown once. Keys that it has keep working.`}
                     changes={['keys']}
-                    act={() => keyFor(one.id, one.name)}
+                    act={() => keyFor(agent.id, agent.name)}
                   />
-                  <Switch {...one} />
-                  {open === one.id && <KeyList subject={one.id} none="It has no keys." />}
+                  <Switch {...agent} />
+                  {open === agent.id && <KeyList subject={agent.id} none="It has no keys." />}
                 </NamedRow>
               ))}
           </ul>

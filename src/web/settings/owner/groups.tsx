@@ -1,4 +1,4 @@
-// Groups of a project: whom an escalation calls in.
+// Groups of a project, which escalations can call in.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { ActButton } from '../../parts/act-button.tsx'
@@ -29,14 +29,16 @@ export default function Groups() {
         <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} />
         <fieldset className="members">
           <legend className="lbl">Members</legend>
-          {people.map((one) => (
-            <label className="check" key={one.id}>
+          {people.map((person) => (
+            <label className="check" key={person.id}>
               <input
                 type="checkbox"
-                checked={members.includes(one.id)}
-                onChange={() => setMembers(members.includes(one.id) ? members.filter((id) => id !== one.id) : [...members, one.id])}
+                checked={members.includes(person.id)}
+                onChange={() =>
+                  setMembers(members.includes(person.id) ? members.filter((id) => id !== person.id) : [...members, person.id])
+                }
               />
-              {one.name}
+              {person.name}
             </label>
           ))}
         </fieldset>
@@ -48,7 +50,7 @@ export default function Groups() {
               <li key={id}>
                 <span className="two-lines">
                   <b>{called}</b>
-                  <span className="note">{held.map((one) => nameOf(one)).join(', ')}</span>
+                  <span className="note">{held.map((id) => nameOf(id)).join(', ')}</span>
                 </span>
                 <ActButton changes={['groups']} act={() => call('execution/group.remove', { name: called })}>
                   Remove

@@ -1,4 +1,4 @@
-// Single sign-on: which tokens of an issuer are those of which person.
+// Single sign-on: links between people and subjects of an issuer.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { Pick, TextField } from '../../parts/fields.tsx'

@@ -1,4 +1,4 @@
-// People of the installation: who there is, in which role, and a link that signs one in.
+// People of the installation: their roles, and login links.
 import { useState } from 'react'
 import { ActButton } from '../../parts/act-button.tsx'
 import { Select, TextField } from '../../parts/fields.tsx'
@@ -49,23 +49,23 @@ export default function People() {
       <Loaded from={people} what="The list of people">
         {(items) => (
           <ul className="card rows">
-            {items.map((one) => (
-              <NamedRow key={one.id} {...one} sort="person" note={one.role}>
-                <ActButton changes={[]} blocked={one.disabled ? 'Switched off.' : undefined} act={() => linkFor(one.id, one.name)}>
+            {items.map((person) => (
+              <NamedRow key={person.id} {...person} sort="person" note={person.role}>
+                <ActButton changes={[]} blocked={person.disabled ? 'Switched off.' : undefined} act={() => linkFor(person.id, person.name)}>
                   Sign-in link
                 </ActButton>
-                {one.id !== me &&
-                  (one.disabled ? (
-                    <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: one.id, disabled: false })}>
+                {person.id !== me &&
+                  (person.disabled ? (
+                    <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: person.id, disabled: false })}>
                       Switch on
                     </ActButton>
                   ) : (
                     <ConfirmButton
                       name="Switch off"
-                      about={`${one.name} is signed out everywhere, their keys stop working, and what waits for them goes to others.`}
+                      about={`${person.name} is signed out everywhere, their keys stop working, and what waits for them goes to others.`}
                       danger
                       changes={['people']}
-                      act={() => call('identity/user.update', { user_id: one.id, disabled: true })}
+                      act={() => call('identity/user.update', { user_id: person.id, disabled: true })}
                     />
                   ))}
               </NamedRow>

@@ -1,4 +1,4 @@
-// `countersign gate` without the command line around it: what it serves itself, and what it leaves to the command line.
+// `countersign gate` without the command line around it: the calls that it serves itself, and the rest, which it passes to the command line.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const refused: readonly (readonly string[])[] = [
   ['gate', '--env', '1=2', '--', 'x'],
   ['gate', '--config', 'no-such-file', '--', 'x'],
 ]
-/** Refused where there is no key. */
+/** Refused if there is no key. */
 const alone = ['gate', '--', 'x']
 const notTaken: readonly (readonly string[])[] = [
   ['gate', '--help'],

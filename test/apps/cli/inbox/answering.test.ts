@@ -1,4 +1,4 @@
-// Answers by command: a word for one kind of answer is never sent as another, from R4 on a phrase goes along, and every question can be declined.
+// Answers by command: a word for one kind of answer is never sent as another, from R4 on a phrase is required, and every question can be declined.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { Client } from '#sdk/index.ts'

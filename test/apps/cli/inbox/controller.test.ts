@@ -1,4 +1,4 @@
-// The inbox at a terminal while the list changes under it: an answer is for the item that was read, and for no other.
+// The inbox at a terminal while its list changes: an answer goes only to the item that was read.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -69,7 +69,7 @@ type World = {
   screen(): string
 }
 
-/** A server whose pages are as long as those that the screen asks for. */
+/** A server with pages of the length that the screen asks for. */
 function serverOf(world: Pick<World, 'order' | 'sent'>): Remote {
   const answers: Record<string, (input: Record<string, unknown>) => unknown> = {
     'execution/inbox.list': ({ cursor = '0' }) => {
@@ -126,9 +126,9 @@ async function opened(order: number[]): Promise<World> {
   })
 }
 
-/** Next to the end of the second page, so that the third is not read yet. */
+/** To the last but one item of the second page, so that the third is not read yet. */
 const toLast: readonly string[] = Array.from({ length: 2 * PAGE - 2 }, () => 'down')
-/** More than stand behind the chosen one. */
+/** More new items than rows behind the chosen item on its page. */
 const NEW = [991, 992, 993, 994, 995]
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i)
 
@@ -138,7 +138,7 @@ test('actions are approved for the item that they were chosen in, though new one
   assert.match(world.screen(), /── 199 of /)
   await wait(READ_MS)
   await world.press('x', ' ')
-  assert.match(world.screen(), /│ kind-199\n/.source.length > 0 ? /kind-199/ : /$^/)
+  assert.match(world.screen(), /kind-199/)
   world.order = [...NEW, ...world.order]
   await world.controller.refresh()
   assert.match(world.screen(), /kind-199/, 'the list to choose from stays that of its item')
@@ -180,7 +180,7 @@ test('a key press is for the item that was on the screen, not for one that has j
   await wait(READ_MS)
   await world.press('down')
   await wait(READ_MS)
-  // Item 1 was read before; that it is back at the cursor now is news of this moment.
+  // Item 1 was read before, but it is at the cursor again only since this moment.
   await world.press('up', 'a')
   assert.match(world.screen(), /Press again to confirm/)
   assert.deepEqual(world.sent, [])
@@ -189,7 +189,7 @@ test('a key press is for the item that was on the screen, not for one that has j
   assert.deepEqual(world.sent.map(({ input }) => input['request_id']), ['hxp_1']) // prettier-ignore
 })
 
-test('an item that is chosen and unknown is answered by no key', async () => {
+test('no key answers a chosen item that the list does not have', async () => {
   const world = await opened([1, 2, 3])
   await wait(READ_MS)
   world.items.chosen = 'hxp_77'
@@ -197,6 +197,6 @@ test('an item that is chosen and unknown is answered by no key', async () => {
   assert.deepEqual(world.sent, [])
 })
 
-test('a filter knows its own fields alone: any other word is looked for in the items', () => {
+test('a filter has no fields but its own: any other word is searched for in the items', () => {
   for (const word of ['constructor:x', 'toString:x', '__proto__:x', ':x']) assert.deepEqual(filterFrom(word, {}).query, { text: word })
 })

@@ -1,4 +1,4 @@
-// Answers that an agent collects: each counts once, and only once there is one.
+// Answers that an agent collects: each answer counts exactly once.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createWorld, stateHash } from '../../../support/in-process/world.ts'

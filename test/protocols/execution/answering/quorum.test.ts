@@ -1,4 +1,4 @@
-// N of M (issue: distinct people, the requester excluded): one vote each, until it is decided or cannot be any more.
+// N of M (issue: distinct people, the requester excluded): one vote each, until the question is decided or cannot be decided.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'

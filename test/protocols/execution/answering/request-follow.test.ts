@@ -1,4 +1,4 @@
-// One request as it changes: what each reader hears of it, who may follow it, and where it goes on.
+// One request as it changes: what each reader hears of it, who may follow it, and where it continues.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { keyOf } from '#kernel/declare/schema.ts'

@@ -51,7 +51,7 @@ test('an approval is approved or rejected, in these words', () => {
   for (const result of [true, false, 'Approved', 'approve', 'yes', '', null, undefined, 1, ['approved']])
     assert.equal(refusalOf(approve, result).message, 'result must be one of: approved, rejected')
 })
-test('a rejection needs its reason where the agent asked for one', () => {
+test('a rejection needs its reason if the agent asked for one', () => {
   for (const reason of [undefined, null, '', ' \n\t']) {
     const refusal = refusalOf(strict, 'rejected', reason)
     assert.equal(refusal.message, 'reason is required for a rejection')

@@ -208,7 +208,7 @@ test('a secret asked with a project key is for that key and for the agent itself
   assert.equal((await take(world, other, 'devin')).value, SECRET)
 })
 
-test('there is nothing to take before the answer, after a withdrawal, and where nothing was secret', async () => {
+test('there is nothing to take before the answer, after a withdrawal, and if nothing was secret', async () => {
   const world = await worldWith()
   const open = await asked(world)
   await assert.rejects(take(world, open), { code: 'PRECONDITION_FAILED' })

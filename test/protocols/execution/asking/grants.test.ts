@@ -1,4 +1,4 @@
-// Grants answer a request by themselves: nobody is asked, the task goes on, and the record says by what right.
+// Grants that answer a request: nobody is asked, the task continues, and the record names the grant.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { execution } from '#protocols/execution/index.ts'
@@ -66,8 +66,8 @@ test('a grant answers approvals only, and only what its own agent asks within th
 test('the last use goes to one of two concurrent questions, and the other asks a person', async () => {
   const on = await granted({ uses: 1 })
   const all = await Promise.allSettled([ask(on), ask(on)])
-  const message = all.map((one) => (one.status === 'fulfilled' ? String(one.value.request.status) : String(one.reason.code))).toSorted()
-  assert.deepEqual(message, ['completed', 'pending'])
+  const outcomes = all.map((one) => (one.status === 'fulfilled' ? String(one.value.request.status) : String(one.reason.code))).toSorted()
+  assert.deepEqual(outcomes, ['completed', 'pending'])
   assert.equal((await grantsOf(on))[0].used, 1)
   const statuses = (await itemsOf(on)).map(({ status }) => String(status)).toSorted()
   assert.deepEqual(statuses, ['completed', 'pending'])

@@ -1,4 +1,4 @@
-// Quotas of one agent's questions: one that runs wild fills its own quota and takes nothing from the others.
+// Quotas of one agent's questions: an agent that asks without end fills its own quota and takes nothing from other agents.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -278,7 +278,7 @@ test('one substitute cannot give the votes of two', async (t) => {
   assert.equal((await world.http('devin', 'GET', `/requests/${request_id}`)).json.status, 'failed')
 })
 
-test('a quorum that is asked for counts the substitutes of those who cannot answer, and is refused where they are too few', async (t) => {
+test('a quorum that is asked for counts the substitutes of those who cannot answer, and is refused if they are too few', async (t) => {
   const world = await worldOf(t)
   await switchOff(world, 'user_bob')
   const ask = (n: number, of: string[]) => world.http('devin', 'POST', '/requests', quorumOf(n, of))

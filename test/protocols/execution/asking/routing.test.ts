@@ -124,9 +124,9 @@ describe('handing over', () => {
       const { id } = await ask(DECIDE)
       await call('alice', 'request.assign', { ...of(id), to: 'user_bob' })
       const calls = [call('alice', 'request.assign', { ...of(id), to: 'user_rita' }), call('bob', 'request.resolve', small(id))]
-      const message = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'assigned'))
-      assert.ok(['ALREADY_RESOLVED,resolved', 'NOT_FOUND,assigned'].includes(message.join()), message.join())
-      assert.equal((await stored(id)).people[0], message[1] === 'resolved' ? 'user_bob' : 'user_rita')
+      const outcomes = await raced(i % 2 ? calls : calls.toReversed(), ({ receipt }) => (receipt ? 'resolved' : 'assigned'))
+      assert.ok(['ALREADY_RESOLVED,resolved', 'NOT_FOUND,assigned'].includes(outcomes.join()), outcomes.join())
+      assert.equal((await stored(id)).people[0], outcomes[1] === 'resolved' ? 'user_bob' : 'user_rita')
     }
   })
 })

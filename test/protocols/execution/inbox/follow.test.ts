@@ -1,4 +1,4 @@
-// The inbox as it changes: for those whom it concerns, from any place on, and at no cost for the others.
+// The inbox as it changes: only for the readers that a change concerns, from any position on, and at no cost for others.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Actor } from '#kernel/declare/access.ts'

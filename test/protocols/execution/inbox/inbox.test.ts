@@ -1,4 +1,4 @@
-// The inbox: what is in it and in which order, page by page, and only for its owner.
+// The inbox: its items and their order, page by page, and only for its owner.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { limits } from '#kernel/limits.ts'

@@ -1,4 +1,4 @@
-// Snoozing: out of one person's sight until a time, over restarts, and never for what presses.
+// Snoozing: hides an item from one person until a time, also across restarts, and never an urgent item.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { allOf, ask, item, titlesOf, type Call } from '../../../support/over-sockets/asking.ts'

@@ -1,4 +1,4 @@
-// Trends: counters by day that agree with a count by hand, visible only to the people whose figures they are.
+// Trends: counters by day that agree with a count by hand, visible only to the people that they are about.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { ask, item } from '../../../support/over-sockets/asking.ts'

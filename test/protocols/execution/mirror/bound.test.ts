@@ -94,7 +94,7 @@ describe('asking within a task', () => {
     assert.equal((await on.task()).state, 'in_progress')
   })
 
-  test('is refused where the task cannot wait, and nothing is stored', async () => {
+  test('is refused if the task cannot wait, and nothing is stored', async () => {
     const on = await asked(approve)
     const again_ = { ...decide, metadata: { task_id: on.refs['task'].id } }
     await on.refused('PRECONDITION_FAILED', 'devin', 'execution/request.create', again_)
@@ -195,7 +195,7 @@ describe('without an answer in time', () => {
     await assertMirrored(on.world)
   })
 
-  test('not where the principal has said that nothing is taken by default', async () => {
+  test('not if the principal has said that nothing is taken by default', async () => {
     const on = await stage([
       { as: 'alice', call: 'collaboration/task.create', input: { spec: { goal: 'Fix it', constraints: { on_expiry: ['hold'] } } } },
       ...working.slice(1),

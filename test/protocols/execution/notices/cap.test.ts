@@ -1,4 +1,4 @@
-// The cap on notices to one person in an hour: what is above it waits and becomes one message.
+// The cap on notices to one person in an hour: further notices wait and become one message.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { keyOf } from '#kernel/declare/schema.ts'

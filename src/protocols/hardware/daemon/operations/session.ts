@@ -13,7 +13,7 @@ import { Daemon, DAEMON, Id, Session } from '../schema.ts'
 
 export const PROTOCOL_VERSION = '0.1.0'
 
-/** The session of this principal that is open; anything else does not exist. */
+/** The open session of this principal. Any other session is reported as absent. */
 export async function openSession(read: Read, session_id: string, actor: Actor): Promise<Session> {
   const session = await read.raw(Session, session_id)
   if (session?.state !== 'open' || session.principal !== actor.id) throw invalidSession()
@@ -59,7 +59,7 @@ const open = (ports: DaemonPorts) =>
       return { policy }
     },
     decide({ policy }, { client_name = null, client_version = null }, { actor, now, secret }) {
-      // It is all that a caller on the same socket needs, so it is chance throughout (W38).
+      // The id alone gives access on the same socket, so it is entirely random (W38).
       const id = secret().slice(0, 64)
       const session: Session = {
         id,

@@ -101,7 +101,7 @@ const finish = command({
     const failed = task.failed || status === 'FAILED'
     const detail = { ...aboutStep(task, step.index, planned), status, latency_ms, ...(code === undefined ? {} : { code }) }
     const isLast = step.index + 1 === task.steps
-    // The usual end goes into the same batch. Every other end is the runner's: it may have to roll back first.
+    // A normal end goes into the same batch. The runner handles every other end, because it might have to roll back first.
     const isDone = isLast && status === 'SUCCESS' && !failed && !task.cancelling && !isLate(task, now)
     const end = isDone ? finishTask(task, 'SUCCESS', null, now) : null
     const after = end?.task ?? { ...task, failed }

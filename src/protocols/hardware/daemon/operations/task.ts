@@ -51,7 +51,7 @@ const submit = (ports: DaemonPorts) =>
     callers: [anyone],
     requires: [],
     audit: 'task.submit',
-    // W24: a client that repeats it after a lost connection has another session.
+    // W24: a client that retries after a lost connection has another session.
     besides: ['session_id'],
     // W45: arguments that no schema names belong to no tool.
     understood: ({ task, ...rest }) => ({ ...rest, task: { ...task, steps: task.steps.map((step) => knownStep(ports, step)) } }),
@@ -124,7 +124,7 @@ const submit = (ports: DaemonPorts) =>
     },
   })
 
-/** As it is where its tool does not know these arguments at all: such a submission is refused. */
+/** The step unchanged if its tool does not accept the arguments: such a submission is refused. */
 function knownStep(ports: DaemonPorts, { tool, args = {} }: SubmittedTask['steps'][number]): object {
   const schema = ports.toolNamed(tool)?.params_schema
   return { tool, args: schema && matches(schema, args) ? parse(schema, args) : args }
@@ -158,7 +158,7 @@ export const aboutTask = ({ id: task_id, session_id, policy, correlation_id, app
   ...(approval === null ? {} : { receipt_id: approval.receipt_id, request_id: approval.request_id }),
 })
 
-/** A task of this very session; another one does not exist for it. */
+/** A task of this session. Tasks of other sessions are reported as absent. */
 async function ownTask(read: Read, { session_id, task_id }: { session_id: string; task_id: string }, actor: Actor): Promise<Task> {
   await openSession(read, session_id, actor)
   const task = await read.raw(Task, task_id)
@@ -167,7 +167,7 @@ async function ownTask(read: Read, { session_id, task_id }: { session_id: string
   return task
 }
 
-/** W23: what has not begun is left out while it still may. */
+/** W23: omits steps that have not begun but still can. */
 async function shownTask(read: Read, task: Task): Promise<ShownTask> {
   const plan = (await read.raw(Plan, task.id))!
   const steps: ShownStep[] = []
@@ -202,7 +202,7 @@ const get = query({
   example: { given: 'submitted', as: 'client', input: ({ session_id, task_id }) => ({ session_id, task_id }) },
 })
 
-/** W21: what has happened in a task so far, in order, as the subscription tells it. */
+/** W21: the past events of a task in order, in the format of the subscription. */
 async function pastEvents(read: Read, { id: task_id, steps, status, finished_at }: Task): Promise<TaskEvent[]> {
   const events: TaskEvent[] = []
   for (let step_index = 0; step_index < steps; step_index++) {

@@ -1,4 +1,4 @@
-// Tools of a session (HACP hardware draft, 3.3): those of its policy, also above its cap.
+// Tools of a session (HACP hardware draft, 3.3): the tools of its policy, also above its cap.
 import { anyone } from '#kernel/declare/access.ts'
 import { query } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
