@@ -1,5 +1,6 @@
 // `npm run bench`: everything that docs/benchmarks.md tells, measured here and now. `npm run bench -- store http` runs a part.
 import { cpus } from 'node:os'
+import { acp } from './acp.ts'
 import { against } from './against.ts'
 import { agents } from './agents.ts'
 import { attack } from './attack.ts'
@@ -16,6 +17,7 @@ import { hxp } from './hxp.ts'
 import { inbox } from './inbox.ts'
 import { install } from './install.ts'
 import { jsonrpc } from './jsonrpc.ts'
+import { mcp } from './mcp.ts'
 import { page } from './page.ts'
 import { peers } from './peers.ts'
 import { python } from './python.ts'
@@ -47,6 +49,8 @@ const benches: readonly Bench[] = [
   commands,
   hook,
   a2a,
+  mcp,
+  acp,
   install,
   page,
   python,
@@ -62,6 +66,7 @@ Measures on this machine and ends with a table; exit code 1 when a goal was miss
 ${benches.map(({ name, message }) => `  ${name.padEnd(width)}  ${message}`).join('\n')}
 
 BENCH_FOLDER  where the files are made; the system's temporary folder by default
+BENCH_CALLS   how many calls \`mcp\` makes in a round, and questions \`acp\` asks; 3000 and 200 by default
 BENCH_TASKS   how many tasks \`size\` and \`start\` fill their store with; 100000 and 1000000 by default
 BENCH_EVENTS, BENCH_SESSIONS  how many of them \`harness\` measures with; 20000 and 1000 by default
 BENCH_ROUNDS  how many rounds \`servers\`, \`peers\` and \`--against\` take; 3, 5 and 7 by default

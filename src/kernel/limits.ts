@@ -156,7 +156,11 @@ export const limits = {
   /** A remote task is asked for its state this often: soon after a change, then ever later until the next one. */
   a2aPollMsMin: 500,
   a2aPollMsMax: 15_000,
-  /** Consecutive calls without an answer of a remote agent, over about 15 minutes, before its run fails. */
+  /** Addresses that hear of changes of one task: one for each system of its caller. Each change is a post to all of them. */
+  a2aPushesPerTaskMax: 10,
+  /** How often it is looked whether the work of such an address has ended: it is kept up to this much longer. */
+  a2aPushLookMs: 24 * 3_600_000,
+  /** Calls in a row that a remote agent may fail to answer, over about 15 minutes, before its run fails. */
   a2aTriesMax: 20,
   a2aCallMsMax: 30_000,
 
@@ -330,11 +334,13 @@ export const limits = {
   /** Tool calls of one prompt that are known by their id, and permissions that wait behind one another. The oldest call is forgotten. */
   acpCallsMax: 1_000,
   acpQuestionsMax: 50,
+  /** A file that an ACP agent reads through its client: it fits into one message. */
+  acpFileBytesMax: 4 * 1024 * 1024,
   /** The patch of a run; of a larger one only the list of files is delivered. */
   patchBytesMax: 8 * 1024 * 1024,
   memosPerRunMax: 500,
   memoBytesMax: 16 * 1024,
-  /** How long the notes of a run are kept after its end. */
+  /** How long the notes of a run are kept after its end; those of an open task are looked at again after this time. */
   memoMs: 24 * 3_600_000,
 
   /** Rules of one policy for calls of tools: all of them are tried for every call. */

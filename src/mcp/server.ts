@@ -9,6 +9,7 @@ import { promptNamed, prompts } from './prompts.ts'
 import { asProtocolError, listResources, readResource, resourceTemplates } from './resources.ts'
 import { toolsOf, type OfferedTool } from './tools.ts'
 import { requestOf, type Result } from './wire/client-request.ts'
+import { listed, named, withText } from './wire/params.ts'
 import { stateSeal } from './wire/request-state.ts'
 import { serveTasks, TASKS } from './wire/tasks.ts'
 
@@ -68,17 +69,17 @@ export function serverOf(offer: Offer, isModern: boolean, first: McpCaller, call
   )
   // Request ids are unique within one session only.
   const scope = isModern ? undefined : randomUUID()
-  server.setRequestHandler('tools/list', () => ({ tools: [...(isAgent ? offer.listed.agents : offer.listed.others)] }))
+  server.setRequestHandler('tools/list', listed, () => ({ tools: [...(isAgent ? offer.listed.agents : offer.listed.others)] }))
   server.setRequestHandler('tools/call', ({ params }, context) => {
     const call = { name: params.name, args: params.arguments ?? {}, scope }
     return callTool(offer, server, isModern, call, { context, caller: callerOf(context) }) as Promise<CallToolResult>
   })
-  server.setRequestHandler('resources/list', ({ params }, context) => listResources(callerOf(context), params?.cursor))
-  server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...resourceTemplates] }))
-  server.setRequestHandler('resources/read', ({ params }, context) => readResource(callerOf(context), params.uri))
+  server.setRequestHandler('resources/list', listed, ({ cursor }, context) => listResources(callerOf(context), cursor))
+  server.setRequestHandler('resources/templates/list', listed, () => ({ resourceTemplates: [...resourceTemplates] }))
+  server.setRequestHandler('resources/read', withText('uri'), ({ uri }, context) => readResource(callerOf(context), uri))
   if (isAgent) {
-    server.setRequestHandler('prompts/list', () => ({ prompts: [...prompts] }))
-    server.setRequestHandler('prompts/get', ({ params }) => promptNamed(params.name, params.arguments))
+    server.setRequestHandler('prompts/list', listed, () => ({ prompts: [...prompts] }))
+    server.setRequestHandler('prompts/get', named, ({ name, arguments: args }) => promptNamed(name, args))
   }
   if (isModern && isAgent) {
     const callFor = async (operation: string, request_id: string, context: ServerContext): Promise<unknown> =>

@@ -186,6 +186,28 @@ must('M-MEMO', 'the first value stays, a foreign one is not seen, each is bounde
   for (let i = 0; i < 3; i++) await on.call('system', ops('run.forget'), { run_id })
   assert.deepEqual(await on.world.store.keys('delegation.memo/', 'delegation.memo/~', 10), [])
 })
+must('M-MEMO', 'the notes of a run of a task stay while the task is open, for the runs that continue it', async () => {
+  const on = await stage('in_progress')
+  const { id: task_id } = on.refs['task']
+  const [run] = await runsOf(on)
+  await on.call('devin', ops('memo.put'), { run_id: run.id, key: 'session', value: 's_1' })
+  const notes = (): Promise<string[]> => on.world.store.keys('delegation.memo/', 'delegation.memo/~', 10)
+  const artifact = { task_id, type: 'text', payload: { kind: 'inline', uri: 'data:,done' } }
+  await on.call('devin', 'artifact.commit', artifact)
+  for (let day = 0; day < 3; day++) {
+    on.world.advance(limits.memoMs)
+    assert.deepEqual(await on.ring(), ['delegation/run.forget'])
+  }
+  assert.equal((await notes()).length, 1)
+  await on.call('alice', 'review.submit', {
+    task_id,
+    artifact_id: (await on.call('alice', 'task.get', { task_id })).task.artifacts[0],
+    verdict: 'approved',
+  })
+  on.world.advance(limits.memoMs)
+  assert.deepEqual(await on.ring(), ['delegation/run.forget'])
+  assert.deepEqual(await notes(), [])
+})
 must('M-PUSH', 'an agent that is reached by push has a delivery for each message, in the order of the run', async () => {
   const on = await stage('created')
   await on.call('devin', ops('agent.publish'), { name: 'Devin', reach: 'webhook', endpoint: 'https://devin.example/' })

@@ -23,7 +23,7 @@ test('the commands print what the page says', async (t) => {
     if (language === 'sh') printed = await shell.run(text)
     if (language === 'json') assertPrinted(printed, text)
   }
-  assert.equal(blocks.filter(({ language }) => language === 'sh').length, 3)
+  assert.equal(blocks.filter(({ language }) => language === 'sh').length, 4)
 })
 
 test('the page names each state of A2A', () => {

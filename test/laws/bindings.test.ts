@@ -11,7 +11,12 @@ import { createJsonRpc, type JsonRpcServer } from '#bindings/jsonrpc/index.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Kernel } from '#kernel/kernel.ts'
+import type { MakeBridge } from '#bindings/http/mount.ts'
 import type { Example, Refs } from '#kernel/declare/operation.ts'
+import { a2a } from '#bridges/a2a/index.ts'
+import { requests } from '#bridges/a2a/wire.ts'
+import { hlp } from '#bridges/hlp/index.ts'
+import { operations as hlpOperations } from '#bridges/hlp/operations.ts'
 import { mcp } from '#bridges/mcp/index.ts'
 import { openBlobs } from '#stores/blobs/index.ts'
 import { mcpOverHttp } from '../../src/mcp/http.ts'
@@ -242,5 +247,81 @@ for (const { name: binder, open } of bindings) {
         })
       }
     }
+  })
+}
+
+/** A door with methods of its own: the fields that each needs, and a call. */
+type Door = {
+  readonly name: string
+  readonly bridge: MakeBridge
+  readonly methods: ReadonlyMap<string, readonly string[]>
+  call(port: number, as: string | null, method: string, params: object): Promise<Answer>
+  /** The code of a call without a credential, and of one with a missing field. */
+  readonly codes: { readonly nobody: string; readonly missing: string }
+}
+const doors: readonly Door[] = [
+  {
+    name: '/hlp',
+    bridge: hlp,
+    methods: new Map([...hlpOperations].map(([method, { required }]) => [method, required])),
+    async call(port, as, method, params) {
+      const { json } = await send(port, `/hlp/v1/ops/${method}`, {
+        headers: as === null ? {} : { authorization: `Bearer ${as}` },
+        body: JSON.stringify({ params }),
+      })
+      return { code: json.error?.code ?? null, body: json.error ?? json }
+    },
+    codes: { nobody: 'UNAUTHORIZED', missing: 'INVALID_SPEC' },
+  },
+  {
+    name: '/a2a',
+    bridge: a2a(() => ({ protected: '', signature: '' }), { isPublicOnly: true }),
+    methods: new Map(Object.entries(requests).map(([method, schema]) => [method, (schema as { required?: string[] }).required ?? []])),
+    async call(port, as, method, params) {
+      const { json } = await send(port, '/a2a/agent_robin', {
+        headers: { 'a2a-version': '1.0', 'content-type': 'application/json', ...(as === null ? {} : { authorization: `Bearer ${as}` }) },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      })
+      return { code: json.error?.data[0].reason ?? null, body: json.error ?? json.result }
+    },
+    codes: { nobody: 'UNAUTHENTICATED', missing: 'INVALID_PARAMS' },
+  },
+]
+/** Words that fit a field, so that the missing one alone is wrong. */
+const fitting: Readonly<Record<string, unknown>> = {
+  url: 'https://example.com/',
+  message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
+  payload: {},
+}
+
+for (const { name, bridge, methods, call, codes } of doors) {
+  test(`methods of ${name}: nobody is refused, each required field is required, and refusals change nothing`, async (t) => {
+    const world = await createWorld()
+    await world.call('robin', 'delegation/agent.publish', { name: 'Robin', a2a: true })
+    const http = createHttp({
+      kernel: world.kernel,
+      authenticate: authenticateCast,
+      logins: { open: nobody, close: nobody },
+      log,
+      version: '1',
+      hosts: [],
+      proxied: false,
+      health: () => ({}),
+      bridges: [bridge],
+    })
+    const port = await http.listen(0, '127.0.0.1')
+    t.after(http.stop)
+    const before = await stateHash(world.store)
+    for (const [method, required] of methods) {
+      const params = Object.fromEntries(required.map((field) => [field, fitting[field] ?? 'x']))
+      for (const as of [null, 'nobody']) assert.equal((await call(port, as, method, params)).code, codes.nobody, method)
+      for (const field of required) {
+        const { [field]: _, ...rest } = params
+        const { code, body } = await call(port, 'alice', method, rest)
+        assert.equal(code, codes.missing, `${method} without ${field}: ${JSON.stringify(body)}`)
+        assert.ok((body as { message: string }).message.includes(field), `${method} names ${field}`)
+      }
+    }
+    assert.equal(await stateHash(world.store), before)
   })
 }

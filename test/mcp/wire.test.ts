@@ -81,6 +81,8 @@ test('Batches, broken messages, 2 MB of arguments, unknown revisions, tools and 
   const own = { 'mcp-session-id': session }
   assert.equal((await post(world, '{"jsonrpc":"2.0","jsonrpc":"2.0"}', own)).status, 400)
   assert.equal((await post(world, '{', own)).status, 400)
+  const batch = await post(world, [list, { ...list, id: 2 }], own)
+  assert.deepEqual([batch.status, batch.json.error.code], [400, -32_600])
   const large = { ...list, method: 'tools/call', params: { name: 'task_get', arguments: { task_id: 'x'.repeat(2_000_000) } } }
   assert.equal((await post(world, large, own)).json.error.code, 'TOO_LARGE')
   assert.equal((await post(world, list, { 'mcp-session-id': 'forged' })).status, 404)
@@ -91,6 +93,16 @@ test('Batches, broken messages, 2 MB of arguments, unknown revisions, tools and 
   const none = await modern(world, 'tools/call', { name: 'x'.repeat(5_000), arguments: {} }, {}, 'x'.repeat(5_000))
   assert.equal(none.json.error.code, -32_602)
   assert.ok(none.json.error.message.length < 300)
+  for (const [method, params] of [
+    ['resources/read', {}],
+    ['resources/list', { cursor: 7 }],
+    ['tools/list', { cursor: [] }],
+    ['prompts/get', { name: 'hand_over', arguments: { goal: 7 } }],
+    ['prompts/get', { name: 'hand_over', arguments: 'x' }],
+  ] as const) {
+    const { json } = await modern(world, method, params, {}, String((params as { name?: string }).name ?? ''))
+    assert.equal(json.error.code, -32_602, `${method} ${JSON.stringify(json)}`)
+  }
   const forged = await modern(
     world,
     'tools/call',

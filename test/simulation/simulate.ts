@@ -282,8 +282,11 @@ type Due = { readonly id: string; readonly due: string }
 /** Messages that are still to be posted: a notice, or a message to an agent. */
 const isOfNotice = ({ id }: Due): boolean => id.startsWith('notice/') || id.startsWith('webhook/')
 
+/** Notes of an ended run are looked at again and again until its task has ended too. */
+const isOfNotes = ({ id }: Due): boolean => id.startsWith('kernel.errand/forget/')
+
 /** On past everything that waits for a time. */
-async function passTime(sim: Simulation, isMeant: (one: Due) => boolean = () => true): Promise<void> {
+async function passTime(sim: Simulation, isMeant: (one: Due) => boolean = (one) => !isOfNotes(one)): Promise<void> {
   const { machine, fail } = sim
   const due = (): Due[] => sim.due().filter(isMeant)
   let waiting = due()
@@ -346,7 +349,7 @@ async function endAll(sim: Simulation): Promise<void> {
   // Notes that are kept for a while after a run has ended go by themselves, and so do the look at who may have its place and the messages still to be told.
   const goes = (one: Due): boolean =>
     /^kernel\.errand\/(forget|admit)\//.test(one.id) || isOfNotice(one) || /^(execution\.notice|delegation\.posting)\//.test(one.id)
-  if (sim.violations.length === 0 && due().every(goes)) await passTime(sim)
+  if (sim.violations.length === 0 && due().every(goes)) await passTime(sim, () => true)
   if (due().length > 0)
     fail(
       `timers are left though every task has ended: ${due()

@@ -75,6 +75,12 @@ const bySystem = new Set([
     'mailbox.push',
     'delivery.record',
     'delivery.forget',
+    // Work over A2A has no place in the histories.
+    'push.set',
+    'push.remove',
+    'push.ring',
+    'push.record',
+    'push.tidy',
   ].map((name) => `delegation/${name}`),
 ])
 

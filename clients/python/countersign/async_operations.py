@@ -68,7 +68,7 @@ class AsyncAgentOperations(AsyncNoun):
         """Set the public key (X25519) that secret answers to an agent are sealed to, or take it away."""
         return await self._call("identity/agent.seal_key", {"agent_id": agent_id, "jwk": jwk}, idempotency_key, request_timeout)
 
-    async def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
+    async def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'acp', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
         """Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it."""
         return await self._call("delegation/agent.publish", {"name": name, "agent_id": agent_id, "description": description, "capabilities": capabilities, "tags": tags, "endpoint": endpoint, "protocol": protocol, "manifest": manifest, "concurrency": concurrency, "reach": reach, "credential": credential, "available": available, "a2a": a2a}, idempotency_key, request_timeout)
 
@@ -577,7 +577,7 @@ class AsyncRunOperations(AsyncNoun):
         return await self._call("delegation/run.list", {"task_id": task_id, "root_task_id": root_task_id, "agent_id": agent_id, "project_id": project_id, "all_projects": all_projects, "state": state, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     async def forget(self, *, run_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunForgetOutput:
-        """Forget the notes of a run that has ended, and the messages that were never taken. The system calls it by timer."""
+        """Forget the notes of a run whose task has ended too, and the messages that were never taken. The system calls it by timer."""
         return await self._call("delegation/run.forget", {"run_id": run_id}, idempotency_key, request_timeout)
 
 
@@ -667,6 +667,38 @@ class AsyncDeliveryOperations(AsyncNoun):
     async def forget(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> DeliveryForgetOutput:
         """Forget the log entry of one message. The system calls it by timer."""
         return await self._call("delegation/delivery.forget", {"id": id}, idempotency_key, request_timeout)
+
+
+class AsyncPushOperations(AsyncNoun):
+    """The operations of `push`."""
+
+    async def set(self, *, work_id: str, to_agent: str, endpoint: str, id: str = UNSET, token: str = UNSET, scheme: str = UNSET, credentials: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushSetOutput:
+        """Name an address that hears of every change of work that came over A2A. The same id replaces it."""
+        return await self._call("delegation/push.set", {"work_id": work_id, "to_agent": to_agent, "endpoint": endpoint, "id": id, "token": token, "scheme": scheme, "credentials": credentials}, idempotency_key, request_timeout)
+
+    async def get(self, *, work_id: str, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushGetOutput:
+        """Fetch an address that hears of changes, without its credentials."""
+        return await self._call("delegation/push.get", {"work_id": work_id, "id": id}, idempotency_key, request_timeout)
+
+    async def list(self, *, work_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushListOutput:
+        """List the addresses that hear of changes of a piece of work, without their credentials."""
+        return await self._call("delegation/push.list", {"work_id": work_id}, idempotency_key, request_timeout)
+
+    async def remove(self, *, work_id: str, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRemoveOutput:
+        """Remove an address that hears of changes. Nothing is posted to it any more."""
+        return await self._call("delegation/push.remove", {"work_id": work_id, "id": id}, idempotency_key, request_timeout)
+
+    async def ring(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRingOutput:
+        """Queue the present state for an address. The system calls it after a change of the work; found is false where the address is gone."""
+        return await self._call("delegation/push.ring", {"push_id": push_id}, idempotency_key, request_timeout)
+
+    async def record(self, *, push_id: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
+        """Keep the digest of the state that an address has accepted, so that it does not get the same one again."""
+        return await self._call("delegation/push.record", {"push_id": push_id, "sent": sent}, idempotency_key, request_timeout)
+
+    async def tidy(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushTidyOutput:
+        """Remove an address once its work has ended and its last state is posted. The system calls it by timer."""
+        return await self._call("delegation/push.tidy", {"push_id": push_id}, idempotency_key, request_timeout)
 
 
 class AsyncRequestOperations(AsyncNoun):
@@ -1262,6 +1294,7 @@ class AsyncOperations:
     capability: AsyncCapabilityOperations
     webhook: AsyncWebhookOperations
     delivery: AsyncDeliveryOperations
+    push: AsyncPushOperations
     request: AsyncRequestOperations
     receipt: AsyncReceiptOperations
     inbox: AsyncInboxOperations
@@ -1312,6 +1345,7 @@ class AsyncOperations:
         self.capability = AsyncCapabilityOperations(call)
         self.webhook = AsyncWebhookOperations(call)
         self.delivery = AsyncDeliveryOperations(call)
+        self.push = AsyncPushOperations(call)
         self.request = AsyncRequestOperations(call)
         self.receipt = AsyncReceiptOperations(call)
         self.inbox = AsyncInboxOperations(call)

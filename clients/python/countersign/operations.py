@@ -135,7 +135,7 @@ class AgentOperations(Noun):
         """
         return self._call("identity/agent.seal_key", {"agent_id": agent_id, "jwk": jwk}, idempotency_key, request_timeout)
 
-    def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
+    def publish(self, *, name: str, agent_id: str = UNSET, description: str = UNSET, capabilities: List[MustUseCapabilities] = UNSET, tags: List[str] = UNSET, endpoint: str = UNSET, protocol: str = UNSET, manifest: Dict[str, Any] = UNSET, concurrency: Union[int, None] = UNSET, reach: Literal['pull', 'webhook', 'process', 'acp', 'local', 'hcp', 'a2a'] = UNSET, credential: str = UNSET, available: bool = UNSET, a2a: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AgentPublishOutput:
         """Publish the card of an agent: its capabilities, how it is reached, how many runs it takes at a time. A later card replaces it.
 
         Operation `delegation/agent.publish`. For: system, administrator, owner, the agent itself, the owner of the agent.
@@ -1188,7 +1188,7 @@ class RunOperations(Noun):
         return self._call("delegation/run.list", {"task_id": task_id, "root_task_id": root_task_id, "agent_id": agent_id, "project_id": project_id, "all_projects": all_projects, "state": state, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
     def forget(self, *, run_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RunForgetOutput:
-        """Forget the notes of a run that has ended, and the messages that were never taken. The system calls it by timer.
+        """Forget the notes of a run whose task has ended too, and the messages that were never taken. The system calls it by timer.
 
         Operation `delegation/run.forget`. For: system.
         Refused with: PRECONDITION_FAILED.
@@ -1367,6 +1367,80 @@ class DeliveryOperations(Noun):
         Refused with: .
         """
         return self._call("delegation/delivery.forget", {"id": id}, idempotency_key, request_timeout)
+
+
+class PushOperations(Noun):
+    """The operations of `push`."""
+
+    def set(self, *, work_id: str, to_agent: str, endpoint: str, id: str = UNSET, token: str = UNSET, scheme: str = UNSET, credentials: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushSetOutput:
+        """Name an address that hears of every change of work that came over A2A. The same id replaces it.
+
+        Operation `delegation/push.set`. For: the one who gave the work.
+        Refused with: INVALID_REQUEST, PRECONDITION_FAILED.
+        work_id: the task, or the run of an agent without a task
+        to_agent: the agent that the work was sent to
+        endpoint: the address that is posted to
+        id: up to 100 letters, digits, . _ ~ or -
+        token: of the header X-A2A-Notification-Token
+        scheme: of the header Authorization, such as Bearer
+        credentials: of the header Authorization; never shown again
+        """
+        return self._call("delegation/push.set", {"work_id": work_id, "to_agent": to_agent, "endpoint": endpoint, "id": id, "token": token, "scheme": scheme, "credentials": credentials}, idempotency_key, request_timeout)
+
+    def get(self, *, work_id: str, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushGetOutput:
+        """Fetch an address that hears of changes, without its credentials.
+
+        Operation `delegation/push.get`. For: the one who named the address.
+        work_id: the task, or the run of an agent without a task
+        id: up to 100 letters, digits, . _ ~ or -
+        """
+        return self._call("delegation/push.get", {"work_id": work_id, "id": id}, idempotency_key, request_timeout)
+
+    def list(self, *, work_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushListOutput:
+        """List the addresses that hear of changes of a piece of work, without their credentials.
+
+        Operation `delegation/push.list`. For: the one who gave the work.
+        work_id: the task, or the run of an agent without a task
+        """
+        return self._call("delegation/push.list", {"work_id": work_id}, idempotency_key, request_timeout)
+
+    def remove(self, *, work_id: str, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRemoveOutput:
+        """Remove an address that hears of changes. Nothing is posted to it any more.
+
+        Operation `delegation/push.remove`. For: the one who named the address.
+        Refused with: .
+        work_id: the task, or the run of an agent without a task
+        id: up to 100 letters, digits, . _ ~ or -
+        """
+        return self._call("delegation/push.remove", {"work_id": work_id, "id": id}, idempotency_key, request_timeout)
+
+    def ring(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRingOutput:
+        """Queue the present state for an address. The system calls it after a change of the work; found is false where the address is gone.
+
+        Operation `delegation/push.ring`. For: system.
+        Refused with: .
+        push_id: the work and the id of the address, with a slash between them
+        """
+        return self._call("delegation/push.ring", {"push_id": push_id}, idempotency_key, request_timeout)
+
+    def record(self, *, push_id: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
+        """Keep the digest of the state that an address has accepted, so that it does not get the same one again.
+
+        Operation `delegation/push.record`. For: system.
+        Refused with: .
+        push_id: the work and the id of the address, with a slash between them
+        sent: the digest
+        """
+        return self._call("delegation/push.record", {"push_id": push_id, "sent": sent}, idempotency_key, request_timeout)
+
+    def tidy(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushTidyOutput:
+        """Remove an address once its work has ended and its last state is posted. The system calls it by timer.
+
+        Operation `delegation/push.tidy`. For: system.
+        Refused with: .
+        push_id: the work and the id of the address, with a slash between them
+        """
+        return self._call("delegation/push.tidy", {"push_id": push_id}, idempotency_key, request_timeout)
 
 
 class RequestOperations(Noun):
@@ -2617,6 +2691,7 @@ class Operations:
     capability: CapabilityOperations
     webhook: WebhookOperations
     delivery: DeliveryOperations
+    push: PushOperations
     request: RequestOperations
     receipt: ReceiptOperations
     inbox: InboxOperations
@@ -2667,6 +2742,7 @@ class Operations:
         self.capability = CapabilityOperations(call)
         self.webhook = WebhookOperations(call)
         self.delivery = DeliveryOperations(call)
+        self.push = PushOperations(call)
         self.request = RequestOperations(call)
         self.receipt = ReceiptOperations(call)
         self.inbox = InboxOperations(call)

@@ -134,7 +134,7 @@ Card = TypedDict("Card", {
     "tags": List[str],
     "manifest": Dict[str, Any],
     "concurrency": Union[int, None],
-    "reach": Literal["pull", "webhook", "process", "local", "hcp", "a2a"],
+    "reach": Literal["pull", "webhook", "process", "acp", "local", "hcp", "a2a"],
     "available": bool,
     "a2a": bool,
     "card_key": str,
@@ -277,7 +277,7 @@ DelegationCard = TypedDict("DelegationCard", {
     "tags": List[str],
     "manifest": Dict[str, Any],
     "concurrency": Union[int, None],
-    "reach": Literal["pull", "webhook", "process", "local", "hcp", "a2a"],
+    "reach": Literal["pull", "webhook", "process", "acp", "local", "hcp", "a2a"],
     "available": bool,
     "a2a": bool,
     "card_key": str,
@@ -1057,6 +1057,14 @@ Provenance = TypedDict("Provenance", {
     "produced_by": str,
     "produced_at": str,
     "actor": str,
+}, total=False)
+Push = TypedDict("Push", {
+    "id": str,
+    "work_id": str,
+    "endpoint": str,
+    "token": str,
+    "scheme": str,
+    "created_at": str,
 }, total=False)
 Query = TypedDict("Query", {
     "kind": Literal["request", "choice", "approval", "input", "verification", "escalation", "interrupt", "review"],
@@ -1931,6 +1939,27 @@ DeliveryListOutput = TypedDict("DeliveryListOutput", {
 }, total=False)
 DeliveryForgetOutput = TypedDict("DeliveryForgetOutput", {
     "forgotten": bool,
+}, total=False)
+PushSetOutput = TypedDict("PushSetOutput", {
+    "push": "Push",
+}, total=False)
+PushGetOutput = TypedDict("PushGetOutput", {
+    "push": "Push",
+}, total=False)
+PushListOutput = TypedDict("PushListOutput", {
+    "items": List["Push"],
+}, total=False)
+PushRemoveOutput = TypedDict("PushRemoveOutput", {
+    "removed": bool,
+}, total=False)
+PushRingOutput = TypedDict("PushRingOutput", {
+    "found": bool,
+}, total=False)
+PushRecordOutput = TypedDict("PushRecordOutput", {
+    "recorded": bool,
+}, total=False)
+PushTidyOutput = TypedDict("PushTidyOutput", {
+    "removed": bool,
 }, total=False)
 RequestCreateOutput = TypedDict("RequestCreateOutput", {
     "request": "ExecutionRequest",

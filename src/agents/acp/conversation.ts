@@ -10,6 +10,7 @@ import { promptFor } from '../programs/profiles.ts'
 import { createTimeLimit } from '../programs/time-limit.ts'
 import { openConnection, type Connection } from './connection.ts'
 import { deliver } from './delivery.ts'
+import { readFor, writeFor } from './files.ts'
 import { againPrompt, forgottenPrompt, nextPrompt, steersOf } from './prompts.ts'
 import { createQuestions, takeLeft } from './questions.ts'
 import { recordOf } from './record-summary.ts'
@@ -206,7 +207,8 @@ function connect(talk: Talk): Connection {
     .onNotification(methods.client.session.update, ({ params }) => {
       if (params.sessionId === talk.session_id) return hear(talk, params.update)
       // During a load the replay arrives before the session is ours.
-      if (talk.session_id !== null) talk.note('the agent sent an update for another session; skipped it')
+      if (talk.session_id === null) talk.quietSince = performance.now()
+      else talk.note('the agent sent an update for another session; skipped it')
     })
     .onRequest(methods.client.session.requestPermission, async ({ params, signal, requestId }) => {
       if (params.sessionId !== talk.session_id || talk.questions === null || !talk.isPrompted)
@@ -220,11 +222,20 @@ function connect(talk: Talk): Connection {
       if (talk.questions.hasUnanswered) void cancelTurn(talk)
       return answer
     })
+  /** A question without an answer ends the turn here too. */
+  const perform = async <T>(act: Promise<T>): Promise<T> =>
+    act.finally(() => {
+      if (talk.questions?.hasUnanswered === true) void cancelTurn(talk)
+    })
+  if (plan.offersFiles === true)
+    app
+      .onRequest(methods.client.fs.readTextFile, ({ params, signal }) => perform(readFor(talk, params, signal)))
+      .onRequest(methods.client.fs.writeTextFile, ({ params, signal }) => perform(writeFor(talk, params, signal)))
   const command = { ...plan, env: { ...plan.env, [AGENT_VARIABLE]: item.run.agent_id } }
   return openConnection(command, app, talk.note)
 }
 
-async function introduce({ sdk }: Talk, { agent }: Connection): Promise<Abilities> {
+async function introduce({ sdk, plan }: Talk, { agent }: Connection): Promise<Abilities> {
   const {
     agentCapabilities: can = {},
     agentInfo,
@@ -232,7 +243,7 @@ async function introduce({ sdk }: Talk, { agent }: Connection): Promise<Abilitie
     protocolVersion,
   } = await agent.request(sdk.methods.agent.initialize, {
     protocolVersion: sdk.PROTOCOL_VERSION,
-    clientCapabilities: {},
+    clientCapabilities: plan.offersFiles === true ? { fs: { readTextFile: true, writeTextFile: true } } : {},
     clientInfo: { name: 'countersign', version: '1' },
   })
   if (protocolVersion !== sdk.PROTOCOL_VERSION)
@@ -318,7 +329,8 @@ async function comeBack(talk: Talk, { agent }: Connection, { session_id, at }: N
     const early = (Math.floor(Date.parse(at) / MINUTE_MS) + 1) * MINUTE_MS - Date.now()
     if (early > 0) await pause(early + 1_000, closing.signal)
     const { modes } = await agent.request(sdk.methods.agent.session.load, place)
-    const until = performance.now() + QUIET_MS_MAX
+    talk.quietSince = performance.now()
+    const until = talk.quietSince + QUIET_MS_MAX
     while (performance.now() < until && performance.now() - talk.quietSince < QUIET_MS) await pause(QUIET_MS, closing.signal)
     await setMode(talk, agent, session_id, modes)
     return true

@@ -20,10 +20,17 @@ export type Asking = {
   waits(view: View): void
   goesOn(): void
 }
+export type Action<T> = {
+  /** The last part of its name in rules. */
+  readonly kind: string
+  readonly what: string
+  readonly arguments: Record<string, unknown>
+  act(): Promise<T>
+}
 export type Questions = {
   ask(call: ToolCall, options: readonly PermissionOption[], withdrawn: AbortSignal): Promise<RequestPermissionResponse>
-  /** Decides about an action on files or terminals, for which the agent asks no permission. */
-  decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View>
+  /** Does an action that the agent asks its client for, if the policy or a person allows it. Null: it was not allowed. */
+  perform<T>(action: Action<T>, withdrawn: AbortSignal): Promise<T | null>
   /** Ends all waits: open questions are answered with `cancelled`. */
   abandon(): void
   /** A turn begins: its questions are asked again. */
@@ -51,7 +58,7 @@ export function createQuestions(asking: Asking): Questions {
   let last: Promise<unknown> = Promise.resolve()
   let open = 0
 
-  async function decide(tool: string, what: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View> {
+  async function decide(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<View> {
     const { task_id, client } = asking
     const proposal = { server: ACP_SERVER, tool, arguments: args, definition: null, client, ...(task_id === null ? {} : { task_id }) }
     let view: View = await port.call('gate/call.propose', proposal, { signal })
@@ -101,9 +108,9 @@ export function createQuestions(asking: Asking): Questions {
     }
     if (signal.aborted) return CANCELLED
     try {
-      const view = await decide(toolOf(asking.agent_id, call), what, argumentsOf(call, asking.folder), signal)
+      const view = await decide(toolOf(asking.agent_id, call), argumentsOf(call, asking.folder), signal)
       if (view.state === 'denied') {
-        answered.push({ what, kind: 'rejected', reason: [view.reason ?? 'no reason was given', view.instead ?? ''].join(' ').trim() })
+        noteRejected(what, view)
         return choose('reject_once')
       }
       if (view.state !== 'approved') return noteUnanswered(view.reason ?? `the question is ${view.state}`)
@@ -114,6 +121,32 @@ export function createQuestions(asking: Asking): Questions {
       return allow
     } catch (error) {
       return noteUnanswered(`it could not be asked: ${(error as Error).message}`)
+    }
+  }
+
+  function noteRejected(what: string, { reason, instead }: View): void {
+    answered.push({ what, kind: 'rejected', reason: [reason ?? 'no reason was given', instead ?? ''].join(' ').trim() })
+  }
+
+  async function perform<T>({ kind, what, arguments: args, act }: Action<T>, withdrawn: AbortSignal): Promise<T | null> {
+    const signal = AbortSignal.any([abandoned.signal, withdrawn])
+    const view = await decide(`${asking.agent_id}/${kind}`, args, signal).catch((error: unknown) => {
+      if (!signal.aborted) answered.push({ what, kind: 'unanswered', reason: `it could not be asked: ${(error as Error).message}` })
+      return null
+    })
+    if (view === null) return null
+    if (view.state === 'denied') noteRejected(what, view)
+    else if (view.state !== 'approved') answered.push({ what, kind: 'unanswered', reason: view.reason ?? `the question is ${view.state}` })
+    if (view.state !== 'approved') return null
+    const { call_id, digest } = view
+    await port.call('gate/call.begin', { call_id, digest })
+    try {
+      const result = await act()
+      await conclude(call_id, 'succeeded')
+      return result
+    } catch (error) {
+      await conclude(call_id, 'failed')
+      throw error
     }
   }
 
@@ -129,8 +162,10 @@ export function createQuestions(asking: Asking): Questions {
       last = turn.catch(() => undefined)
       return turn
     },
-    decide: (tool, what, args, signal) => {
-      const turn = last.then(() => decide(tool, what, args, AbortSignal.any([abandoned.signal, signal])))
+    perform(action, withdrawn) {
+      if (open >= limits.acpQuestionsMax) return Promise.resolve(null)
+      open++
+      const turn = last.then(() => perform(action, withdrawn)).finally(() => open--)
       last = turn.catch(() => undefined)
       return turn
     },

@@ -37,7 +37,9 @@ export type Plan = Command & {
   readonly waitMs: number
   /** The mode of an ACP agent; by default the first offered one that asks for everything. */
   readonly mode?: string
-  /** Each run begins a new session. */
+  /** An ACP agent reads and writes its files through us: inside `cwd` alone, each by the policy. */
+  readonly offersFiles?: boolean
+  /** Each run begins a session of its own. */
   readonly isFresh?: boolean
 }
 

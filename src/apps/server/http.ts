@@ -95,7 +95,7 @@ export function httpOf(parts: Parts, config: Config, options: ServerOptions): Ht
       hooks(),
       gates(parts.gates),
       mcpOf(parts, config),
-      a2a((text) => signDetached(keys.ring(), text)),
+      a2a((text) => signDetached(keys.ring(), text), { isPublicOnly: !config.webhookPrivate }),
     ],
     page: readPage(config.web),
     bytes: { blobs, bytesMax: config.blobBytesMax },

@@ -1,4 +1,5 @@
-// The workers of a server: each under its lease if several servers share a store.
+// The workers of a server: each of them under its lease, where several servers share a store.
+import { runPushes } from '#bridges/a2a/push.ts'
 import { withdrawEnded } from '#capabilities/registry.ts'
 import type { Blobs } from '#kernel/ports/blobs.ts'
 import type { Clock } from '#kernel/ports/clock.ts'
@@ -22,6 +23,7 @@ export const LEASES = [
   'outbox/notice',
   'outbox/process',
   'outbox/a2a',
+  'outbox/a2a-push',
   'outbox/amqp',
   'notices',
   'sweeper',
@@ -66,6 +68,7 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
       worker: kernel.store.isShared ? leases.node : 'server',
       duty: duty('outbox/a2a'),
     }),
+    runPushes(kernel, { ...webhooks, origin: notices.origin }, clock, log, duty('outbox/a2a-push')),
   ]
 }
 

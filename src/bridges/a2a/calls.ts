@@ -5,7 +5,8 @@ import type { Identified } from '#bindings/shared/credentials.ts'
 import { limits } from '#kernel/limits.ts'
 import { A2aError, restErrorOf, rpcErrorOf, type Id } from './failures.ts'
 import { followTask, type Following, type Watching } from './follow.ts'
-import { cancelTask, getTask, listTasks, noPush, sendMessage, type Entrance, type Sent } from './methods.ts'
+import { cancelTask, getTask, listTasks, sendMessage, type Entrance, type Sent } from './methods.ts'
+import { addPush, deletePush, getPush, listPushes } from './push-configs.ts'
 import { JSON_RPC, type Call, type Wire } from './requests.ts'
 import { findWork, isEnded, isInterrupted, viewOf, type A2aTask, type Door } from './task-view.ts'
 import { requestIn, requests } from './wire.ts'
@@ -49,10 +50,13 @@ export async function serveMethod(door: Entrance, { method, params }: Call, exch
     case 'GetExtendedAgentCard':
       throw new A2aError('EXTENDED_AGENT_CARD_NOT_CONFIGURED', 'the public card is all there is')
     case 'CreateTaskPushNotificationConfig':
+      return addPush(door, params)
     case 'GetTaskPushNotificationConfig':
+      return getPush(door, params)
     case 'ListTaskPushNotificationConfigs':
+      return listPushes(door, params)
     case 'DeleteTaskPushNotificationConfig':
-      throw noPush()
+      return deletePush(door, params)
   }
 }
 

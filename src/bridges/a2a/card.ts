@@ -18,7 +18,7 @@ export function agentCardOf(card: Card, origin: string, version: string, sign: S
     description: card.description || card.name,
     version,
     supportedInterfaces: ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({ url, protocolBinding, protocolVersion: PROTOCOL_VERSION })),
-    capabilities: { streaming: true },
+    capabilities: { streaming: true, pushNotifications: true },
     defaultInputModes: INPUT_MODES,
     defaultOutputModes: OUTPUT_MODES,
     skills: [

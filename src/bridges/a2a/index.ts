@@ -31,11 +31,16 @@ const answerOf = (status: number, type: string, body: object, headers: readonly 
   text: JSON.stringify(body),
 })
 
+export type A2aOptions = {
+  /** Push notifications are posted to public addresses over https alone. */
+  readonly isPublicOnly: boolean
+}
+
 export const a2a =
-  (sign: SignCard): MakeBridge =>
+  (sign: SignCard, options: A2aOptions): MakeBridge =>
   (host) => {
     const cards = new Map<string, string>()
-    const serve = serverOf(host)
+    const serve = serverOf(host, options)
 
     function answer(request: IncomingMessage, response: ServerResponse): void {
       const [address = '', query] = request.url!.split('?', 2)
@@ -152,7 +157,7 @@ function versionIn({ request, query }: Asked): void {
   })
 }
 
-function serverOf(host: BridgeHost): (asked: Asked) => Promise<HttpAnswer | null> {
+function serverOf(host: BridgeHost, { isPublicOnly }: A2aOptions): (asked: Asked) => Promise<HttpAnswer | null> {
   const { kernel, guard, authenticate, live } = host
   const meters = { read: host.meter('collaboration/task.get', false), change: host.meter('collaboration/task.create', true) }
   return handlerOf<Asked, HttpAnswer | null, Call>({
@@ -176,6 +181,7 @@ function serverOf(host: BridgeHost): (asked: Asked) => Promise<HttpAnswer | null
         actor,
         projects: card.projects.filter((id) => isIn(actor, id)),
         origin: originOf(host, request),
+        isPublicOnly,
         call(operation, input, key) {
           const as = isFirst ? caller : () => again(credential)
           isFirst = false

@@ -7,10 +7,15 @@ import type { Run } from '#protocols/delegation/schema.ts'
 import { A2aError } from './failures.ts'
 import { saidIn, type Said } from './parts.ts'
 import { contextOf, findWork, isEnded, isOfDoor, isRunId, statusIn, viewOf, type A2aTask, type Door, type Found } from './task-view.ts'
+import { refuseTarget, setPush } from './push-configs.ts'
 import { requestIn, requests, type Message } from './wire.ts'
 
 /** A caller's door, with the projects in which it and the agent are. */
-export type Entrance = Door & { readonly projects: readonly string[] }
+export type Entrance = Door & {
+  readonly projects: readonly string[]
+  /** Notifications are posted to public addresses over https alone. */
+  readonly isPublicOnly: boolean
+}
 
 /**
  * The idempotency key of a message: a repeated message changes nothing and gets the same task. Some clients use an id for several messages, so
@@ -69,15 +74,15 @@ export type Sent = { readonly id: string; readonly historyLength: number | undef
 
 export async function sendMessage(door: Entrance, params: unknown): Promise<Sent> {
   const { tenant, message, configuration = {} } = requestIn(requests.SendMessage, params)
-  if (configuration.taskPushNotificationConfig !== undefined) throw noPush()
-  const content = saidIn(message.parts)
+  const { taskPushNotificationConfig: push } = configuration
+  // Before there is a task that a wrong address would leave behind.
+  if (push !== undefined) refuseTarget(door, push, 'configuration.taskPushNotificationConfig.url')
+  const said = saidIn(message.parts)
   const { taskId } = message
-  const id = taskId ? await amend(door, await findWork(door, taskId), message, content) : await create(door, tenant, message, content)
+  const id = taskId ? await amend(door, await findWork(door, taskId), message, said) : await create(door, tenant, message, said)
+  if (push !== undefined) await setPush(door, id, push)
   return { id, historyLength: configuration.historyLength, waits: configuration.returnImmediately !== true }
 }
-
-export const noPush = (): A2aError =>
-  new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this agent sends no push notifications: subscribe to the task, or ask for it')
 
 export async function getTask(door: Door, params: unknown): Promise<A2aTask> {
   const { id, historyLength } = requestIn(requests.GetTask, params)

@@ -100,7 +100,12 @@ const taskOperations: Readonly<Record<string, Operation>> = {
     const input = { spec: specIn(params), delegable: true, ...given, ...(type === '' ? {} : pickIn({ type }, 'type')) }
     return whole(await shownTask(ask, (await ask.command('task.create', input)).task))
   }),
-  'task.assign': onTask('task_id agent_id|', 'task.assign', ({ task_id, agent_id }) => ({ task_id, assignee: agent_id })),
+  'task.assign': onTask('task_id agent_id|capability input', 'task.assign', ({ task_id, agent_id, ...given }) => {
+    const field = Object.keys(given).find((name) => given[name] !== null)
+    if (field !== undefined)
+      throw new Refusal('INVALID_SPEC', `${field} is null here: an agent gets the spec of its task, so put it there`, { field })
+    return { task_id, assignee: agent_id }
+  }),
   'task.start': onTask('task_id|', 'task.start', ({ task_id }) => ({ task_id })),
   'task.cancel': onTask('task_id|by', 'task.cancel', ({ task_id }) => ({ task_id })),
   'task.interrupt': changes('task_id prompt|by', async (ask) => {

@@ -8,6 +8,7 @@ export type KnownTask = TimeLimits & {
   readonly id: string
   readonly project_id: string
   readonly root_task_id: string
+  readonly origin?: { readonly protocol: string }
   readonly spec: {
     readonly goal: string
     readonly constraints: { readonly autonomy?: string }

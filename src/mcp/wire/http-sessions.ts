@@ -60,11 +60,7 @@ export function openHttpSessions({ serverOf, sessionsMax, log }: HttpSessionsOpt
   async function fetchLegacy(request: Request, body: unknown, authInfo: AuthInfo | undefined): Promise<Response> {
     const id = request.headers.get(SESSION_HEADER)
     const known = id === null ? undefined : sessions.get(id)
-    if (id !== null && !known)
-      return Response.json(
-        { jsonrpc: '2.0', id: null, error: { code: -32_001, message: 'the session has ended: initialize again' } },
-        { status: 404 },
-      )
+    if (id !== null && !known) return refusalOf(404, -32_001, 'the session has ended: initialize again')
     const session = known ?? (await open(authInfo))
     if (id !== null && known) {
       sessions.delete(id)
@@ -75,6 +71,7 @@ export function openHttpSessions({ serverOf, sessionsMax, log }: HttpSessionsOpt
 
   return {
     async fetch(request, body, authInfo) {
+      if (Array.isArray(body)) return refusalOf(400, -32_600, 'MCP has no batches: send one message')
       const isLegacy = await isLegacyRequest(request, body)
       return isLegacy ? fetchLegacy(request, body, authInfo) : modern.fetch(request, optionsOf(body, authInfo))
     },
@@ -89,6 +86,9 @@ export function openHttpSessions({ serverOf, sessionsMax, log }: HttpSessionsOpt
     },
   }
 }
+
+const refusalOf = (status: number, code: number, message: string): Response =>
+  Response.json({ jsonrpc: '2.0', id: null, error: { code, message } }, { status })
 
 const optionsOf = (body: unknown, authInfo: AuthInfo | undefined) => ({
   ...(body === undefined ? {} : { parsedBody: body }),

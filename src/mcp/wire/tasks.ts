@@ -1,20 +1,10 @@
 // The tasks of MCP 2026-07-28: a call that waits for a person returns a handle, and its client fetches the answer later.
-import type { Server, ServerContext, StandardSchemaV1 } from '@modelcontextprotocol/server'
+import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import type { Result } from './client-request.ts'
+import { withText } from './params.ts'
 
 export const TASKS = 'io.modelcontextprotocol/tasks'
 const POLL_MS = 2_000
-
-const Named: StandardSchemaV1<unknown, { readonly taskId: string }> = {
-  '~standard': {
-    version: 1,
-    vendor: 'countersign',
-    validate(value) {
-      const { taskId } = (value ?? {}) as { taskId?: unknown }
-      return typeof taskId === 'string' ? { value: { taskId } } : { issues: [{ message: 'taskId must be a text' }] }
-    },
-  },
-}
 
 /** A handle: the id is that of the call or of the question, and no server forgets it. */
 export function taskHandle(taskId: string, statusMessage: string): Result {
@@ -39,7 +29,7 @@ export type TaskHandlers = {
 }
 
 export function serveTasks(server: Server, handlers: TaskHandlers): void {
-  const ofTask = { params: Named }
+  const ofTask = withText('taskId')
   server.setRequestHandler('tasks/get', ofTask, ({ taskId }, context) => handlers.get(taskId, context))
   server.setRequestHandler('tasks/update', ofTask, async ({ taskId }, context) => {
     await handlers.find(taskId, context)

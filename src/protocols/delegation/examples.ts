@@ -39,6 +39,26 @@ const hooked: Step[] = [
   },
 ]
 const posted: Step[] = [...hooked, { as: 'devin', call: 'delegation/agent.delegate', input: { to_agent: 'agent_robin', input: {} } }]
+/** Devin sent robin a message over A2A; in `pushed`, it named an address that hears of changes. */
+const messaged: Step[] = [
+  ...offered,
+  {
+    as: 'devin',
+    call: 'delegation/agent.delegate',
+    input: {
+      to_agent: 'agent_robin',
+      input: { goal: 'Review', a2a: { context_id: 'ctx_1', message_id: 'm-1', parts: [{ text: 'Review' }] } },
+    },
+  },
+]
+const pushed: Step[] = [
+  ...messaged,
+  {
+    as: 'devin',
+    call: 'delegation/push.set',
+    input: ({ run }) => ({ work_id: run.id, to_agent: 'agent_robin', id: 'mine', endpoint: 'https://partner.example/hook' }),
+  },
+]
 /** A run that the runtime started, without a task or a delegating agent. */
 const running: Step[] = [{ as: 'system', call: 'delegation/agent.delegate', input: { to_agent: 'agent_devin', input: {} } }]
 const waiting: Step[] = [
@@ -113,6 +133,8 @@ export const scenes = {
   ended,
   hooked,
   posted,
+  messaged,
+  pushed,
   running,
   waiting,
   working,

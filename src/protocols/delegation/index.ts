@@ -12,6 +12,7 @@ import { mailboxOperations } from './operations/mailbox.ts'
 import { invokeOperations } from './operations/invoke.ts'
 import { memoOperations } from './operations/memo.ts'
 import { offerOperations } from './operations/offer.ts'
+import { pushOperations } from './operations/push.ts'
 import { runViewOperations } from './operations/run-views.ts'
 import { retireOperations } from './operations/retire.ts'
 import { runOperations } from './operations/run.ts'
@@ -33,6 +34,7 @@ const operations = [
   ...invokeOperations,
   ...offerOperations,
   ...webhookOperations,
+  ...pushOperations,
 ]
 export type DelegationOperation = (typeof operations)[number]
 

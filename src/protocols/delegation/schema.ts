@@ -19,7 +19,7 @@ export const Open = t.Object({}, { additionalProperties: true })
 export const CapabilityRef = t.Object({ capability_id: someText(200), version: someText(40) })
 export type CapabilityRef = Static<typeof CapabilityRef>
 export const Tag = t.String({ pattern: '^[a-z0-9][a-z0-9._:-]{0,63}$', description: 'up to 64 small letters, digits, . _ : or -' })
-export const Reach = either('pull', 'webhook', 'process', 'local', 'hcp', 'a2a')
+export const Reach = either('pull', 'webhook', 'process', 'acp', 'local', 'hcp', 'a2a')
 
 const CardSchema = t.Object({
   id: Id,
@@ -315,3 +315,40 @@ export const Memo = doc(
   { scopeOf: (memo) => memo.project_id, indexes: { run: index((memo) => [[memo.run_id]], 1) } },
 )
 export const memoId = (run_id: string, key: string): string => `${run_id}/${key}`
+
+/** The channel of the outbox that posts to addresses of A2A. */
+export const PUSH_CHANNEL = 'a2a-push'
+export const PushName = t.String({ pattern: '^[A-Za-z0-9._~-]{1,100}$', description: 'up to 100 letters, digits, . _ ~ or -' })
+/** Both become headers, so that neither has a line break. */
+export const PushScheme = t.String({ pattern: '^[A-Za-z][A-Za-z0-9-]{0,39}$', description: 'of the header Authorization, such as Bearer' })
+export const PushSecret = t.String({ pattern: '^[!-~]( *[!-~])*$', minLength: 1, maxLength: limits.a2aTokenCharsMax })
+/**
+ * An address that hears of changes of one piece of work, as its caller asked over A2A. No fact holds it, as with endpoints: the address and
+ * its secrets are for the one who named it.
+ */
+export const Push = doc(
+  'delegation.push',
+  t.Object({
+    id: t.String({ maxLength: limits.a2aIdCharsMax }),
+    work_id: Id,
+    config_id: PushName,
+    agent_id: Id,
+    project_id: Id,
+    owner: Id,
+    endpoint: t.String({ maxLength: limits.a2aUrlCharsMax }),
+    token: t.Optional(PushSecret),
+    scheme: t.Optional(PushScheme),
+    credentials: t.Optional(PushSecret),
+    created_at: Timestamp,
+    look_at: Timestamp, // when it is looked at again, whether the work has ended
+    sent: nullable(t.String({ maxLength: 100 })), // the digest of the state that was accepted last
+  }),
+  {
+    scopeOf: (push) => push.project_id,
+    visibleTo: (push, actor) => push.owner === actor.id,
+    indexes: { work: index((push) => [[push.work_id]], 1) },
+    due: (push) => [{ at: push.look_at, call: 'delegation/push.tidy', input: { push_id: push.id } }],
+  },
+)
+export type Push = Static<typeof Push.schema>
+export const pushId = (work_id: string, config_id: string): string => `${work_id}/${config_id}`

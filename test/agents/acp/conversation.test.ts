@@ -1,6 +1,6 @@
 // A run of a task as a session of an ACP agent: permissions, refusals, amendments, restarts and deliveries.
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, describe, test } from 'node:test'
@@ -22,10 +22,18 @@ afterEach(async () => {
   for (const stop of opened.splice(0).toReversed()) await stop()
 })
 
-type Given = { steps: string[]; env?: Record<string, string>; waitMs?: number; entry?: object; goal?: string; command?: string[] }
+type Given = {
+  steps: string[]
+  env?: Record<string, string>
+  waitMs?: number
+  entry?: object
+  goal?: string
+  command?: string[]
+  rules?: object[]
+}
 
-async function until<T>(look: () => Promise<T | false | undefined | null> | T | false | undefined | null): Promise<T> {
-  for (let i = 0; i < 2_000; i++) {
+async function until<T>(look: () => Promise<T | false | undefined | null> | T | false | undefined | null, looks = 2_000): Promise<T> {
+  for (let i = 0; i < looks; i++) {
     const found = await look()
     if (found) return found
     await new Promise((done) => setTimeout(done, 10))
@@ -35,7 +43,15 @@ async function until<T>(look: () => Promise<T | false | undefined | null> | T | 
 
 const idOf = (item: any): string => item.request_id ?? item.id
 
-async function employ({ steps, env = {}, waitMs = 60_000, entry = {}, goal = 'Fix it', command = [process.execPath, fake] }: Given) {
+async function employ({
+  steps,
+  env = {},
+  waitMs = 60_000,
+  entry = {},
+  goal = 'Fix it',
+  command = [process.execPath, fake],
+  rules = [],
+}: Given) {
   const at = mkdtempSync(join(folder, 'agent-'))
   const cwd = join(at, 'work')
   mkdirSync(cwd)
@@ -57,6 +73,7 @@ async function employ({ steps, env = {}, waitMs = 60_000, entry = {}, goal = 'Fi
     opened.push(() => worker.stop())
     return worker
   }
+  await world.call('owner', 'execution/policy.set', { installation: true, gate: { version: 1, rules } })
   const { task } = await world.call('alice', 'collaboration/task.create', { spec: { goal }, reviewers: ['user_rita'] })
   const task_id = task.id as string
   await world.call('alice', 'collaboration/task.assign', { task_id, assignee: 'agent_devin' })
@@ -73,11 +90,11 @@ async function employ({ steps, env = {}, waitMs = 60_000, entry = {}, goal = 'Fi
     heard: () => linesIn('heard'),
     prompts: () => linesIn('steps.prompts').map((line) => JSON.parse(line) as string),
     run: async (): Promise<any> => (await world.call('alice', 'delegation/run.list', { task_id })).items.at(-1),
-    ended: (): Promise<any> =>
+    ended: (looks?: number): Promise<any> =>
       until(async () => {
         const run = (await world.call('alice', 'delegation/run.list', { task_id })).items.at(-1)
         return ['completed', 'failed'].includes(run.state) && run
-      }),
+      }, looks),
     item: (): Promise<any> => until(async () => (await world.call('alice', 'execution/inbox.list', {})).items[0]),
     answer: async (action: 'approved' | 'rejected', reason?: string): Promise<any> => {
       const item = await until(async () => (await world.call('alice', 'execution/inbox.list', {})).items[0])
@@ -198,6 +215,26 @@ describe('a misbehaving agent', () => {
     assert.match(on.prompts()[1]!, /\.\.\/other\.txt is outside of the folder/)
   })
 
+  test('an agent of another version of the protocol gets no session', async () => {
+    const on = await employ({ steps: ['run make'], env: { ABILITIES: 'future' } })
+    const { error } = await on.ended()
+    assert.match(error, /the agent speaks version 99 of ACP, not 1/)
+    assert.deepEqual([on.prompts(), on.effects()], [[], []])
+  })
+
+  test('a question with 2 MB of arguments is not run, and no person is asked', async () => {
+    const on = await employ({ steps: ['large 2000000', 'say ok'] })
+    assert.equal((await on.ended()).state, 'completed')
+    assert.deepEqual(
+      [on.effects(), (await call(on, 'alice', 'execution/inbox.list', {})).items.filter((one: any) => one.kind !== 'review')],
+      [[], []],
+    )
+    assert.ok(
+      on.heard().some((line) => /^large (o_reject_once|cancelled)$/.test(line)),
+      on.heard().join(),
+    )
+  })
+
   test('an agent that offers only to allow always is not allowed', async () => {
     const on = await employ({ steps: ['onlyAlways', 'say ok'] })
     await on.answer('approved')
@@ -219,6 +256,97 @@ describe('a misbehaving agent', () => {
     assert.match(tooLong.error, /a line of more than 8192 KiB/)
     const on = await employ({ steps: ['stop refusal'] })
     assert.match((await on.ended()).error, /ended its turn with refusal/)
+  })
+})
+
+/** Every shape of message that an agent sends, with a part of it out of place. */
+test('messages of every kind of an agent allow nothing, and the run still ends', async (t) => {
+  // The SDK prints each message that it cannot take.
+  t.mock.method(console, 'error', () => undefined)
+  const count = isLong ? 200_000 : 1_000
+  const seed = Number(process.env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+  const on = await employ({ steps: [`fuzz ${seed} ${count}; say ok`, 'say ok'], rules: [{ id: 'no', tool: 'acp/*/*', then: 'deny' }] })
+  assert.equal((await on.ended(30_000)).state, 'completed', `FUZZ_SEED=${seed}`)
+  assert.deepEqual(on.effects(), [], `FUZZ_SEED=${seed}`)
+  const { items } = await call(on, 'devin', 'gate/call.list', {})
+  assert.ok(
+    items.every((one: any) => one.state === 'denied' || one.state === 'cancelled'),
+    `FUZZ_SEED=${seed}`,
+  )
+})
+
+describe('files of the client', () => {
+  const allow = (tool: string) => ({ id: tool, tool: `acp/agent_devin/${tool}`, then: 'allow' })
+
+  test('a file in the folder is read and written by the policy, and each call is on the record', async () => {
+    const at = (name: string) => join(folder, name)
+    mkdirSync(at('files'))
+    writeFileSync(at('files/in.txt'), 'one\ntwo\n')
+    const on = await employ({
+      steps: [`read ${at('files/in.txt')}; put ${at('files/out.txt')}; say ok`, 'say ok'],
+      entry: { files: true, cwd: at('files') },
+      rules: [allow('read_text_file')],
+    })
+    const item = await on.answer('approved')
+    const { arguments: shown } = item.card.payload.details
+    assert.deepEqual([shown.path, shown.content.startsWith('put by s_')], ['out.txt', true])
+    assert.equal((await on.ended()).state, 'completed')
+    assert.deepEqual(on.heard(), ['read "one\\ntwo\\n"', 'put ok'])
+    assert.match(readFileSync(at('files/out.txt'), 'utf8'), /^put by s_/)
+    const { items } = await call(on, 'devin', 'gate/call.list', {})
+    assert.deepEqual(items.map((one: any) => [one.tool, one.state, one.outcome]).toSorted(), [
+      ['agent_devin/read_text_file', 'ended', 'succeeded'],
+      ['agent_devin/write_text_file', 'ended', 'succeeded'],
+    ])
+  })
+
+  test('a path outside of the folder, also behind a link, is refused without a question; a denied one is not written', async () => {
+    const at = (name: string) => join(folder, name)
+    mkdirSync(at('linked'))
+    mkdirSync(at('elsewhere'))
+    writeFileSync(at('elsewhere/secret'), 'secret')
+    symlinkSync(at('elsewhere'), at('linked/out'))
+    symlinkSync(at('elsewhere/secret'), at('linked/secret'))
+    const tries = ['elsewhere/secret', 'linked/../elsewhere/secret', 'linked/out/secret', 'linked/secret'].map(at)
+    const steps = [
+      ...tries.flatMap((path) => [`read ${path}`, `put ${path}`]),
+      'read x',
+      `read ${at('linked/none')}`,
+      `put ${at('linked/new')}`,
+    ]
+    const on = await employ({
+      steps: [`${steps.join('; ')}; say ok`, 'say ok'],
+      entry: { files: true, cwd: at('linked') },
+      rules: [{ id: 'no', tool: 'acp/*/write_text_file', then: 'deny', reason: 'never' }, allow('read_text_file')],
+    })
+    assert.equal((await on.ended()).state, 'completed')
+    assert.ok(
+      on.heard().every((line) => /^(read|put) error -32(602|002)$/.test(line)),
+      on.heard().join(),
+    )
+    assert.equal(on.heard().length, steps.length)
+    assert.equal(readFileSync(at('elsewhere/secret'), 'utf8'), 'secret')
+    assert.ok(!existsSync(at('linked/new')))
+    const { items } = await call(on, 'devin', 'gate/call.list', {})
+    assert.deepEqual(
+      items.map((one: any) => [one.tool, one.state]),
+      [['agent_devin/write_text_file', 'denied']],
+    )
+    assert.match(on.prompts()[1]!, /rejected writing new: never/)
+  })
+
+  test('a text that no person could read is not written', async () => {
+    const cwd = join(folder, 'large')
+    mkdirSync(cwd)
+    const on = await employ({ steps: [`fill ${join(cwd, 'x')}; say ok`, 'say ok'], entry: { files: true, cwd } })
+    await on.ended()
+    assert.deepEqual([on.heard()[0], existsSync(join(cwd, 'x'))], ['fill error -32602', false])
+  })
+
+  test('without the setting nothing is offered', async () => {
+    const on = await employ({ steps: ['read /etc/hostname; put /tmp/x; say ok'] })
+    await on.ended()
+    assert.deepEqual(on.heard(), ['read error -32601', 'put error -32601'])
   })
 })
 
@@ -287,11 +415,11 @@ describe('memory and restarts', () => {
 
   // The session is loaded in the minute after it began, because an agent was seen to empty it before.
   test('late parts of a replay are not delivered', { skip: !isLong }, async () => {
-    const on = await employ({ steps: ['run make; say no', 'say new'], waitMs: 50, env: { ABILITIES: 'load' } })
+    const on = await employ({ steps: ['run make; say no', 'rest 600; say new'], waitMs: 50, env: { ABILITIES: 'load' } })
     await on.item()
     await until(async () => (await call(on, 'devin', 'gate/call.list', {})).items[0]?.unattended === true)
     await on.answer('rejected', 'no')
-    await on.ended()
+    await on.ended(10_000)
     assert.deepEqual(
       (await on.artifacts()).map(({ text }) => text),
       ['new'],

@@ -25,7 +25,10 @@ function shapes(id: string): readonly Shape[] {
     ['ListTasks', { pageSize: 3, status: 'TASK_STATE_WORKING', includeArtifacts: true }],
     ['SubscribeToTask', { id: 'task_none' }],
     ['CancelTask', { id: 'task_none' }],
-    ['CreateTaskPushNotificationConfig', { taskId: id, url: 'https://example.com/hook' }],
+    ['CreateTaskPushNotificationConfig', { taskId: id, id: 'mine', url: 'https://partner.example/hook', token: 't' }],
+    ['GetTaskPushNotificationConfig', { taskId: id, id: 'mine' }],
+    ['ListTaskPushNotificationConfigs', { taskId: id }],
+    ['DeleteTaskPushNotificationConfig', { taskId: id, id: 'mine' }],
   ]
   return [
     ...calls.map(([method, params]) => ({ method: 'POST', path: '', body: { jsonrpc: '2.0', id: 1, method, params } })),
@@ -33,6 +36,8 @@ function shapes(id: string): readonly Shape[] {
     { method: 'GET', path: `/tasks/${id}?historyLength=1` },
     { method: 'GET', path: '/tasks?pageSize=2&pageToken=abc&includeArtifacts=true' },
     { method: 'POST', path: '/tasks/task_none:cancel', body: {} },
+    { method: 'POST', path: `/tasks/${id}/pushNotificationConfigs`, body: { id: 'other', url: 'https://partner.example/hook' } },
+    { method: 'GET', path: `/tasks/${id}/pushNotificationConfigs` },
     { method: 'GET', path: '/.well-known/agent-card.json' },
   ]
 }

@@ -1,52 +1,9 @@
 // HLP over real sockets: the flow of the reference client as literal bytes, and everything that it may not do.
 import assert from 'node:assert/strict'
-import { test, type TestContext } from 'node:test'
-import { hlp } from '#bridges/hlp/index.ts'
-import { stateHash } from '../../support/in-process/world.ts'
-import { send, type Answer } from '../../support/over-sockets/http-client.ts'
-import { hxpWorld, type HxpWorld } from '../../support/over-sockets/hxp-world.ts'
+import { test } from 'node:test'
+import type { Answer } from '../../support/over-sockets/http-client.ts'
+import { hlpWorld, PAYLOAD, started, type As } from './hlp-world.ts'
 
-type As = keyof HxpWorld['keys']
-async function hlpWorld(t: TestContext) {
-  const world = await hxpWorld(t, { http: { bridges: [hlp] } })
-  const raw = (as: As | null, path: string, body?: string, headers: Record<string, string> = {}): Promise<Answer> =>
-    send(world.port, path, {
-      method: body === undefined ? 'GET' : 'POST',
-      headers: { ...(as === null ? {} : { authorization: `Bearer ${world.keys[as]}` }), ...headers },
-      ...(body === undefined ? {} : { body }),
-    })
-  const op = (as: As, name: string, params: object, more: object = {}): Promise<Answer> =>
-    raw(as, `/hlp/v1/ops/${name}`, JSON.stringify({ params, ...more }))
-  const refused = async (status: number, code: string, asked: () => Promise<Answer>): Promise<any> => {
-    const before = await stateHash(world.store)
-    const answer = await asked()
-    assert.equal(answer.status, status, answer.text)
-    const { error } = answer.json
-    assert.deepEqual(Object.keys(answer.json), ['error'])
-    assert.deepEqual(Object.keys(error), [
-      'code',
-      'message',
-      'details',
-      'retryable',
-      'operation_id',
-      'correlation_id',
-      'spec_version',
-      'schema_version',
-      'profile',
-    ])
-    assert.deepEqual([error.code, error.spec_version, error.schema_version, error.profile], [code, '0.2.0-draft', '0.2', 'HLP-industrial'])
-    assert.equal(await stateHash(world.store), before, 'a refusal changes nothing')
-    return error
-  }
-  return { ...world, raw, op, refused }
-}
-type On = Awaited<ReturnType<typeof hlpWorld>>
-async function started({ op }: On): Promise<any> {
-  const task = (await op('alice', 'task.create', { goal: 'Fix it' })).json
-  await op('alice', 'task.assign', { task_id: task.id, agent_id: 'agent_devin' })
-  return (await op('devin', 'task.start', { task_id: task.id })).json
-}
-const PAYLOAD = { kind: 'inline', uri: 'data:text/plain,hello' }
 const still = (text: string): string =>
   text.replaceAll(/\b(task|ckpt|art|rev|amd)_[0-9A-Z]{26}/g, '$1_ID').replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
 
@@ -183,6 +140,7 @@ test('unknown, missing and misplaced params are INVALID_SPEC', async (t) => {
     ['task.create', { goal: 'g', constraints: { grants: [{ scope: 'fs:/a*', decision: 'perhaps', until: 'task' }] } }, {}],
     ['task.create', { goal: 'g', constraints: { grants: 'all' } }, {}],
     ['task.get', { task_id }, { expected_task_revision: 2 }],
+    ['task.assign', { task_id, agent_id: 'agent_robin', input: { goal: 'another' } }, {}],
     ['task.amend', { task_id, text: 'x', intent: 'order' }, {}],
     ['task.amend', { task_id, text: 'x' }, { expected_task_revision: '2' }],
     ['task.amend', { task_id, text: 'x' }, { idempotency_key: 7 }],
@@ -198,6 +156,8 @@ test('unknown, missing and misplaced params are INVALID_SPEC', async (t) => {
   await on.refused(404, 'NOT_FOUND', () => on.raw('alice', '/hlp/v1/ops/task.destroy', '{}'))
   await on.refused(404, 'NOT_FOUND', () => on.raw('alice', '/hlp/v1/version?x=1x/..', '{}'))
   await on.refused(400, 'INVALID_SPEC', () => on.raw('owner', '/hlp/v1/events?after=abc'))
+  const large = JSON.stringify({ params: { goal: 'x'.repeat(2_000_000) } })
+  await on.refused(413, 'TOO_LARGE', () => on.raw('alice', '/hlp/v1/ops/task.create', large))
 })
 
 test('a stale revision is CONFLICT, and a repeated key is answered as it was then', async (t) => {

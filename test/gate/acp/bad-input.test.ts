@@ -117,3 +117,13 @@ test('A line beyond the bound ends the session of either side', async (t) => {
   assert.equal(await second.ended, 0)
   assert.deepEqual(world.effects(), ['p1 cancelled'])
 })
+
+test('A question with 2 MB of arguments is not run, and no person is asked', async (t) => {
+  const world = await openAcpWorld(t)
+  const { editor } = await connect(t, world)
+  editor.answer = choose('allow_once')
+  await editor.prompt([{ ask: { ...run, rawInput: { x: 'x'.repeat(2_000_000) } } }])
+  assert.equal(world.effects().length, 1)
+  assert.doesNotMatch(world.effects()[0]!, /allow_once/)
+  assert.ok((await world.calls()).every(({ state }) => state !== 'waiting' && state !== 'begun'))
+})

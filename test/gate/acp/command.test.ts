@@ -4,42 +4,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { inProcess, temporary } from '../../support/as-processes/cli.ts'
 import { until } from '../gate-world.ts'
-import { AGENT, choose, effectsIn, openAcpWorld, openEditor, waitingCall, type AcpWorld } from './acp-world.ts'
+import { AGENT, choose, effectsIn, openAcpWorld, waitingCall } from './acp-world.ts'
+import { BIN, login, startProxy } from './proxy-process.ts'
 
-const BIN = join(import.meta.dirname, '../../../bin/countersign.js')
 const run = { title: 'rm', kind: 'execute', rawInput: { command: 'rm' } }
-
-async function login(world: AcpWorld): Promise<string> {
-  const home = join(world.data, '..')
-  const { code, err } = await inProcess({ home }).run(['login', '--url', world.url], world.keys.alice)
-  assert.equal(code, 0, err)
-  return home
-}
-
-async function startProxy(t: TestContext, world: AcpWorld, home: string, words: string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [BIN, 'acp', ...words, '--', process.execPath, AGENT], {
-    cwd: home,
-    env: { PATH: process.env['PATH'], HOME: home, EFFECTS: world.effectsFile, ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-  let err = ''
-  child.stderr.setEncoding('utf8').on('data', (part: string) => (err += part))
-  child.stdin.on('error', () => undefined)
-  const ended = once(child, 'close')
-  t.after(async () => {
-    child.kill('SIGTERM')
-    await ended
-  })
-  const editor = openEditor(child.stdin, child.stdout)
-  const begin = async (): Promise<void> => {
-    await editor.call('initialize', { protocolVersion: 1, clientCapabilities: {} })
-    await editor.call('session/new', { cwd: home, mcpServers: [] })
-  }
-  return { child, editor, begin, ended, err: () => err }
-}
 
 test('The first run keeps a key for the agent, the login counts in the editor, and the agent gets neither', async (t) => {
   const world = await openAcpWorld(t)

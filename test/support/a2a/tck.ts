@@ -4,7 +4,8 @@ import { createServer, request } from 'node:http'
 import { openStage } from '#test/support/as-processes/agents.ts'
 import { approveAll, serveSteered } from './steered-agent.ts'
 
-const stage = await openStage()
+// The kit's receivers of push notifications are on this machine.
+const stage = await openStage(['--webhook-private', 'on'])
 const agent = await stage.agent('tck')
 await stage.system('delegation/agent.publish', { agent_id: agent.id, name: 'tck', concurrency: 32, a2a: true })
 const { key } = await stage.system('identity/key.issue', { subject: 'user_owner' })

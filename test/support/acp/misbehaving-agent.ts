@@ -2,6 +2,7 @@
 // is a line in EFFECTS; what it hears is a line in HEARD.
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { mutated, numbers } from '../laws/mutations.ts'
 
 type Fields = Record<string, any>
 const { EFFECTS = '/dev/null', HEARD = '/dev/null', SESSIONS = '', STEPS = '', ABILITIES = 'resume', MODES = '' } = process.env
@@ -39,9 +40,32 @@ async function permit(what: string, over: Fields = {}): Promise<boolean> {
   return true
 }
 
+/** Messages with a part out of place, each on one line. */
+function fuzz(seed: number, count: number): void {
+  const pick = numbers(seed)
+  const toolCall = { toolCallId: 'fuzzed', title: 'rm', kind: 'execute', rawInput: { command: 'rm' } }
+  const shapes: ((id: string) => Fields)[] = [
+    (id) => ({ id, method: 'session/request_permission', params: { sessionId: session, toolCall, options } }),
+    (id) => ({ id, method: 'fs/read_text_file', params: { sessionId: session, path: '/etc/hostname' } }),
+    () => ({ method: 'session/update', params: { sessionId: session, update: { sessionUpdate: 'tool_call', ...toolCall } } }),
+    () => ({ method: 'session/update', params: { sessionId: session, update: { sessionUpdate: 'plan', entries: [] } } }),
+    (id) => ({ method: '$/cancel_request', params: { requestId: id } }),
+    (id) => ({ id, result: { outcome: { outcome: 'selected', optionId: 'o_allow_once' } } }),
+  ]
+  for (let i = 0; i < count; i++) {
+    const text = JSON.stringify({ jsonrpc: '2.0', ...shapes[pick(shapes.length)]!(`f${i}`) })
+    process.stdout.write(
+      `${mutated(text, pick)
+        .toString()
+        .replaceAll(/[\r\n]/g, ' ')}\n`,
+    )
+  }
+}
+
 /** The steps of the n-th prompt of all processes are the n-th line of STEPS; the last line counts for the rest. */
 const acts: Record<string, (argument: string) => unknown> = {
   say: text,
+  fuzz: (words) => fuzz(Number(words.split(' ')[0]), Number(words.split(' ')[1])),
   run: (what) => permit(what),
   // Ends its turn with a refusal, as most agents do.
   runOrEnd: async (what) => (await permit(what)) || 'end_turn',
@@ -53,6 +77,7 @@ const acts: Record<string, (argument: string) => unknown> = {
   noId: () => permit('noId', { options: [{ kind: 'allow_once', name: 'x' }] }),
   twice: () => permit('twice', { options: [options[1], { ...options[2], optionId: 'o_allow_once' }] }),
   foreign: () => permit('foreign', { sessionId: 'nobody' }),
+  large: (bytes) => permit('large', { toolCall: { toolCallId: 'large', title: 'large', rawInput: { x: 'x'.repeat(Number(bytes)) } } }),
   onlyAlways: () => permit('onlyAlways', { options: [options[0], options[3]] }),
   stray: () => update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'not mine' } }, 'nobody'),
   junk: () => process.stdout.write('Warning: not a message\n[]\n{"id":"p999","result":{}}\n'),
@@ -61,6 +86,19 @@ const acts: Record<string, (argument: string) => unknown> = {
   recall: () => text(memory().join(',')),
   die: () => process.kill(process.pid, 'SIGKILL'),
   stop: (reason) => reason,
+  read: async (path) => {
+    const { result, error } = await ask('fs/read_text_file', { sessionId: session, path })
+    heard(`read ${result ? JSON.stringify(result.content) : `error ${error?.code}`}`)
+  },
+  fill: async (path) => {
+    const { error } = await ask('fs/write_text_file', { sessionId: session, path, content: 'x'.repeat(1_000_000) })
+    heard(`fill ${error ? `error ${error.code}` : 'ok'}`)
+  },
+  put: async (path) => {
+    const { error } = await ask('fs/write_text_file', { sessionId: session, path, content: `put by ${session}` })
+    heard(`put ${error ? `error ${error.code}` : 'ok'}`)
+  },
+  rest: (ms) => new Promise<void>((done) => setTimeout(done, Number(ms))),
   idle: async () => {
     while (!isCancelled) await new Promise((done) => setTimeout(done, 20))
   },
@@ -86,7 +124,7 @@ const modes =
   MODES === '' ? {} : { modes: { currentModeId: 'auto', availableModes: MODES.split(',').map((mode) => ({ id: mode, name: mode })) } }
 const methods: Record<string, (params: Fields, id: unknown) => unknown> = {
   initialize: () => ({
-    protocolVersion: 1,
+    protocolVersion: ABILITIES.includes('future') ? 99 : 1,
     agentInfo: { name: 'fake', version: '1' },
     agentCapabilities: {
       loadSession: ABILITIES.includes('load'),

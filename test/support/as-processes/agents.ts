@@ -29,13 +29,13 @@ export type Stage = {
   close(): Promise<void>
 }
 
-export function configOf(data: string, port = 0): Config {
-  const wish = readConfig(['--data', data, '--port', String(port), '--log', 'silent', '--quota', 'off'], {})
+export function configOf(data: string, port = 0, more: readonly string[] = []): Config {
+  const wish = readConfig(['--data', data, '--port', String(port), '--log', 'silent', '--quota', 'off', ...more], {})
   assert.equal(wish.kind, 'start')
   return (wish as { config: Config }).config
 }
-const start = (data: string, port = 0): Promise<Server> =>
-  startServer(configOf(data, port), { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
+const start = (data: string, port = 0, more: readonly string[] = []): Promise<Server> =>
+  startServer(configOf(data, port, more), { log: createLog('silent'), onFatal: (error) => assert.fail(String(error)) })
 
 type Look<T> = () => T | null | undefined | false | Promise<T | null | undefined | false>
 export async function until<T>(look: Look<T>, what: string, { everyMs = 5, lateMs = 20_000 } = {}): Promise<T> {
@@ -48,9 +48,9 @@ export async function until<T>(look: Look<T>, what: string, { everyMs = 5, lateM
   }
 }
 
-export async function openStage(): Promise<Stage> {
+export async function openStage(more: readonly string[] = []): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), 'countersign-agent-'))
-  let server = await start(folder)
+  let server = await start(folder, 0, more)
   const system = (operation: string, input: object): Promise<any> => server.kernel.call(operation, input, SYSTEM)
   const { key } = await system('identity/key.issue', { subject: 'user_owner' })
   const owner = createClient({ url: server.url, key })
@@ -88,7 +88,7 @@ export async function openStage(): Promise<Stage> {
     async restart() {
       const { port } = server
       await server.stop()
-      server = await start(folder, port)
+      server = await start(folder, port, more)
     },
     async close() {
       await owner.close()

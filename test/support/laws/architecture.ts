@@ -160,6 +160,12 @@ export const doors: readonly { file: string; module: string; names: readonly str
   { file: 'agents/programs/child.ts', module: 'node:child_process', names: ['spawn'], why: 'the one file that starts programs of agents' },
   { file: 'agents/programs/kept-session.ts', module: 'node:crypto', names: ['randomUUID'], why: "the id of a program's session" },
   { file: 'agents/acp/work-folder.ts', module: 'node:child_process', names: ['execFile'], why: 'snapshots of the work folder by git' },
+  {
+    file: 'agents/acp/files.ts',
+    module: 'node:fs/promises',
+    names: ['lstat', 'readFile', 'realpath', 'stat', 'writeFile'],
+    why: 'files that an ACP agent reads and writes through its client',
+  },
   { file: 'agents/acp/work-folder.ts', module: 'node:crypto', names: ['createHash'], why: 'snapshots of the work folder by git' },
   {
     file: 'agents/acp/work-folder.ts',

@@ -122,6 +122,15 @@ export const matrix: Readonly<Record<string, string>> = {
   'delegation/delivery.record': '        y      u     u     u    n   n     n      u     u    n    u      u',
   'delegation/delivery.list': '          y      y     y     y    n   n     n      y     y    n    y      y',
   'delegation/delivery.forget': '        y      u     u     u    u   u     u      u     u    u    u      u',
+  // Work that devin gave to robin over A2A: its addresses are for devin alone.
+  //                                   system admin owner alice rita bob mallory devin robin spy project deputy
+  'delegation/push.set': '              u      u     u     u    n   n     n      y     u    n    u      u',
+  'delegation/push.get': '              n      n     n     n    n   n     n      y     n    n    n      n',
+  'delegation/push.list': '             u      u     u     u    n   n     n      y     u    n    u      u',
+  'delegation/push.remove': '           n      n     n     n    n   n     n      y     n    n    n      n',
+  'delegation/push.ring': '             y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/push.record': '           y      u     u     u    u   u     u      u     u    u    u      u',
+  'delegation/push.tidy': '             y      u     u     u    u   u     u      u     u    u    u      u',
   // Items of a task: contracts put them there, let them follow, and close them.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy
   'execution/recipient.check': '         y      u     u     u    u   u     u      u     u    u    u      u',

@@ -29,6 +29,7 @@ export const agentRun = spec('agent run', 'Run a command as an agent: it is star
     flag('tries', 'number', `how often a command that fails is started; ${limits.childTriesDefault} by default`, { kind: 'integer' }),
     flag('worker', 'text', 'a name for this process, among those of the same agent'),
     flag('mode', 'text', 'the mode of an ACP agent; by default the first offered one that asks: default, read-only, ask'),
+    flag('files', null, 'let an ACP agent read and write files through Countersign: in its folder alone, each by the policy'),
     flag('fresh', null, 'begin a new session of the program for each run of a task'),
     flag('once', null, 'end after the first run'),
   ],
@@ -84,6 +85,8 @@ function planOf({ io, rest }: Context, given: FlagValues): Plan {
     throw usage(`the profile ${name} replaces {prompt} in the command, and the command has none`)
   const mode = given.get('mode') as string | undefined
   if (mode !== undefined && profile.input !== 'acp') throw usage('--mode is for the profile acp')
+  const offersFiles = given.get('files') === true
+  if (offersFiles && profile.input !== 'acp') throw usage('--files is for the profile acp')
   // The program is not the agent's credential: it speaks through us.
   const { COUNTERSIGN_KEY: _, ...env } = io.env
   return {
@@ -96,6 +99,7 @@ function planOf({ io, rest }: Context, given: FlagValues): Plan {
     graceMs: limits.childGraceMs,
     isFresh: given.get('fresh') === true,
     ...(mode === undefined ? {} : { mode }),
+    ...(offersFiles ? { offersFiles } : {}),
   }
 }
 

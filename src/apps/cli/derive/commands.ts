@@ -58,6 +58,7 @@ export const nouns: Readonly<Record<string, string>> = {
   agent: 'agents: add, publish a card, discover, delegate, run a command as one',
   delivery: 'delivery log of messages to webhooks',
   webhook: 'signing secrets of webhooks',
+  push: 'addresses that hear of changes of work that came over A2A',
   project: 'projects and their members',
   key: 'API keys',
   subject: 'people who log in with an OAuth or OpenID Connect issuer',

@@ -12,7 +12,7 @@ export const NOUN_USAGE = '<verb> [arguments] [options]'
 const groups: Readonly<Record<string, readonly string[]>> = {
   Work: ['task', 'artifact', 'review', 'grant', 'ledger', 'ownership', 'reviewer'],
   Decide: ['inbox', 'request', 'checkpoint', 'filter', 'rule', 'policy', 'group', 'file', 'channel', 'notice'],
-  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'delivery', 'harness'],
+  Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'push', 'delivery', 'harness'],
   Gate: ['gate', 'hook', 'acp', 'mcp', 'call', 'tool'],
   Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],

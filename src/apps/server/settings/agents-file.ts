@@ -23,6 +23,7 @@ const Entry = t.Object({
   tries: t.Optional(t.Integer({ minimum: 1, maximum: limits.childTriesMax })),
   mode: t.Optional(t.String({ minLength: 1, maxLength: limits.labelCharsMax })),
   fresh: t.Optional(t.Boolean()),
+  files: t.Optional(t.Boolean()),
 })
 type Entry = Static<typeof Entry>
 type Env = Readonly<Record<string, string | undefined>>
@@ -71,7 +72,7 @@ function agentIn(agent_id: string, raw: unknown, folder: string, env: Env): Proc
 }
 
 function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string) => never): Plan {
-  const { profile: name = 'lines', command, cwd = '.', pass_env = ['PATH'], time_limit, mode, fresh = false } = entry
+  const { profile: name = 'lines', command, cwd = '.', pass_env = ['PATH'], time_limit, mode, fresh = false, files } = entry
   const profile = Object.hasOwn(profiles, name) ? profiles[name]! : refuse(`profile is one of ${Object.keys(profiles).join(', ')}`)
   const argv = command ?? profile.argv
   if (argv.length === 0) refuse('command is required: the program and its arguments')
@@ -79,6 +80,7 @@ function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string
   const timeLimitMs = time_limit === undefined ? limits.childMsDefault : durationMs(time_limit, 'INVALID_REQUEST', 'time_limit')
   if (timeLimitMs < 1 || timeLimitMs > limits.childMsMax) refuse('time_limit is at most P7D')
   if (mode !== undefined && profile.input !== 'acp') refuse('mode is for the profile acp')
+  if (files !== undefined && profile.input !== 'acp') refuse('files is for the profile acp')
   const variables = Object.entries((entry.env ?? {}) as Record<string, unknown>)
   const wrong = variables.find(([, value]) => typeof value !== 'string')
   if (wrong) refuse(`env.${wrong[0]} must be text`)
@@ -93,5 +95,6 @@ function planOf(entry: Entry, folder: string, env: Env, refuse: (message: string
     graceMs: limits.childGraceMs,
     isFresh: fresh,
     ...(mode === undefined ? {} : { mode }),
+    ...(files === true ? { offersFiles: true } : {}),
   }
 }

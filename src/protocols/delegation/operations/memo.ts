@@ -1,6 +1,7 @@
 // Notes of a run: steps that a handler has finished, so that a restarted handler does not repeat them.
 import { canonical } from '#kernel/log/canonical-json.ts'
 import { Errand, errandDone } from '#kernel/log/errand.ts'
+import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { put } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -61,7 +62,7 @@ const PORTION = 200
 
 const forget = command({
   name: 'run.forget',
-  summary: 'Forget the notes of a run that has ended, and the messages that were never taken. The system calls it by timer.',
+  summary: 'Forget the notes of a run whose task has ended too, and the messages that were never taken. The system calls it by timer.',
   draft: 'ours: kept data takes a bounded space',
   input: t.Object({ run_id: Id }),
   output: t.Object({ forgotten: t.Integer(), more: t.Boolean() }),
@@ -80,11 +81,15 @@ const forget = command({
     if (!run) throw new Refusal('RUN_NOT_FOUND', `there is no run ${run_id}`)
     const listed = await read.list(Memo, 'run', [[run_id]], { limit: PORTION })
     const storedErrand = await read.raw(Errand, forgetErrandId(run_id))
-    return { run, storedErrand, mailbox: await read.raw(Mailbox, run_id), ids: listed.map(({ id }) => id) }
+    const task = run.task_id === null ? null : await read.ports.tasks.task(read, run.task_id)
+    // The next run of the task continues from them.
+    const isKept = task !== null && task.outcome === null
+    return { run, storedErrand, mailbox: await read.raw(Mailbox, run_id), ids: isKept ? [] : listed.map(({ id }) => id), isKept }
   },
-  decide({ run, storedErrand, mailbox, ids }, _, { now }) {
+  decide({ run, storedErrand, mailbox, ids, isKept }, _, { now }) {
     const more = ids.length === PORTION
-    const next = more ? [forgetErrand(run.id, now)] : storedErrand ? [errandDone(storedErrand.id)] : []
+    const again = isKept ? timestampOf(Date.parse(now) + limits.memoMs) : more ? now : null
+    const next = again !== null ? [forgetErrand(run.id, again)] : storedErrand ? [errandDone(storedErrand.id)] : []
     const rest = [...(mailbox ? [put(Mailbox, run.id, null)] : []), ...next]
     return { facts: [], puts: [...ids.map((id) => put(Memo, id, null)), ...rest], output: { forgotten: ids.length, more } }
   },

@@ -82,8 +82,10 @@ function dropOldest(messages: Message[]): Message[] {
 function rung({ id: run_id, reach, agent_id }: Mailbox, number: number, now: string): Change[] {
   // Another harness is notified by its own protocol.
   if (reach === 'pull' || reach === 'hcp') return []
-  const id = deliveryId(reach, run_id, String(number).padStart(9, '0'))
-  return [put(Delivery, id, { id, channel: reach, lane: run_id, due: now, attempt: 0, body: { agent_id, run_id, number }, error: null })]
+  // An ACP agent of the operator is one of its programs.
+  const channel = reach === 'acp' ? 'process' : reach
+  const id = deliveryId(channel, run_id, String(number).padStart(9, '0'))
+  return [put(Delivery, id, { id, channel, lane: run_id, due: now, attempt: 0, body: { agent_id, run_id, number }, error: null })]
 }
 
 /**
