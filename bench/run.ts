@@ -6,6 +6,7 @@ import { agents } from './agents.ts'
 import { attack } from './attack.ts'
 import { bytes } from './bytes.ts'
 import { commands } from './commands.ts'
+import { config } from './config.ts'
 import { device } from './device.ts'
 import { flow } from './flow.ts'
 import { gate } from './gate.ts'
@@ -47,6 +48,7 @@ const benches: readonly Bench[] = [
   attack,
   start,
   commands,
+  config,
   hook,
   a2a,
   mcp,

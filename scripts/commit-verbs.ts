@@ -3,7 +3,7 @@
 export const verbs: ReadonlySet<string> = new Set(
   `accept act adapt add admit adopt align allow anchor answer apply approve arrange ask assert assign authenticate authorize await
   batch begin bind block bound break bring build bump cache call cancel cap carry change charge check choose cite claim clean clear
-  close collect combine commit compare complete compress compute conclude confirm connect convert copy correct count cover create
+  close collect combine commit compare complete compress compute conclude configure confirm connect convert copy correct count cover create
   credit cut deal decide declare decline decode dedupe default defer define delay delegate delete deliver demand deny deprecate
   derive describe detect disable disconnect document download drain drop echo embed emit enable encode encrypt end enforce ensure
   erase escape estimate evict examine exclude execute exempt exit expect expire explain export expose extend extract fail fence

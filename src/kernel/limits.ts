@@ -300,7 +300,15 @@ export const limits = {
   hooksPerSubjectMax: 10,
   /** Webhooks of all agents of one person. */
   hooksPerOwnerMax: 1_000,
-  /** Notices written in one batch, and queued notices before the record is read instead. */
+  /** Event channels of one project, types in the filter of one, events and bytes of one batch, and the longest wait between two attempts. */
+  eventChannelsPerProjectMax: 10,
+  eventTypesMax: 50,
+  eventsPerBatchMax: 100,
+  eventBatchBytesMax: 512 * 1024,
+  eventBackoffMsMax: 5 * 60_000,
+  /** Events that a channel did not want, after which it is written down how far it came. */
+  eventsSkippedMax: 1_000,
+  /** Notices written in one batch, and notices that may be queued before the record is read instead. */
   noticesPlannedMax: 64,
   noticesWaitingMax: 5_000,
   /** Attempts of one message in the log, the characters about each, and how long the log entry is kept. */
@@ -407,6 +415,20 @@ export const limits = {
   oidcReturnsPerAddressMax: 300,
   /** Sessions that one notice of an issuer ends in one batch. */
   sessionsEndedMax: 100,
+
+  /** Steps of a configuration that are one commit, with every member of a large project, and their bytes. */
+  configStepsMax: 2_500,
+  configBodyBytesMax: 2 * 1024 * 1024,
+  /** Things that one file has set in one part: a list of ids, read whole with each application. */
+  configOwnedMax: 5_000,
+  /** How one of them is called: the longest has an issuer, a claim and a group in it. */
+  configItemCharsMax: 1_000,
+  /** A configuration: its files, the bytes of one, and its values with aliases written out, so that a short file stays a short one. */
+  configFilesMax: 1_000,
+  configFileBytesMax: 4 * 1024 * 1024,
+  configValuesMax: 200_000,
+  /** Problems of a file that are shown in one go. */
+  configProblemsMax: 20,
 
   projectsPerSubjectMax: 500,
   /** Projects that one list covers: each costs one range scan for every state. */

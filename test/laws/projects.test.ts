@@ -12,6 +12,7 @@ const exceptions = [
   'identity/agent.list',
   'execution/request.list',
   'execution/inbox.list',
+  'execution/channel.list', // lists channels of one person, agent or project
   'gate/policy.suggest', // suggests rules for one policy
 ]
 

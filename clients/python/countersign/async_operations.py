@@ -261,6 +261,18 @@ class AsyncRecordOperations(AsyncNoun):
         return await self._call("identity/record.accept", {"seen": seen, "restored": restored}, idempotency_key, request_timeout)
 
 
+class AsyncConfigOperations(AsyncNoun):
+    """The operations of `config`."""
+
+    async def apply(self, *, name: str, part: str, owns: List[str], steps: List[Dict[str, Any]], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ConfigApplyOutput:
+        """Change one part of the configuration, the installation or a project, in one commit: all steps or none. Each is allowed and checked as a call of its own."""
+        return await self._call("identity/config.apply", {"name": name, "part": part, "owns": owns, "steps": steps}, idempotency_key, request_timeout)
+
+    async def list(self, *, part: str = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ConfigListOutput:
+        """List what configuration files have set, in one part or in all."""
+        return await self._call("identity/config.list", {"part": part, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+
 class AsyncTaskOperations(AsyncNoun):
     """The operations of `task`."""
 
@@ -968,9 +980,9 @@ class AsyncSecretOperations(AsyncNoun):
 class AsyncChannelOperations(AsyncNoun):
     """The operations of `channel`."""
 
-    async def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email'] = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
-        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent."""
-        return await self._call("execution/channel.add", {"endpoint": endpoint, "address": address, "keys": keys, "label": label, "kind": kind, "min_priority": min_priority, "quiet_hours": quiet_hours}, idempotency_key, request_timeout)
+    async def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email', 'events'] = UNSET, project_id: str = UNSET, types: List[str] = UNSET, after: int = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
+        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; a webhook that gets the receipts of an agent; or one that gets the events of a project."""
+        return await self._call("execution/channel.add", {"endpoint": endpoint, "address": address, "keys": keys, "label": label, "kind": kind, "project_id": project_id, "types": types, "after": after, "min_priority": min_priority, "quiet_hours": quiet_hours}, idempotency_key, request_timeout)
 
     async def confirm(self, *, token: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelConfirmOutput:
         """Confirm an e-mail address with the token of the link that was sent to it."""
@@ -988,9 +1000,9 @@ class AsyncChannelOperations(AsyncNoun):
         """Show the public key that a browser subscribes to pushes with."""
         return await self._call("execution/channel.push_key", {}, idempotency_key, request_timeout)
 
-    async def list(self, *, person: str = UNSET, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
-        """List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted."""
-        return await self._call("execution/channel.list", {"person": person, "agent_id": agent_id}, idempotency_key, request_timeout)
+    async def list(self, *, person: str = UNSET, agent_id: str = UNSET, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
+        """List your channels: where you get notices of new items in your inbox, where the receipts of an agent are posted, or where the events of a project go."""
+        return await self._call("execution/channel.list", {"person": person, "agent_id": agent_id, "project_id": project_id}, idempotency_key, request_timeout)
 
     async def remove(self, *, channel_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelRemoveOutput:
         """Remove a channel. Posts that are under way are dropped."""
@@ -1003,6 +1015,14 @@ class AsyncChannelOperations(AsyncNoun):
     async def test(self, *, channel_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelTestOutput:
         """Send a test notice through a channel; `notice.list` shows its outcome."""
         return await self._call("execution/channel.test", {"channel_id": channel_id}, idempotency_key, request_timeout)
+
+    async def update(self, *, channel_id: str, endpoint: str = UNSET, label: str = UNSET, types: List[str] = UNSET, after: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelUpdateOutput:
+        """Change an event channel: its address, its label, its filter, or the event after which it continues. One that was given up is tried again."""
+        return await self._call("execution/channel.update", {"channel_id": channel_id, "endpoint": endpoint, "label": label, "types": types, "after": after}, idempotency_key, request_timeout)
+
+    async def advance(self, *, channel_id: str, from_: int, position: int, outcome: Union[Dict[str, Any], None], retry_ms: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAdvanceOutput:
+        """Note how far an event channel has come, and the outcome of a post. The system calls it."""
+        return await self._call("execution/channel.advance", {"channel_id": channel_id, "from": from_, "position": position, "outcome": outcome, "retry_ms": retry_ms}, idempotency_key, request_timeout)
 
 
 class AsyncNoticeOperations(AsyncNoun):
@@ -1277,6 +1297,7 @@ class AsyncOperations:
     passkey: AsyncPasskeyOperations
     keys: AsyncKeysOperations
     record: AsyncRecordOperations
+    config: AsyncConfigOperations
     task: AsyncTaskOperations
     reviewer: AsyncReviewerOperations
     checkpoint: AsyncCheckpointOperations
@@ -1328,6 +1349,7 @@ class AsyncOperations:
         self.passkey = AsyncPasskeyOperations(call)
         self.keys = AsyncKeysOperations(call)
         self.record = AsyncRecordOperations(call)
+        self.config = AsyncConfigOperations(call)
         self.task = AsyncTaskOperations(call)
         self.reviewer = AsyncReviewerOperations(call)
         self.checkpoint = AsyncCheckpointOperations(call)

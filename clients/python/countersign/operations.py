@@ -536,6 +536,31 @@ class RecordOperations(Noun):
         return self._call("identity/record.accept", {"seen": seen, "restored": restored}, idempotency_key, request_timeout)
 
 
+class ConfigOperations(Noun):
+    """The operations of `config`."""
+
+    def apply(self, *, name: str, part: str, owns: List[str], steps: List[Dict[str, Any]], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ConfigApplyOutput:
+        """Change one part of the configuration, the installation or a project, in one commit: all steps or none. Each is allowed and checked as a call of its own.
+
+        Operation `identity/config.apply`. For: administrator, owner, project owner.
+        Refused with: .
+        name: up to 64 letters, digits, ., - or _
+        part: installation, or a project id
+        owns: what the file of this name has set in this part, each by its kind and name
+        """
+        return self._call("identity/config.apply", {"name": name, "part": part, "owns": owns, "steps": steps}, idempotency_key, request_timeout)
+
+    def list(self, *, part: str = UNSET, cursor: str = UNSET, limit: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ConfigListOutput:
+        """List what configuration files have set, in one part or in all.
+
+        Operation `identity/config.list`. For: administrator, owner, project owner.
+        part: installation, or a project id
+        cursor: next_cursor of the page before, with the same filters
+        limit: items a page, 50 by default
+        """
+        return self._call("identity/config.list", {"part": part, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
+
+
 class TaskOperations(Noun):
     """The operations of `task`."""
 
@@ -2009,16 +2034,19 @@ class SecretOperations(Noun):
 class ChannelOperations(Noun):
     """The operations of `channel`."""
 
-    def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email'] = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
-        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent.
+    def add(self, *, endpoint: str = UNSET, address: str = UNSET, keys: Dict[str, Any] = UNSET, label: str = UNSET, kind: Literal['webhook', 'push', 'email', 'events'] = UNSET, project_id: str = UNSET, types: List[str] = UNSET, after: int = UNSET, min_priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, quiet_hours: QuietHours = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAddOutput:
+        """Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; a webhook that gets the receipts of an agent; or one that gets the events of a project.
 
-        Operation `execution/channel.add`. For: human, agent.
+        Operation `execution/channel.add`. For: human, agent, project owner.
         Refused with: INVALID_REQUEST, PRECONDITION_FAILED.
         endpoint: an http or https address
         address: an e-mail address; a link sent there confirms it
         label: a label, to tell it from the others
+        project_id: the project whose events are sent, by an owner of it
+        types: the types of events that are sent; all of them where the list is empty
+        after: the number of the event after which to begin; the last one by default, 0 for all
         """
-        return self._call("execution/channel.add", {"endpoint": endpoint, "address": address, "keys": keys, "label": label, "kind": kind, "min_priority": min_priority, "quiet_hours": quiet_hours}, idempotency_key, request_timeout)
+        return self._call("execution/channel.add", {"endpoint": endpoint, "address": address, "keys": keys, "label": label, "kind": kind, "project_id": project_id, "types": types, "after": after, "min_priority": min_priority, "quiet_hours": quiet_hours}, idempotency_key, request_timeout)
 
     def confirm(self, *, token: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelConfirmOutput:
         """Confirm an e-mail address with the token of the link that was sent to it.
@@ -2053,12 +2081,12 @@ class ChannelOperations(Noun):
         """
         return self._call("execution/channel.push_key", {}, idempotency_key, request_timeout)
 
-    def list(self, *, person: str = UNSET, agent_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
-        """List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted.
+    def list(self, *, person: str = UNSET, agent_id: str = UNSET, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelListOutput:
+        """List your channels: where you get notices of new items in your inbox, where the receipts of an agent are posted, or where the events of a project go.
 
-        Operation `execution/channel.list`. For: the person or agent themself, administrator, owner.
+        Operation `execution/channel.list`. For: the person or agent themself, project owner, administrator, owner.
         """
-        return self._call("execution/channel.list", {"person": person, "agent_id": agent_id}, idempotency_key, request_timeout)
+        return self._call("execution/channel.list", {"person": person, "agent_id": agent_id, "project_id": project_id}, idempotency_key, request_timeout)
 
     def remove(self, *, channel_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelRemoveOutput:
         """Remove a channel. Posts that are under way are dropped.
@@ -2083,6 +2111,29 @@ class ChannelOperations(Noun):
         Refused with: PRECONDITION_FAILED.
         """
         return self._call("execution/channel.test", {"channel_id": channel_id}, idempotency_key, request_timeout)
+
+    def update(self, *, channel_id: str, endpoint: str = UNSET, label: str = UNSET, types: List[str] = UNSET, after: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelUpdateOutput:
+        """Change an event channel: its address, its label, its filter, or the event after which it continues. One that was given up is tried again.
+
+        Operation `execution/channel.update`. For: project owner.
+        Refused with: INVALID_REQUEST.
+        endpoint: an http or https address
+        label: a label, to tell it from the others
+        types: the types of events that are sent; all of them where the list is empty
+        after: send the events after this number, again if need be
+        """
+        return self._call("execution/channel.update", {"channel_id": channel_id, "endpoint": endpoint, "label": label, "types": types, "after": after}, idempotency_key, request_timeout)
+
+    def advance(self, *, channel_id: str, from_: int, position: int, outcome: Union[Dict[str, Any], None], retry_ms: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ChannelAdvanceOutput:
+        """Note how far an event channel has come, and the outcome of a post. The system calls it.
+
+        Operation `execution/channel.advance`. For: system.
+        Refused with: .
+        from_: the number of an event in the record of its project
+        position: the number of an event in the record of its project
+        retry_ms: milliseconds until the next attempt
+        """
+        return self._call("execution/channel.advance", {"channel_id": channel_id, "from": from_, "position": position, "outcome": outcome, "retry_ms": retry_ms}, idempotency_key, request_timeout)
 
 
 class NoticeOperations(Noun):
@@ -2674,6 +2725,7 @@ class Operations:
     passkey: PasskeyOperations
     keys: KeysOperations
     record: RecordOperations
+    config: ConfigOperations
     task: TaskOperations
     reviewer: ReviewerOperations
     checkpoint: CheckpointOperations
@@ -2725,6 +2777,7 @@ class Operations:
         self.passkey = PasskeyOperations(call)
         self.keys = KeysOperations(call)
         self.record = RecordOperations(call)
+        self.config = ConfigOperations(call)
         self.task = TaskOperations(call)
         self.reviewer = ReviewerOperations(call)
         self.checkpoint = CheckpointOperations(call)

@@ -161,7 +161,7 @@ Changes = TypedDict("Changes", {
 Channel = TypedDict("Channel", {
     "id": str,
     "person": str,
-    "kind": Literal["webhook", "push", "email"],
+    "kind": Literal["webhook", "push", "email", "events"],
     "label": str,
     "confirmed": bool,
     "signs_in": bool,
@@ -171,6 +171,11 @@ Channel = TypedDict("Channel", {
     "created_at": str,
     "removed_at": Union[str, None],
     "agent_id": str,
+    "project_id": str,
+    "types": List[str],
+    "added_by": str,
+    "endpoint": str,
+    "progress": "ExecutionProgress",
 }, total=False)
 Checkpoint = TypedDict("Checkpoint", {
     "id": str,
@@ -231,6 +236,14 @@ Comments = TypedDict("Comments", {
     "anchor": str,
     "severity": Literal["blocker", "major", "minor", "nit"],
     "body": str,
+}, total=False)
+Config = TypedDict("Config", {
+    "id": str,
+    "name": str,
+    "part": str,
+    "owns": List[str],
+    "applied_by": str,
+    "updated_at": str,
 }, total=False)
 Constraints = TypedDict("Constraints", {
     "max_duration": str,
@@ -600,6 +613,13 @@ ExecutionPayload9 = TypedDict("ExecutionPayload9", {
     "reject_requires_reason": bool,
     "details_schema": Dict[str, Any],
     "scope": str,
+}, total=False)
+ExecutionProgress = TypedDict("ExecutionProgress", {
+    "position": int,
+    "head": int,
+    "attempts": int,
+    "next_at": Union[str, None],
+    "last": Union[Dict[str, Any], None],
 }, total=False)
 ExecutionQuorum = TypedDict("ExecutionQuorum", {
     "n": int,
@@ -1564,6 +1584,13 @@ KeysRecordOutput = TypedDict("KeysRecordOutput", {
 RecordAcceptOutput = TypedDict("RecordAcceptOutput", {
     "record": Dict[str, Any],
 }, total=False)
+ConfigApplyOutput = TypedDict("ConfigApplyOutput", {
+    "config": "Config",
+}, total=False)
+ConfigListOutput = TypedDict("ConfigListOutput", {
+    "items": List["Config"],
+    "next_cursor": Union[str, None],
+}, total=False)
 TaskCreateOutput = TypedDict("TaskCreateOutput", {
     "task": "Task",
 }, total=False)
@@ -2203,6 +2230,12 @@ ChannelRotateOutput = TypedDict("ChannelRotateOutput", {
 }, total=False)
 ChannelTestOutput = TypedDict("ChannelTestOutput", {
     "notice": "Notice",
+}, total=False)
+ChannelUpdateOutput = TypedDict("ChannelUpdateOutput", {
+    "channel": Dict[str, Any],
+}, total=False)
+ChannelAdvanceOutput = TypedDict("ChannelAdvanceOutput", {
+    "cursor": Union[Dict[str, Any], None],
 }, total=False)
 NoticePlanOutput = TypedDict("NoticePlanOutput", {
     "planned": int,

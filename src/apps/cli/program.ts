@@ -134,13 +134,14 @@ function describe(command: Command, spec: Spec): void {
 
 const helpOf = ({ help, required }: Flag): string => (required ? `${help}${help === '' ? '' : '; '}required` : help)
 
-function optionsFor(flag: Flag, isPositional: boolean): Option[] {
-  const { name, also, shape, placeholder } = flag
+function optionsFor(one: Flag, isPositional: boolean): Option[] {
+  const { name, short, also, shape, placeholder } = one
   const options: Option[] = []
   const add = (long: string, isHidden: boolean): void => {
     const value = shape.kind === 'switch' ? '' : ` <${placeholder}>`
-    const option = new Option(`--${long}${value}`, isHidden ? '' : helpOf(flag)).hideHelp(isHidden)
-    if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, flag))
+    const letter = short === undefined || long !== name ? '' : `-${short}, `
+    const option = new Option(`${letter}--${long}${value}`, isHidden ? '' : helpOf(one)).hideHelp(isHidden)
+    if (shape.kind !== 'switch') option.argParser((text, before) => parseFlag(text, before, one))
     if (shape.choices) option.argChoices = [...shape.choices]
     options.push(option)
     if (shape.kind === 'switch' || shape.nullable) options.push(new Option(`--no-${long}`, 'the opposite, or none').hideHelp())

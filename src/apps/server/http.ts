@@ -28,6 +28,7 @@ import type { MoveMark, Quiet } from './folder/move-mark.ts'
 import type { Keys } from './folder/key-files.ts'
 import type { Authenticator } from './identity/authenticator.ts'
 import type { Storage } from './storage.ts'
+import { configSchema } from '../config-schema.ts'
 import { version } from '../version.ts'
 import { readPage } from './page-files.ts'
 import type { Logger } from './log.ts'
@@ -125,6 +126,7 @@ export function httpOf(parts: Parts, config: Config, options: ServerOptions): Ht
 function documentsOf({ keys, origin }: Parts, { issuer }: Config): Documents {
   return new Map([
     ['/.well-known/jwks.json', () => jwksOf(keys.ring())],
+    ['/config.schema.json', () => configSchema],
     ...(issuer === null ? [] : [[METADATA_PATH, () => resourceMetadata(origin(), issuer.url)] as const]),
   ])
 }

@@ -7,6 +7,7 @@ import type { Kernel } from '#kernel/kernel.ts'
 import { runConcluder } from '#workers/effect-runner.ts'
 import type { Duty, Leases } from '#workers/leases.ts'
 import { runLoop } from '#workers/loop.ts'
+import { runEventChannels } from '#workers/events/channel.ts'
 import { runNoticeChannel, type NoticeOptions } from '#workers/notices/channel.ts'
 import { runRemoteAgents } from '#agents/a2a/agents.ts'
 import { runProgramAgents, type ProcessAgent } from '#agents/programs/agents.ts'
@@ -21,6 +22,7 @@ export const LEASES = [
   'timers',
   'outbox/webhook',
   'outbox/notice',
+  'outbox/events',
   'outbox/process',
   'outbox/a2a',
   'outbox/a2a-push',
@@ -59,6 +61,7 @@ export function runWorkers({ kernel, blobs, agents, clock, log, leases, webhooks
     runBlobCollector(kernel.store, blobs, clock, log, duty('collector')),
     runWebhookAgents(kernel, webhooks, clock, log, duty('outbox/webhook')),
     runNoticeChannel(kernel, notices, clock, log, { planner: duty('notices'), outbox: duty('outbox/notice') }),
+    runEventChannels(kernel, notices, clock, log, duty('outbox/events')),
     // A single server keeps one worker name, so that its programs resume their runs immediately after a restart.
     runProgramAgents(kernel, blobs, agents, clock, log, {
       worker: kernel.store.isShared ? leases.node : 'server',

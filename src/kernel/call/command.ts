@@ -3,7 +3,7 @@
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
 import { authorize, refusalOfLoad, SYSTEM, type Actor } from '../declare/access.ts'
 import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
-import type { Command, Contract, Read, LongPoll } from '../declare/operation.ts'
+import type { Command, Contract, Decision, Read, LongPoll } from '../declare/operation.ts'
 import { assertMatches, keyOf, parse } from '../declare/schema.ts'
 import { createKeyMutex } from '../codec/key-mutex.ts'
 import { canonical } from '../log/canonical-json.ts'
@@ -21,7 +21,7 @@ import { errandsIn } from './errands-at-once.ts'
 import type { Reading } from './query.ts'
 import type { Quota } from './quota/quota.ts'
 import { askedFor, replyIdOf, withoutSecrets } from './idempotency.ts'
-import { effectsIn, type Registry, type Served } from './registry.ts'
+import { effectsIn, stepNamed, type Registry, type Served } from './registry.ts'
 import { signatureFor } from '../signing/signature.ts'
 import { inputOf } from './input.ts'
 import {
@@ -90,6 +90,15 @@ type Parts = {
   readerAs(draft: Draft, actor: Actor): Read
   call(name: string, input: unknown, as: Actor): Promise<unknown>
   readonly settle: DueOnRead
+}
+
+type Step = NonNullable<Decision<unknown>['steps']>[number]
+
+/** The caller with the memberships that the batch has given or taken so far. A credential for some projects gets no more than it had. */
+async function withNewRights(read: Read, caller: Actor): Promise<Actor> {
+  if (caller.kind !== 'human' || caller.partial === true) return caller
+  const person = await read.subject(caller.id)
+  return person === null ? caller : { ...caller, projects: person.projects, owner: person.isChief }
 }
 
 export type Commands = {
@@ -263,7 +272,22 @@ export function createCommandRunner(parts: Parts): Commands {
     const isAsDecided = draft.consequences === before && !isCounted(decision)
     const output = isAsDecided ? decision.output : asLeftByTheBatch(draft, decision)
     if (checksAnswers) assertMatches(op.output, output, op.name)
+    for (const [i, step] of (decision.steps ?? []).entries()) await takeStep(draft, step, i, actor)
     return output
+  }
+
+  /** Without a cause, as the caller's own call: what people sign is asked for, and the record names the caller's role. */
+  async function takeStep(draft: Draft, { call: name, input }: Step, number: number, caller: Actor): Promise<void> {
+    // The bound is that of one call.
+    draft.consequences = 0
+    try {
+      const { protocol, op } = stepNamed(registry, name)
+      const actor = await withNewRights(readerAs(draft, SYSTEM), caller)
+      await decideInto(draft, { protocol, op, input: inputOf(op, input, actor), actor, cause: null })
+    } catch (error) {
+      if (!(error instanceof Refusal) || error instanceof Conflict) throw error
+      throw new Refusal(error.code, error.message, { ...error.details, step: number })
+    }
   }
 
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {

@@ -34,9 +34,11 @@ function denialOf(draft: Draft, operation: string, actor: Actor, id: string): Dr
   const target = draft.hidden ?? [...draft.before].find(([, value]) => value !== null)?.[0] ?? null
   const value = target === null ? null : (draft.before.get(target) ?? null)
   const note = draftAt(draft.at)
-  note.scope = target === null || value === null ? SYSTEM_SCOPE : kindOf(target).scopeOf(value)
+  const scope = target === null || value === null ? SYSTEM_SCOPE : kindOf(target).scopeOf(value)
+  note.scope = scope
   note.facts.push({
     id,
+    scope,
     action: 'kernel/authorization.denied',
     actor: actor.id,
     behalf: actor.behalf ?? null,

@@ -1,5 +1,5 @@
-// The fan-out: a command that calls others instead of deciding itself. One batch belongs to one chain and is all or nothing, so a
-// bulk command makes one call per item: each is checked, decided and committed alone.
+// The fan-out: a command that calls others instead of deciding itself. A bulk command makes one call per item: each is checked, decided and
+// committed alone.
 import type { Caller, CallOptions, Kernel } from '../types.ts'
 import { canonical } from '../log/canonical-json.ts'
 import { Refusal } from '../declare/errors.ts'

@@ -1,5 +1,6 @@
 // The registry: every operation by its full name, checked at the start together with events, contracts and effects.
-import type { Contract, Operation, Protocol } from '../declare/operation.ts'
+import { Refusal } from '../declare/errors.ts'
+import type { Command, Contract, Operation, Protocol } from '../declare/operation.ts'
 
 export type Served = { readonly protocol: string; readonly op: Operation }
 
@@ -15,6 +16,8 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
   }
   const events = new Set(protocols.flatMap(({ name, events: declared }) => Object.keys(declared).map((event) => `${name}/${event}`)))
   for (const { protocol, op } of registry.values()) {
+    if (op.kind === 'command' && op.isStep && (op.effect || op.fan || op.upload || op.waits))
+      throw new Error(`${protocol}/${op.name} cannot be a step: it is more than one batch, or takes bytes`)
     if (op.kind === 'command' && op.audit !== null && !events.has(`${protocol}/${op.audit}`))
       throw new Error(`${protocol}/${op.name} leaves ${op.audit}, which ${protocol} does not declare: add it to its events`)
   }
@@ -32,6 +35,14 @@ export function registryOf(protocols: readonly Protocol[], contracts: readonly C
   return registry
 }
 
-/** The operations that record the outcome of an effect. */
+/** A command that another one can make part of its batch. */
+export function stepNamed(registry: Registry, name: string): { readonly protocol: string; readonly op: Command } {
+  const found = registry.get(name)
+  if (found?.op.kind !== 'command' || found.op.isStep !== true)
+    throw new Refusal('INVALID_REQUEST', `${name} cannot be a step: only commands that configure can`, { field: 'steps' })
+  return { protocol: found.protocol, op: found.op }
+}
+
+/** The operations that record what came of an effect. */
 export const effectsIn = (registry: Registry): Set<string> =>
   new Set([...registry.values()].flatMap(({ op }) => (op.kind === 'command' && op.effect ? [op.effect.conclude] : [])))

@@ -9,7 +9,10 @@ import type { Bound, ContractFact, Decision } from '../declare/operation.ts'
 import { entriesOf, idOf, keyOf, kindOf, prefixOf, talliesOf, type AnyDoc } from '../declare/schema.ts'
 import type { Basis, Batch, Fact, Image, Key, Put, Value } from '../log/store.ts'
 
-export type DraftFact = Omit<Fact, 'images'> & { readonly images: readonly { readonly key: Key; readonly value: Value }[] }
+export type DraftFact = Omit<Fact, 'images' | 'scope'> & {
+  readonly scope: string
+  readonly images: readonly { readonly key: Key; readonly value: Value }[]
+}
 
 export type Draft = {
   readonly at: string
@@ -64,7 +67,7 @@ export const subjectsIn = ({ facts }: Draft): string[] => [
   ...new Set(facts.filter(({ cause }) => cause === null).map(({ subject }) => subject)),
 ]
 
-/** Adds the facts of a decision, with their actor and basis. */
+/** Adds the facts of a decision, with their actor and basis. A decision and its consequences belong to one chain. */
 export function record(
   draft: Draft,
   newId: NewId,
@@ -75,13 +78,16 @@ export function record(
   cause: number | null,
 ): void {
   const first = draft.facts.length
+  let chain = cause === null ? null : draft.facts[cause]!.scope
   for (const fact of decision.facts) {
     const subject = fact.images[0]!
     const scope = decision.scope ?? subject.doc.scopeOf(subject.after)
+    chain ??= scope
+    if (chain !== scope) throw new Error(`one decision, one chain: ${fact.action} belongs to ${scope}, not ${chain}`)
     draft.scope ??= scope
-    if (draft.scope !== scope) throw new Error(`one batch, one chain: ${fact.action} belongs to ${scope}, not ${draft.scope}`)
     draft.facts.push({
       id: fact.id ?? newId('aud'),
+      scope,
       action: `${protocol}/${fact.action}`,
       actor: fact.bySystem ? SYSTEM_ID : actor.id,
       behalf: fact.behalf ?? actor.behalf ?? null,

@@ -183,7 +183,12 @@ export type Decision<O> = {
   readonly effect?: Wanted
   /** The answer; with an effect, the answer while its outcome is unknown. */
   readonly output: O
-  /** No result yet; the caller may long-poll. `again`: the time at which a result can appear without a commit. */
+  /**
+   * Calls that become part of this batch: all or nothing. Each is authorized and checked as if the caller made it alone, with the rights that
+   * the steps before it gave.
+   */
+  readonly steps?: readonly { readonly call: string; readonly input: object }[]
+  /** No result yet; the caller may long-poll. `again`: the time at which a result may appear without a commit. */
   readonly nothing?: { readonly again: string | null }
 }
 
@@ -290,6 +295,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   waits?(input: Static<I>, actor: Actor): LongPoll | null
   /** The command has an effect outside, between its own batch and that of the concluding operation, whose answer becomes its answer. */
   readonly effect?: EffectOf
+  /** It can be a step of another command: see `Decision.steps`. */
+  readonly isStep?: boolean
   /** It decides nothing itself: see `fan`. */
   readonly fan?: Fan<Static<I>, Static<O>>
   load(read: Read, input: Static<I>, context: Context): Promise<S>

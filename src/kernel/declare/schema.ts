@@ -298,6 +298,7 @@ export type SchemaNode = {
   enum?: string[]
   description?: string
   properties?: Record<string, SchemaNode>
+  patternProperties?: Record<string, SchemaNode>
   additionalProperties?: boolean | SchemaNode
   items?: SchemaNode
   anyOf?: SchemaNode[]
@@ -310,7 +311,9 @@ function schemaAt(schema: TSchema, path: string): { code: string; node: SchemaNo
   let code = node['x-refusal'] ?? 'INVALID_REQUEST'
   for (const step of path.split('/').slice(1)) {
     const inside: SchemaNode | undefined = node?.anyOf?.find((branch) => branch.properties ?? branch.items) ?? node
-    node = inside?.properties && Object.hasOwn(inside.properties, step) ? inside.properties[step] : inside?.items
+    const entry = (): SchemaNode | undefined =>
+      Object.entries(inside?.patternProperties ?? {}).find(([pattern]) => new RegExp(pattern).test(step))?.[1]
+    node = inside?.properties && Object.hasOwn(inside.properties, step) ? inside.properties[step] : (inside?.items ?? entry())
     code = node?.['x-refusal'] ?? code
   }
   const enumeration = node?.anyOf?.find((branch) => branch.enum)

@@ -59,7 +59,7 @@ export function wantedBy(batches: readonly Batch[], sealed: number): Wanted {
     for (const key of batch.create) keys.add(key)
     for (const { key } of batch.puts) keys.add(key)
     for (const { images } of batch.facts) for (const { key } of images) keys.add(key)
-    if (batch.facts.length > 0) scopes.add(batch.scope)
+    for (const fact of batch.facts) scopes.add(fact.scope ?? batch.scope)
     for (const prefix of batch.count.keys()) prefixes.add(prefix)
     for (const { prefix } of batch.atMost) prefixes.add(prefix)
   }
@@ -121,23 +121,25 @@ function nextVersion(key: Key, batch: Batch, staging: Staging, sources: Sources)
 }
 
 function sealFacts(batch: Batch, staging: Staging, sources: Sources): Sealed[] {
-  let head = staging.heads.get(batch.scope) ?? sources.headOf(batch.scope) ?? GENESIS
-  // A clock that steps back, or that of another server, never turns the record around.
-  const at = batch.at > head.at ? batch.at : head.at
-  const first = head.seq + 1
-  const sealed = batch.facts.map((fact): Sealed => {
+  const seqs: number[] = []
+  return batch.facts.map((fact): Sealed => {
+    const { scope = batch.scope } = fact
+    const head = staging.heads.get(scope) ?? sources.headOf(scope) ?? GENESIS
+    // A clock that steps back, or that of another server, never turns the record around.
+    const at = batch.at > head.at ? batch.at : head.at
     const position = ++staging.position
     const images = fact.images.map((image) => sealImage(image, batch, staging, sources))
     const seq = head.seq + 1
+    seqs.push(seq)
     const { id, action, actor, behalf, basis, subject, task, root, detail } = fact
-    const cause = fact.cause === null ? null : first + fact.cause
+    const cause = fact.cause === null ? null : seqs[fact.cause]!
     const prev = head.hash
     const line = sealedLine({
       v: 1,
       id,
       seq,
       at,
-      scope: batch.scope,
+      scope,
       prev,
       action,
       actor,
@@ -150,14 +152,13 @@ function sealFacts(batch: Batch, staging: Staging, sources: Sources): Sealed[] {
       detail,
       images,
     })
-    head = { seq, hash: hashOf(line), at }
-    const place: Place = { scope: batch.scope, seq, position, hash: head.hash }
+    const hash = hashOf(line)
+    staging.heads.set(scope, { seq, hash, at })
+    const place: Place = { scope, seq, position, hash }
     for (const { key } of images) staging.docs.get(key)!.place = place
-    staging.group.facts.push({ position, scope: batch.scope, seq, at, actor, task, root, hash: head.hash, line })
-    return { position, scope: batch.scope, seq, at, hash: head.hash, line, fact }
+    staging.group.facts.push({ position, scope, seq, at, actor, task, root, hash, line })
+    return { position, scope, seq, at, hash, line, fact }
   })
-  staging.heads.set(batch.scope, head)
-  return sealed
 }
 
 function sealImage(

@@ -20,7 +20,8 @@ export type Fact = {
   readonly actor: string
   readonly behalf: string | null
   readonly basis: Basis
-  readonly cause: number | null // index in the batch of the fact that led to this one
+  readonly cause: number | null // index in the batch of the fact that led to this one, in the same chain
+  readonly scope?: string // its chain, if that is not the one of the batch
   readonly subject: Key
   readonly task: string | null
   readonly root: string | null

@@ -5,6 +5,7 @@ import { Collected } from './answering/collected.ts'
 import { File } from './answering/file.ts'
 import { SecretEnd } from './answering/secret.ts'
 import { Group, Policy, Rules } from './asking/preferences.ts'
+import { EventChannel } from './notices/event-channel.ts'
 import { AgentChannel, Channel } from './notices/notice.ts'
 import { Request, type EndedRequest } from './schema.ts'
 
@@ -40,13 +41,14 @@ export const events = {
   'policy.set': Policy,
   'group.set': Group,
   'group.removed': Group,
-  'channel.added': [Channel, AgentChannel],
+  'channel.added': [Channel, AgentChannel, EventChannel],
+  'channel.updated': EventChannel,
   'channel.confirmed': [Channel, AgentChannel],
   'channel.tested': [Channel, AgentChannel],
-  'channel.secret_rotated': [Channel, AgentChannel],
+  'channel.secret_rotated': [Channel, AgentChannel, EventChannel],
   'channel.sign_in_asked': [Channel, AgentChannel],
-  'channel.disabled': [Channel, AgentChannel],
-  'channel.removed': [Channel, AgentChannel],
+  'channel.disabled': [Channel, AgentChannel, EventChannel],
+  'channel.removed': [Channel, AgentChannel, EventChannel],
 } satisfies Events
 export const fact = factOf(events)
 

@@ -134,6 +134,13 @@ const questioned: Step[] = [
   { as: 'alice', call: 'execution/request.question', input: ({ request }) => ({ request_id: request.id, text: 'Monthly?' }) },
 ]
 const ruled: Step[] = [{ as: 'alice', call: 'execution/rule.add', input: { action: 'APPROVE', tag: 'finance', delegate_to: 'user_bob' } }]
+const streamed: Step[] = [
+  {
+    as: 'owner',
+    call: 'execution/channel.add',
+    input: { project_id: 'project_default', kind: 'events', endpoint: 'https://example.com/events', after: 0 },
+  },
+]
 const grouped: Step[] = [{ as: 'owner', call: 'execution/group.set', input: { name: 'on-call', members: ['user_rita', 'user_bob'] } }]
 
 /** Devin calls a tool with arguments that are too long for a card. */
@@ -160,6 +167,7 @@ export const scenes = {
   questioned,
   ruled,
   grouped,
+  streamed,
   task_in_progress,
   waiting,
   bound,

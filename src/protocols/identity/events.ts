@@ -1,7 +1,7 @@
 // Events of identity, each with the kind of document that it is about.
 import { factOf, type Events } from '#kernel/declare/facts.ts'
 import { Enrolments, Passkey } from './passkey/documents.ts'
-import { AcceptedRecord, Agent, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
+import { AcceptedRecord, Agent, Config, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
 
 export const events = {
   'user.added': User,
@@ -29,5 +29,6 @@ export const events = {
   'passkey.reset': Enrolments,
   'keys.recorded': KeyNames,
   'record.accepted': AcceptedRecord,
+  'config.applied': Config,
 } satisfies Events
 export const fact = factOf(events)

@@ -32,4 +32,28 @@ const signedIn: Step[] = [
   },
 ]
 
-export const scenes = { empty: [], substituted, withKey, withLogin, withPasskey, withSession, withSubject, withTicket, signedIn }
+const configured: Step[] = [
+  {
+    as: 'admin',
+    call: 'identity/config.apply',
+    input: {
+      name: 'company',
+      part: 'installation',
+      owns: ['person user_nora'],
+      steps: [{ call: 'identity/user.add', input: { id: 'user_nora', name: 'Nora', project_id: null } }],
+    },
+  },
+]
+
+export const scenes = {
+  configured,
+  empty: [],
+  substituted,
+  withKey,
+  withLogin,
+  withPasskey,
+  withSession,
+  withSubject,
+  withTicket,
+  signedIn,
+}

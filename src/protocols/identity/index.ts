@@ -3,6 +3,7 @@ import type { Protocol } from '#kernel/declare/operation.ts'
 import { events } from './events.ts'
 import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
+import { configOperations } from './operations/config.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { keysOperations } from './operations/keys.ts'
 import { recordOperations } from './operations/record.ts'
@@ -31,6 +32,7 @@ const operations = [
   ...passkeyOperations,
   ...keysOperations,
   ...recordOperations,
+  ...configOperations,
 ]
 export type IdentityOperation = (typeof operations)[number]
 

@@ -143,6 +143,39 @@ export const AcceptedRecord = doc(
 )
 export type AcceptedRecord = Static<typeof AcceptedRecord.schema>
 
+/** The part of a configuration file that is applied in one commit: the installation, or one project. */
+export const ConfigPart = t.String({
+  pattern: `^(installation|project_${word})$`,
+  description: 'installation, or a project id',
+})
+export const ConfigName = t.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$', description: 'up to 64 letters, digits, ., - or _' })
+
+/** What a configuration file has set, so that a later one of the same name can remove it. */
+export const Config = doc(
+  'identity.config',
+  t.Object({
+    id: t.String(), // `${name}/${part}`
+    name: ConfigName,
+    part: ConfigPart,
+    owns: t.Array(t.String({ minLength: 1, maxLength: limits.configItemCharsMax }), {
+      maxItems: limits.configOwnedMax,
+      uniqueItems: true,
+      description: 'what the file of this name has set in this part, each by its kind and name',
+    }),
+    applied_by: t.String(),
+    updated_at: Timestamp,
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (config, actor) => isOwner(actor) || (actor.projects !== 'all' && actor.projects.get(config.part) === 'owner'),
+    indexes: {
+      all: index((config) => (config.owns.length === 0 ? [] : [[]])),
+      part: index((config) => (config.owns.length === 0 ? [] : [[config.part]])),
+    },
+  },
+)
+export type Config = Static<typeof Config.schema>
+
 /** An API key. The secret itself is shown once and stored nowhere; 256 random bits need no slow hash. */
 export const Key = doc(
   'identity.key',

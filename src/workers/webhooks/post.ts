@@ -16,6 +16,8 @@ export type Posted = {
   readonly durationMs: number
   /** The other side did not answer in time. */
   readonly isLate?: boolean
+  /** The media type of the answer. */
+  readonly mediaType?: string | undefined
 }
 export type PostOptions = {
   /** Also allows loopback, private and link-local addresses, and plain HTTP. */
@@ -71,8 +73,10 @@ export function exchange(endpoint: string, sending: Sending, options: PostOption
   const { allowsPrivate, timeoutMs = limits.webhookMsMax } = options
   const began = performance.now()
   const { promise, resolve: done } = Promise.withResolvers<Exchanged>()
-  const end: End = (status, error, { isLate = false, text = '', isCut = false, isForbidden = false } = {}): void =>
-    done({ status, error, durationMs: Math.round(performance.now() - began), ...(isLate ? { isLate } : {}), text, isCut, isForbidden })
+  const end: End = (status, error, { isLate = false, text = '', isCut = false, isForbidden = false, mediaType } = {}): void => {
+    const durationMs = Math.round(performance.now() - began)
+    done({ status, error, durationMs, ...(isLate ? { isLate } : {}), mediaType, text, isCut, isForbidden })
+  }
   const url = URL.parse(endpoint)
   const host = url?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (!url || !['http:', 'https:'].includes(url.protocol)) end(null, 'its endpoint is no http or https address', { isForbidden: true })
@@ -96,7 +100,13 @@ export function exchange(endpoint: string, sending: Sending, options: PostOption
   return promise
 }
 
-type Rest = { readonly isLate?: boolean; readonly text?: string; readonly isCut?: boolean; readonly isForbidden?: boolean }
+type Rest = {
+  readonly mediaType?: string | undefined
+  readonly isLate?: boolean
+  readonly text?: string
+  readonly isCut?: boolean
+  readonly isForbidden?: boolean
+}
 type End = (status: number | null, error: string | null, rest?: Rest) => void
 type Bounds = { readonly timeoutMs: number; readonly answerBytesMax: number; readonly signal: AbortSignal | undefined }
 
@@ -114,16 +124,17 @@ function listen(sent: ClientRequest, { timeoutMs, answerBytesMax, signal }: Boun
   sent.on('error', ({ code = '' }: NodeJS.ErrnoException) => finish(null, messageFor(code), { isForbidden: code === 'PRIVATE' }))
   sent.on('response', (answer) => {
     const status = answer.statusCode ?? 0
+    const mediaType = answer.headers['content-type']
     const parts: Buffer[] = []
     let bytes = 0
     const textOf = (): string => Buffer.concat(parts).toString('utf8')
     answer.on('data', (part: Buffer) => {
       bytes += part.length
       // The status is enough: do not wait for the rest.
-      if (bytes > answerBytesMax) finish(status, errorFor(status), { text: textOf(), isCut: true })
+      if (bytes > answerBytesMax) finish(status, errorFor(status), { text: textOf(), isCut: true, mediaType })
       else parts.push(part)
     })
-    answer.on('end', () => finish(status, errorFor(status), { text: textOf() }))
+    answer.on('end', () => finish(status, errorFor(status), { text: textOf(), mediaType }))
     answer.on('error', () => finish(status, errorFor(status)))
     answer.on('aborted', () => finish(null, 'the answer was cut'))
   })

@@ -1,5 +1,7 @@
 // Commands that follow a stream, one line per event. They reconnect when the connection is lost; Ctrl-C ends them.
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
+import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
+import { cloudEventOf } from '#protocols/collaboration/record/cloud-event.ts'
 import { exits, type Exit } from '../exit-codes.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
 import { flag } from '../derive/flags.ts'
@@ -31,22 +33,26 @@ type RunEvent = {
 }
 /** An event of a session with another harness. */
 type SessionEvent = { readonly at: string; readonly sequence: number; readonly event_type: string; readonly data: AnyOutput }
-const isOfSession = (event: Event | RunEvent | SessionEvent): event is SessionEvent => 'event_type' in event
-const isOfRun = (event: Event | RunEvent | SessionEvent): event is RunEvent => 'run_id' in event
+type AnyEvent = Event | RunEvent | SessionEvent
+const isOfSession = (event: AnyEvent): event is SessionEvent => 'event_type' in event
+const isOfRun = (event: AnyEvent): event is RunEvent => 'run_id' in event
+
+const RECORD = 'audit.follow'
+const formatFlag = flag('format', 'format', 'each event as one line of another format: cloudevents', { choices: ['cloudevents'] })
 
 export function streamSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const commandSpec: Spec = {
     ...derived,
-    flags: [...derived.flags, afterFlag],
+    flags: [...derived.flags, afterFlag, ...(op.name === RECORD ? [formatFlag] : [])],
     run: async (context, given) => {
       const input = await inputOf(context, op, commandSpec, given)
       const after = (given.get('after') as string | undefined) ?? null
-      // A stream of a single run ends with the run.
-      const isSingleRun = (input as { run_id?: unknown }).run_id !== undefined
-      return follow(context, derived.operation!, input, after, (event) =>
-        isOfSession(event) ? event.event_type === 'session_closed' : isSingleRun && isOfRun(event) && endings.includes(event.type),
-      )
+      // A follower of one run has seen all of it when it ends.
+      const ofOne = (input as { run_id?: unknown }).run_id !== undefined
+      const isOver = (event: AnyEvent): boolean =>
+        isOfSession(event) ? event.event_type === 'session_closed' : ofOne && isOfRun(event) && endings.includes(event.type)
+      return follow(context, derived.operation!, input, { after, isOver, asCloudEvents: given.get('format') === 'cloudevents' })
     },
   }
   return commandSpec
@@ -62,21 +68,23 @@ export const taskFollow = spec('task follow', 'Watch a task live, from its first
   ],
   run: (context, given) => {
     const task_id = given.get('task-id') as string
-    const isOver = (event: Event | RunEvent | SessionEvent): boolean =>
+    const isOver = (event: AnyEvent): boolean =>
       given.get('keep') !== true && !isOfRun(event) && !isOfSession(event) && event.changes.some((change) => endedIn(change, task_id))
-    return follow(context, 'collaboration/audit.follow', { task_id }, (given.get('after') as string | undefined) ?? null, isOver)
+    const after = (given.get('after') as string | undefined) ?? null
+    return follow(context, 'collaboration/audit.follow', { task_id }, { after, isOver })
   },
 })
 
 const endedIn = ({ kind, id, after }: Event['changes'][number], task_id: string): boolean =>
   kind === 'task' && id === task_id && (after?.['state'] === 'completed' || after?.['state'] === 'rejected')
 
+type Following = { readonly after: string | null; isOver(event: AnyEvent): boolean; readonly asCloudEvents?: boolean }
+
 async function follow(
   context: Context,
   operation: string,
   input: object,
-  after: string | null,
-  isOver: (event: Event | RunEvent | SessionEvent) => boolean,
+  { after, isOver, asCloudEvents = false }: Following,
 ): Promise<Exit> {
   const remote = await context.remote()
   const leaving = new AbortController()
@@ -85,9 +93,10 @@ async function follow(
   process.once('SIGTERM', leave)
   try {
     for await (const { cursor, item } of remote.follow(operation, input, { after, signal: leaving.signal })) {
-      const event = (item['event'] ?? item) as Event | RunEvent | SessionEvent
-      if (context.json) writeJson(context, { cursor, ...item }, 0)
-      else context.io.out.write(`${lineOf(event, context)}\n`)
+      const event = (item['event'] ?? item) as AnyEvent
+      if (asCloudEvents) writeJson(context, cloudEventOf(item['event'] as AuditEvent, remote.where), 0)
+      else if (context.json) writeJson(context, { cursor, ...item }, 0)
+      else context.io.out.write(`${shownLine(event, context)}\n`)
       if (isOver(event)) return exits.ok
     }
   } finally {
@@ -105,7 +114,7 @@ type Part = {
 }
 const INDENT = '    '
 
-const lineOf = (event: Event | RunEvent | SessionEvent, context: Context): string =>
+const shownLine = (event: AnyEvent, context: Context): string =>
   layOut(
     (isOfSession(event) ? sessionParts(event) : isOfRun(event) ? runParts(event) : recordParts(event)).filter(({ text }) => text !== ''),
     context,

@@ -7,6 +7,7 @@ import { acceptSpec, exportSpec, replaySpec, verifySpec } from '../commands/audi
 import { whySpec } from '../commands/why.ts'
 import { committingSpec, downloadSpec, uploadSpec } from '../commands/artifact.ts'
 import { completionSpec, idsSpec } from './completion.ts'
+import { configSpecs } from '../config/specs.ts'
 import { derivedSpec } from './from-operation.ts'
 import { databaseSpecs } from '../commands/database.ts'
 import { deviceSpecs } from '../device/commands.ts'
@@ -60,6 +61,7 @@ export const nouns: Readonly<Record<string, string>> = {
   webhook: 'signing secrets of webhooks',
   push: 'addresses that hear of changes of work that came over A2A',
   project: 'projects and their members',
+  config: 'what configuration files have set: list; `countersign apply` sets it',
   key: 'API keys',
   subject: 'people who log in with an OAuth or OpenID Connect issuer',
   substitute: 'deputies, with dates',
@@ -117,6 +119,7 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...reviewSpecs,
     ...receiptSpecs,
     acceptSpec,
+    ...configSpecs,
     ...databaseSpecs,
     ...deviceSpecs,
     ...gateSpecs,

@@ -30,6 +30,8 @@ export type Shape = {
 
 export type Flag = {
   readonly name: string
+  /** One letter that stands for the name. */
+  readonly short?: string
   /** Other names that are understood and not shown. */
   readonly also: readonly string[]
   /** The place of the value in the input; null: only the command uses it. */

@@ -17,7 +17,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Hardware: ['device', 'event'],
   Record: ['audit', 'receipt'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'passkey', 'subject', 'ticket'],
-  Server: ['up', 'doctor', 'admin-key', 'migrate', 'adopt', 'completion'],
+  Server: ['up', 'apply', 'export-config', 'config', 'doctor', 'admin-key', 'migrate', 'adopt', 'completion'],
 }
 /** Words that stand between a noun and its verbs. */
 export const innerNouns: Readonly<Record<string, string>> = { 'device audit': 'the audit file of a daemon: verify' }

@@ -1,20 +1,30 @@
 // Channels: signed webhooks, pushes to a browser, and e-mail. A person's channel says that something waits for them, an agent's gets the receipts of its requests.
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
-import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, anyone, forAgentsToo, heldBy, human, installationOwner, isWhole, role, system } from '#kernel/declare/access.ts'
+import { put } from '#kernel/declare/facts.ts'
+import { administrator, anyone, forAgentsToo, heldBy, installationOwner, isIn, isWhole, role, system } from '#kernel/declare/access.ts'
 import { hookSecretOf, isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, query, rule, type Bound, type Change, type Context, type Made, type Read } from '#kernel/declare/operation.ts'
+import { command, query, rule, type Bound, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
-import { fact, type ChannelEvent } from '../events.ts'
+import {
+  channelFact,
+  channelOf,
+  isPersons,
+  isProjects,
+  itsOwner,
+  AnyChannelKind,
+  ownerOf,
+  shownAs,
+  Shown,
+  type Either,
+  type OfChannel,
+} from '../notices/channels.ts'
 import {
   AgentChannel,
   Channel,
-  ChannelKind,
   Hook,
   HookAddress,
-  isOfAgent,
   isReady,
   Label,
   linkToken,
@@ -23,68 +33,51 @@ import {
   planNotice,
   PushInput,
 } from '../notices/notice.ts'
+import { EventChannel, EventCursor } from '../notices/event-channel.ts'
 import { isOnCurve } from '../notices/push-point.ts'
 import { QuietHours, quietProblem } from '../notices/quiet-hours.ts'
 import { isEmailAddress } from '../actions/provided-value.ts'
 import { Id, Priority } from '../schema.ts'
+import { addEvents, eventChannelOperations, eventsFields, progressOf, projectOwner } from './event-channel.ts'
 
 const DRAFT = 'ours: HXP 0.1 leaves open how people learn of requests, and knows polling and WebSocket only for agents'
 
-const Shown = t.Object({
-  ...Channel.schema.properties,
-  person: t.Optional(Id),
-  agent_id: t.Optional(Id),
-  min_priority: t.Optional(Priority),
-})
-type Shown = Static<typeof Shown>
 const Secret = nullable(t.String({ description: 'shown once' }))
 
-/** A channel of either side, with the operations on it that differ. */
-type Either = Channel | AgentChannel
-const isPersons = (channel: Either): channel is Channel => 'person' in channel
-const ownerOf = (channel: Either): string => (isPersons(channel) ? channel.person : channel.agent_id)
-function shownAs(channel: Either): Shown {
-  if (isPersons(channel)) return channel
-  const { owner: _, ...shown } = channel
-  return { ...shown, kind: channel.kind ?? 'webhook' }
-}
-const channelFact = (action: ChannelEvent, channel: Either): Made =>
-  fact(action, [isPersons(channel) ? image(Channel, channel) : image(AgentChannel, channel)])
-
-type OfChannel = { readonly channel: Either }
-const itsOwner = forAgentsToo(
-  role<OfChannel>('the person or agent whose channel it is', (actor, { channel }) => actor.id === ownerOf(channel)),
+type Adding = { readonly project_id: string | null }
+const person = heldBy(
+  'a person',
+  role<Adding>('human', (actor, { project_id }) => actor.kind === 'human' && project_id === null),
 )
-async function channelOf(read: Read, channel_id: string): Promise<OfChannel> {
-  const channel = isOfAgent(channel_id) ? await read(AgentChannel, channel_id) : await read(Channel, channel_id)
-  if (channel.removed_at !== null) throw new Refusal('NOT_FOUND', `there is no channel ${channel_id}`)
-  return { channel }
-}
-
 const agent = forAgentsToo(
   heldBy(
     'an agent',
-    role<unknown>('agent', (actor) => actor.kind === 'agent'),
+    role<Adding>('agent', (actor, { project_id }) => actor.kind === 'agent' && project_id === null),
   ),
 )
 
 type Added = {
-  readonly kind?: Static<typeof ChannelKind>
+  readonly kind?: Static<typeof AnyChannelKind>
+  readonly project_id?: string
+  readonly types?: readonly string[]
+  readonly after?: number
   readonly endpoint?: string
   readonly address?: string
   readonly keys?: Static<typeof PushInput>
 }
-/** The fields that each kind requires; all others are refused. */
-const fieldsOf = { webhook: ['endpoint'], push: ['endpoint', 'keys'], email: ['address'] } as const
+/** The fields that each kind needs, and none of the others. */
+const fieldsOf = { webhook: ['endpoint'], push: ['endpoint', 'keys'], email: ['address'], events: ['endpoint', 'project_id'] } as const
 const hasItsFields = ({ kind = 'webhook', ...given }: Added): boolean => {
   const needed: readonly string[] = fieldsOf[kind]
-  return (['endpoint', 'address', 'keys'] as const).every((name) => (given[name] !== undefined) === needed.includes(name))
+  const isFiltered = given.types !== undefined || given.after !== undefined
+  if (isFiltered && kind !== 'events') return false
+  return (['endpoint', 'address', 'keys', 'project_id'] as const).every((name) => (given[name] !== undefined) === needed.includes(name))
 }
 
 const add = command({
   name: 'channel.add',
   summary:
-    'Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; or a webhook that gets the receipts of an agent.',
+    'Add a channel: a signed webhook, pushes to a browser or e-mail that notify a person of new items in their inbox; a webhook that gets the receipts of an agent; or one that gets the events of a project.',
   draft: DRAFT,
   input: t.Object({
     endpoint: t.Optional(HookAddress),
@@ -93,24 +86,25 @@ const add = command({
     ),
     keys: t.Optional(PushInput),
     label: t.Optional(Label),
-    kind: t.Optional(ChannelKind),
+    kind: t.Optional(AnyChannelKind),
+    ...eventsFields,
     min_priority: t.Optional(Priority),
     quiet_hours: t.Optional(QuietHours),
   }),
   output: t.Object({ channel: Shown, secret: Secret }),
-  callers: [human, agent],
+  callers: [person, agent, projectOwner],
   requires: [
     rule<unknown, Added>(
       'INVALID_REQUEST',
-      'a webhook has an endpoint, a push an endpoint and keys, e-mail an address',
+      'a webhook has an endpoint, a push an endpoint and keys, e-mail an address, events an endpoint and a project',
       (_, given) => hasItsFields(given),
-      'the fields do not fit the kind: a webhook takes endpoint, a push endpoint and keys, e-mail takes address',
+      'the fields do not fit the kind: a webhook takes endpoint, a push endpoint and keys, e-mail takes address, and events take endpoint, project_id, types and after',
     ),
     rule<unknown, Added>(
       'INVALID_REQUEST',
       'an agent has webhooks alone',
       (_, { kind = 'webhook' }, { actor }) => kind === 'webhook' || actor.kind === 'human',
-      'pushes and e-mail are for people: an agent has webhooks',
+      'pushes, e-mail and events are for people: an agent has webhooks',
     ),
     rule<unknown, Added>(
       'PRECONDITION_FAILED',
@@ -144,18 +138,27 @@ const add = command({
       (_, { endpoint }, { terms }) => endpoint === undefined || isHookAddress(endpoint, terms.publicHooksOnly),
       'endpoint cannot be called: give an https address of the public Internet (or http and others, where the operator allows it with --webhook-private), without a name, a password or a fragment',
     ),
-    rule<unknown, { readonly min_priority?: unknown; readonly quiet_hours?: unknown }>(
+    rule<Adding, { readonly min_priority?: unknown; readonly quiet_hours?: unknown }>(
       'INVALID_REQUEST',
-      'min_priority and quiet_hours are given by people',
-      (_, { min_priority, quiet_hours }, { actor }) => actor.kind === 'human' || (min_priority === undefined && quiet_hours === undefined),
-      'min_priority and quiet_hours are for people: the channel of an agent gets receipts, each when it is made; leave them out',
+      'min_priority and quiet_hours are given by people, for themselves',
+      ({ project_id }, { min_priority, quiet_hours }, { actor }) =>
+        (actor.kind === 'human' && project_id === null) || (min_priority === undefined && quiet_hours === undefined),
+      'min_priority and quiet_hours are for people: receipts and events are sent when they are made; leave them out',
     ),
   ],
+  isStep: true,
   audit: 'channel.added',
   once: ['secret'],
-  hides: true, // an address can contain a secret, as many do
-  load: async (read, __, { actor }) => ({ owner: actor.kind === 'agent' ? ((await read.subject(actor.id))?.owner ?? null) : null }),
-  decide({ owner }, { kind = 'webhook', endpoint, address, keys, label = '', min_priority = 'low', quiet_hours }, context) {
+  hides: true, // an address may hold a secret, as many of them do
+  async load(read, { project_id = null }, { actor }) {
+    if (project_id !== null && !isIn(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    const owner = actor.kind === 'agent' ? ((await read.subject(actor.id))?.owner ?? null) : null
+    return { owner, project_id, head: project_id === null ? 0 : (await read.head(project_id)).seq }
+  },
+  decide({ owner, project_id, head }, input, context) {
+    if (project_id !== null) return addEvents(project_id, head, input, context)
+    const { endpoint, address, keys, label = '', min_priority = 'low', quiet_hours } = input
+    const kind = (input.kind as Channel['kind'] | undefined) ?? 'webhook'
     const { actor, now, newId, secret, terms } = context
     const common = { label, disabled: false, created_at: now, removed_at: null } as const
     const isPerson = actor.kind === 'human'
@@ -189,7 +192,7 @@ const add = command({
 })
 
 function confirmation(channel: Either, { now, newId }: Pick<Context, 'now' | 'newId'>): Change[] {
-  const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'confirm', request_id: null } as const
+  const draft = { target: channel.id, whose: ownerOf(channel as Channel), order: newId('try'), event: 'confirm', request_id: null } as const
   return planNotice(draft, now)[1]
 }
 function ownerBound(owner: string): Bound {
@@ -269,9 +272,10 @@ const pushKey = query({
 
 const list = query({
   name: 'channel.list',
-  summary: 'List your channels: where you get notices of new items in your inbox, or where the receipts of an agent are posted.',
+  summary:
+    'List your channels: where you get notices of new items in your inbox, where the receipts of an agent are posted, or where the events of a project go.',
   draft: DRAFT,
-  input: t.Object({ person: t.Optional(Id), agent_id: t.Optional(Id) }),
+  input: t.Object({ person: t.Optional(Id), agent_id: t.Optional(Id), project_id: t.Optional(Id) }),
   output: t.Object({ items: t.Array(Shown) }),
   callers: [
     forAgentsToo(
@@ -280,10 +284,17 @@ const list = query({
         ({ kind, id }, { whose }) => (kind === 'human' || kind === 'agent') && id === whose,
       ),
     ),
+    projectOwner,
     administrator,
     installationOwner,
   ],
-  async load(read, { person, agent_id }, { actor }) {
+  async load(read, { person, agent_id, project_id = null }, { actor }) {
+    if (project_id !== null) {
+      if (!isIn(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+      const rows = await read.list(EventChannel, 'project', [[project_id]], { limit: limits.eventChannelsPerProjectMax })
+      const events = (await Promise.all(rows.map(({ id }) => read.maybe(EventChannel, id)))).filter((channel) => channel !== null)
+      return { whose: project_id, project_id, items: await Promise.all(events.map((channel) => progressOf(read, channel))) }
+    }
     const whose = person ?? agent_id ?? actor.id
     const paging = { limit: limits.hooksPerSubjectMax }
     const [people, agents] = await Promise.all([
@@ -294,7 +305,7 @@ const list = query({
       ...people.map(({ id }) => read.maybe(Channel, id)),
       ...agents.map(({ id }) => read.maybe(AgentChannel, id)),
     ])
-    return { whose, items: found.filter((channel) => channel !== null).map(shownAs) }
+    return { whose, project_id, items: found.filter((channel) => channel !== null).map(shownAs) }
   },
   view: ({ items }) => ({ items }),
   example: { given: 'told', as: 'alice', input: {} },
@@ -308,11 +319,12 @@ const remove = command({
   output: t.Object({ channel: Shown }),
   callers: [itsOwner, administrator, installationOwner],
   requires: [],
+  isStep: true,
   audit: 'channel.removed',
   load: (read, { channel_id }) => channelOf(read, channel_id),
   decide({ channel }, _, { now }) {
     const next: Either = { ...channel, removed_at: now }
-    const puts: Change[] = [put(Hook, channel.id, null)]
+    const puts: Change[] = [put(Hook, channel.id, null), ...(isProjects(channel) ? [put(EventCursor, channel.id, null)] : [])]
     return { facts: [channelFact('channel.removed', next)], puts, output: { channel: shownAs(next) } }
   },
   example: { given: 'told', as: 'alice', input: ({ channel }) => ({ channel_id: channel.id }) },
@@ -330,7 +342,7 @@ const rotate = command({
     rule<OfChannel>(
       'PRECONDITION_FAILED',
       'the channel is a webhook',
-      ({ channel }) => shownAs(channel).kind === 'webhook',
+      ({ channel }) => ['webhook', 'events'].includes(shownAs(channel).kind),
       'only a webhook has a secret to rotate: remove the channel and add it again',
     ),
   ],
@@ -363,6 +375,12 @@ const test = command({
   requires: [
     rule<OfChannel>(
       'PRECONDITION_FAILED',
+      'the channel sends notices or receipts',
+      ({ channel }) => !isProjects(channel),
+      'an event channel is tested by the next event: `channel.list` with its project shows how far it has come',
+    ),
+    rule<OfChannel>(
+      'PRECONDITION_FAILED',
       'an e-mail address is confirmed before anything else is sent to it',
       ({ channel }) => !isPersons(channel) || isReady({ ...channel, disabled: false }),
       'the address is not confirmed yet: follow the link in the mail that was sent to it',
@@ -373,7 +391,7 @@ const test = command({
   decide({ channel }, _, { now, newId }) {
     // An address that was given up as gone can work again.
     const next: Either = { ...channel, disabled: false }
-    const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'test', request_id: null } as const
+    const draft = { target: channel.id, whose: ownerOf(channel as Channel), order: newId('try'), event: 'test', request_id: null } as const
     const [notice, puts] = planNotice(draft, now)
     return { facts: [channelFact('channel.tested', next)], puts, output: { notice } }
   },
@@ -398,11 +416,11 @@ const signIn = command({
   audit: 'channel.sign_in_asked',
   load: (read, { channel_id }) => channelOf(read, channel_id),
   decide({ channel }, { request_id = null }, { now, newId }) {
-    const draft = { target: channel.id, whose: ownerOf(channel), order: newId('try'), event: 'sign_in', request_id } as const
+    const draft = { target: channel.id, whose: ownerOf(channel as Channel), order: newId('try'), event: 'sign_in', request_id } as const
     const [notice, puts] = planNotice(draft, now)
     return { facts: [channelFact('channel.sign_in_asked', channel)], puts, output: { notice } }
   },
   example: { given: 'told', as: 'system', input: ({ channel }) => ({ channel_id: channel.id }), refused: 'PRECONDITION_FAILED' },
 })
 
-export const channelOperations = [add, confirm, signIn, stop, pushKey, list, remove, rotate, test]
+export const channelOperations = [add, confirm, signIn, stop, pushKey, list, remove, rotate, test, ...eventChannelOperations]

@@ -42,6 +42,7 @@ const set = command({
   output: t.Object({ group: Group.schema }),
   callers: keepers,
   requires: [],
+  isStep: true,
   audit: 'group.set',
   async load(read, { name, members, ...input }, { actor }) {
     const project_id = projectFor(actor, input.project_id)
@@ -97,6 +98,7 @@ const remove = command({
       'the project has no such group',
     ),
   ],
+  isStep: true,
   audit: 'group.removed',
   async load(read, { name, ...input }, { actor }) {
     const project_id = projectFor(actor, input.project_id)

@@ -193,6 +193,7 @@ const set = command({
   output: t.Object({ policy: Policy.schema }),
   callers: [forThemself, forProject, forInstallation, fromFile],
   requires: [],
+  isStep: true,
   audit: 'policy.set',
   async load(read, { project_id = null, installation: isInstallation = false, floors = [] }, { actor }) {
     if (project_id !== null && isInstallation)

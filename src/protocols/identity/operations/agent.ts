@@ -46,6 +46,7 @@ const add = command({
       'the owner is switched off: name an active person',
     ),
   ],
+  isStep: true,
   audit: 'agent.added',
   async load(read, { id, owner, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)
@@ -122,6 +123,7 @@ const update = command({
   output: t.Object({ agent: Agent.schema }),
   callers: [...administrators, keeper],
   requires: [],
+  isStep: true,
   audit: 'agent.updated',
   async load(read, { agent_id }) {
     const agent = await read(Agent, agent_id)

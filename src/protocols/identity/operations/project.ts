@@ -18,6 +18,7 @@ const add = command({
   output: t.Object({ project: Project.schema }),
   callers: administrators,
   requires: [],
+  isStep: true,
   audit: 'project.added',
   async load(read, { id }, { actor }) {
     return {
@@ -112,6 +113,7 @@ const join = command({
       'only people own projects: give an agent the role member',
     ),
   ],
+  isStep: true,
   audit: 'project.joined',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
   decide: (state, { role = 'member' }, { actor }) => moveMember(state, 'project.joined', role, actor),
@@ -133,6 +135,7 @@ const leave = command({
       'the subject is not in the project',
     ),
   ],
+  isStep: true,
   audit: 'project.left',
   load: async (read, { project_id, subject }) => ({ project: await read(Project, project_id), member: await memberOf(read, subject) }),
   decide: (state, _, { actor }) => moveMember(state, 'project.left', null, actor),

@@ -24,6 +24,7 @@ const add = command({
   output: t.Object({ user: User.schema }),
   callers: administrators,
   requires: [freshProof()],
+  isStep: true,
   audit: 'user.added',
   async load(read, { id, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)
@@ -85,6 +86,7 @@ const update = command({
   output: t.Object({ user: User.schema }),
   callers: administrators,
   requires: [freshProof()],
+  isStep: true,
   audit: 'user.updated',
   load: async (read, { user_id }) => ({ user: await read(User, user_id) }),
   decide({ user }, { user_id: _, ...changes }) {
