@@ -43,6 +43,7 @@ const asks = to('waiting-asks', 'session.waiting', 'request.mirror', async ({ su
     asked_by: 'system',
     project_id,
     session_id: session.id,
+    executor: declaration!.agent_id,
     approvers,
     ...(risk_level === 'R5' ? { quorum: { n: 2, of: approvers } } : {}),
     owner: approvers[0]!,

@@ -1,9 +1,9 @@
-// Contracts from registrations: the card and the runs of an agent follow it, and the open items of a person are checked again when the person
-// is disabled, leaves a project or comes back, and when a substitute is added or removed (X27).
+// Contracts from registrations and groups: the card and the runs of an agent follow it, and the open items of a person are checked again when the person
+// is disabled, only reads from now on, leaves a project or comes back, and when a substitute is added or removed (X27).
 import type { Contract, ContractFact, Read } from '#kernel/declare/operation.ts'
 import { Card } from '#protocols/delegation/schema.ts'
 import { hasPeople } from '#protocols/execution/asking/recipients.ts'
-import { poolOf } from '#protocols/execution/schema.ts'
+import { GROUP, groupKey, poolOf } from '#protocols/execution/schema.ts'
 import { contractsBetween, onEach, textIn, type SubjectOf } from './contract.ts'
 
 const to = contractsBetween({ from: 'identity', to: 'execution' })
@@ -22,7 +22,9 @@ const recheckItems = (on: RecheckEvent, whoseIn: (fact: Fact) => string | null, 
 /** The projects that lose a person with this fact. */
 function lostProjects(on: RecheckEvent, { subject, detail }: Fact): string[] {
   if (on === 'project.left') return [textIn(detail, 'project_id')!]
-  return on === 'user.updated' && subject.disabled ? subject.projects.map(({ project_id }) => project_id) : []
+  if (on === 'project.joined') return textIn(detail, 'role') === 'viewer' ? [textIn(detail, 'project_id')!] : []
+  const isOut = subject.disabled || (subject.kind === 'human' && subject.role === 'auditor')
+  return on === 'user.updated' && isOut ? subject.projects.map(({ project_id }) => project_id) : []
 }
 /** Pools of projects that have no people left to take items. */
 async function emptyPools(read: Read, projects: readonly string[]): Promise<string[]> {
@@ -36,13 +38,28 @@ const subjectPerson = ({ subject: { id, kind } }: Fact): string | null => (kind 
 const replacedPerson = ({ detail }: Fact): string | null => textIn(detail, 'person') ?? null
 const span = ({ detail }: Fact): string[] => [textIn(detail, 'from'), textIn(detail, 'until')].filter((time) => time !== undefined)
 
+/** Who comes into a group, or leaves it, comes into its items, or leaves them. */
+const groupsChange = to('user.grouped-looks-again', 'user.grouped', 'recipient.note', async ({ subject, detail }, read) => {
+  const groups = textIn(detail, 'groups')!.split(' ')
+  const projects = [...new Set(groups.map((group) => group.split('/')[0]!))]
+  const pools = await emptyPools(read, projects)
+  return [{ person: subject.id }, ...groups.map((group) => ({ person: GROUP + group })), ...pools.map((pool) => ({ person: pool }))]
+})
+
 export const identityToExecution: readonly Contract[] = [
+  groupsChange,
   recheckItems('user.updated', subjectPerson),
   recheckItems('project.joined', subjectPerson),
   recheckItems('project.left', subjectPerson),
   recheckItems('substitute.added', replacedPerson, span),
   recheckItems('substitute.removed', replacedPerson),
 ]
+
+const within = contractsBetween({ from: 'execution', to: 'execution' })
+
+export const executionToExecution: readonly Contract[] = onEach(['group.set', 'group.removed'], (on) =>
+  within(`${on}-looks-again`, on, 'recipient.note', ({ subject: { project_id, name } }) => ({ person: groupKey(project_id, name) })),
+)
 
 // --- Cards and runs ---------------------------------------------------------------------------------------------------------------
 

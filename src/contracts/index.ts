@@ -10,7 +10,7 @@ import { executionToGate, gateToCollaboration, gateToExecution } from './gate-ex
 import { harnessToCollaboration } from './harness-collaboration.ts'
 import { harnessToDelegation } from './harness-delegation.ts'
 import { executionToHarness, harnessToExecution } from './harness-execution.ts'
-import { identityToDelegation, identityToExecution } from './identity.ts'
+import { executionToExecution, identityToDelegation, identityToExecution } from './identity.ts'
 
 export const contracts: readonly Contract[] = [
   // First, so that the end of a task is the last notification about it.
@@ -20,6 +20,7 @@ export const contracts: readonly Contract[] = [
   ...delegationToCollaboration,
   ...identityToDelegation,
   ...identityToExecution,
+  ...executionToExecution,
   ...executionToCollaboration,
   ...gateToExecution,
   ...gateToCollaboration,

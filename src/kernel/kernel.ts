@@ -12,7 +12,7 @@ import { draftAt, readingAt, type Draft } from './call/unit-of-work.ts'
 import { isAway, kernelCodes, Refusal, StoreUnavailable, type Fault } from './declare/errors.ts'
 import { createEffects } from './call/effects.ts'
 import { callEach } from './call/fan-out.ts'
-import { authorize, SYSTEM, type Actor } from './declare/access.ts'
+import { authorizeReader, SYSTEM, type Actor } from './declare/access.ts'
 import type { Command, Context, Read } from './declare/operation.ts'
 import { createQueries, createReading } from './call/query.ts'
 import { createQuota } from './call/quota/quota.ts'
@@ -142,7 +142,7 @@ export function createKernel(options: KernelOptions): Kernel {
     async load(draft, op, raw, actor) {
       const input = inputOf(op, raw, actor)
       const state: unknown = await op.load(readerAs(draft, actor), input, contextOf(given, actor, draft))
-      authorize(op.name, op.callers, actor, state)
+      authorizeReader(op.name, op.callers, actor, state)
       return { input, state }
     },
     denied: denials.record,

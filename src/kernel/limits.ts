@@ -408,6 +408,13 @@ export const limits = {
   /** Groups in an identity token: the largest directories send 200 to 300 groups of one person; beyond that they send none. */
   groupsClaimedMax: 500,
   groupClaimCharsMax: 200,
+  /** Groups of projects that one group of an issuer puts its people into, and groups that one person is in by their sign-ins. */
+  placesPerClaimMax: 50,
+  groupsPerPersonMax: 100,
+  /** Groups of issuers that are linked to one group of a project. */
+  linksPerGroupMax: 20,
+  /** People whose groups follow a link in one batch. */
+  groupSpreadMax: 50,
   /** A sign-in at an issuer, from the button to the way back: as long as typing a password and a second factor takes. */
   oidcFlowMs: 10 * 60_000,
   /** Codes that are being exchanged, and returns from the issuer that one network address makes in a quarter of an hour: an office shares one address. */
@@ -473,6 +480,8 @@ export const limits = {
   trendDaysMax: 90,
   /** Each is tried for every question of an agent. */
   floorsMax: 50,
+  /** Rules for approvals in one policy: one for each risk. */
+  approvalsMax: 5,
   groupsPerProjectMax: 100,
   groupMembersMax: 50,
   /** People whose inboxes list one request: each is a row of the index. */

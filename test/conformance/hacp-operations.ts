@@ -38,7 +38,7 @@ must(
   'H-OP-02',
   'a person creates a task and is its principal; only the principal assigns and cancels (and the system, by policy)',
   async () => {
-    await isFor('empty', 'task.create', () => ({ spec }), ['alice', 'rita', 'bob', 'owner', 'deputy'])
+    await isFor('empty', 'task.create', () => ({ spec }), ['alice', 'rita', 'bob', 'owner', 'lead', 'deputy'])
     await isFor('created', 'task.assign', ofTask({ assignee: 'agent_devin' }), ['alice', 'deputy'])
     await isFor('in_progress', 'task.cancel', ofTask(), ['alice', 'deputy', 'system'])
   },
@@ -69,7 +69,7 @@ must('H-OP-06', 'only who acts for the task references and writes', async () => 
   await isFor('in_progress', 'ledger.write', ofTask({ key: 'k', value: 1 }), ['alice', 'deputy', 'devin'])
 })
 must('H-OP-07', 'who may read a task reads it, its artifacts and its record; the ledger is for the project', async () => {
-  const readers = ['alice', 'deputy', 'rita', 'devin', 'owner', 'project', 'admin', 'system']
+  const readers = ['alice', 'deputy', 'rita', 'devin', 'owner', 'lead', 'viewer', 'auditor', 'project', 'admin', 'system']
   const members = [...readers, 'bob', 'robin']
   await isFor('written', 'task.get', ofTask(), readers)
   await isFor('written', 'task.list', () => ({}), members)

@@ -9,7 +9,7 @@ import { postgresMaker, sampleOf } from '../support/as-processes/postgres-stores
 import { inputOf } from '../support/in-process/examples.ts'
 import { columns, letters, matrix } from '../support/laws/matrix.ts'
 import { again, linesOf, refusalOf, stage } from '../support/in-process/stage.ts'
-import { operationsOf, protocols, stateHash } from '../support/in-process/world.ts'
+import { operationsOf, protocols, rolesSteps, stateHash } from '../support/in-process/world.ts'
 
 const served = operationsOf(protocols)
 const sceneOf = (name: string) => {
@@ -20,7 +20,7 @@ const sceneOf = (name: string) => {
 describe('the matrix', () => {
   test('every operation has a row, every row an operation, and every row a letter for each actor', () => {
     assert.deepEqual(Object.keys(matrix).toSorted(), served.map(({ name }) => name).toSorted())
-    for (const [name, row] of Object.entries(matrix)) assert.match(letters(row).join(''), /^[yun]{12}$/, name)
+    for (const [name, row] of Object.entries(matrix)) assert.match(letters(row).join(''), /^[yun]{16}$/, name)
   })
 
   test('an operation has a role for agents where the table has an agent that may call it, and where only the scene is of another', () => {
@@ -55,6 +55,7 @@ describe('the matrix', () => {
     test(`${name} is for those whom the table says, and refused to the others in the words of the table${where}`, async () => {
       const { scene, op } = sceneOf(name)
       const prepared = await stage(scene)
+      await prepared.world.play(rolesSteps)
       for (const [i, letter] of letters(row).entries()) {
         const on = await again(prepared, open)
         const untouched = await stateHash(on.world.store)

@@ -24,7 +24,7 @@ const rows: readonly Row[] = [
     name: 'a request for people',
     view: personView,
     doc: Request,
-    seen: 'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status owner people assigned_to assigned_at overdue details_order gone no_decider asked_with risk option_risks floor quorum votes claimed_until escalation escalated_at escalated_to called remind_seconds reminders reminded_at asked_until snoozed thread callback task_id root_task_id session_id call_id approvers checkpoint_id artifact asked_by on_expiry notice',
+    seen: 'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status owner people assigned_to assigned_at overdue details_order gone no_decider asked_with risk option_risks floor approval quorum votes claimed_until escalation escalated_at escalated_to called remind_seconds reminders reminded_at asked_until snoozed thread callback task_id root_task_id session_id call_id approvers checkpoint_id artifact asked_by on_expiry notice',
     hidden: 'receipt',
   },
   {
@@ -32,7 +32,7 @@ const rows: readonly Row[] = [
     view: agentView,
     doc: Request,
     seen: 'id kind action role priority timeout_seconds fallback agent_id requester project_id label metadata tags payload created_at expires_at status assigned_to assigned_at overdue no_decider risk option_risks quorum escalation escalated_at remind_seconds reminders reminded_at asked_until thread callback task_id root_task_id session_id call_id checkpoint_id artifact asked_by on_expiry notice',
-    hidden: 'owner people gone asked_with details_order floor votes claimed_until escalated_to called snoozed approvers receipt',
+    hidden: 'owner people gone asked_with details_order floor approval votes claimed_until escalated_to called snoozed approvers receipt',
   },
   {
     name: "an agent's channel for agents",

@@ -397,8 +397,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'a-claim-takes-from-others',
     'protocols/execution/access.ts',
-    "const isPools = actor.kind === 'human' && there?.role === 'pool'",
-    "if (there?.role === 'pool' && isOpen(there)) return { request: there, task: null }\n  const isPools = actor.kind === 'human' && there?.role === 'pool'",
+    "const isPools = actor.kind === 'human' && there !== null",
+    "if (there?.role === 'pool' && isOpen(there)) return { request: there, task: null, allowed: null }\n  const isPools = actor.kind === 'human' && there !== null",
   ),
   one('a-claim-never-ends', 'protocols/execution/deadlines.ts', '({ claimed_until }) => claimed_until ?? null', '() => null'),
   one('nobody-is-called-in', 'protocols/execution/deadlines.ts', "['request.escalate', escalatedNext],", ''),

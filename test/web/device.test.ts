@@ -72,6 +72,60 @@ describe('settings', () => {
   })
 })
 
+test('roles are shown and changed where people are listed, and who only reads is offered no decision', async () => {
+  const { task } = await stage.call('maya', 'collaboration/task.create', {
+    spec: { goal: 'Look after it', acceptance_criteria: ['it runs'] },
+  })
+  const asked = await stage.ask('robin', { item: 'Read along', details: {} }, { risk: 'R1' })
+  const owner = await stage.open('maya', '/projects')
+  await owner.getByRole('button', { name: 'Members' }).first().click()
+  const ines = owner.getByTestId('member-row').and(owner.locator('[data-subject=user_ines]'))
+  await ines.getByRole('button', { name: 'Make viewer' }).click()
+  await ines.getByText('viewer', { exact: true }).waitFor()
+  await shoot(owner, 'projects-roles')
+  const page = await stage.open('ines', `/inbox/${asked.id}`)
+  const looks = async (who: string): Promise<void> => {
+    await page.getByTestId('item-reader').getByText('You read here').waitFor()
+    assert.equal(await page.getByRole('button', { name: /^Approve|^Reject|^Ask back/ }).count(), 0, who)
+    await page.goto(`${stage.url}/tasks/${task.id}`)
+    await page.getByTestId('task-state').waitFor()
+    assert.equal(await page.getByRole('button', { name: /^Assign|^Amend|^Cancel task/ }).count(), 0, who)
+    await page.goto(`${stage.url}/record`)
+    await page.getByRole('button', { name: 'Export' }).waitFor()
+  }
+  await looks('a viewer')
+  await owner.goto(`${stage.url}/settings/people`)
+  const row = owner.getByRole('listitem').filter({ hasText: 'user_ines' })
+  await row.getByRole('button', { name: 'Make auditor' }).click()
+  await shoot(owner, 'settings-people-roles')
+  await row.getByRole('button', { name: 'Make auditor' }).last().click()
+  await row.getByText('auditor', { exact: true }).waitFor()
+  await page.goto(`${stage.url}/inbox/${asked.id}`)
+  await looks('an auditor')
+  await shoot(page, 'record-auditor')
+  await page.goto(`${stage.url}/settings/profile`)
+  await page.getByText('auditor of the installation').waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Policy' }).count(), 0)
+  await stage.call('maya', 'identity/user.update', { user_id: 'user_ines', role: 'member' })
+  await stage.call('maya', 'identity/project.join', { project_id: 'project_default', subject: 'user_ines', role: 'member' })
+})
+
+test('the card says who answers by the rules for approvals, and is not decided by others', async () => {
+  const approvals = [{ from_risk: 'R4', by: { people: ['user_tom', 'user_ines'] }, excludes: ['agent_owner'] }]
+  await stage.call('maya', 'execution/policy.set', { project_id: 'project_default', approvals })
+  const asked = await stage.ask('robin', { item: 'Drop the table', details: { target: 'users' } }, { risk: 'R4' })
+  const words = '1 of Tom Okafor, Ines Duarte, not Maya Lindqvist (answers for the agent), by the rules of project_default'
+  const maya = await stage.open('maya', `/inbox/${asked.id}`)
+  await maya.getByTestId('item-approval').getByText(words).waitFor()
+  await maya.getByTestId('item-reader').getByText('Others answer it').waitFor()
+  await shoot(maya, 'item-approval')
+  const tom = await stage.open('tom', `/inbox/${asked.id}`)
+  await tom.getByTestId('item-approval').getByText(words).waitFor()
+  await tom.getByRole('button', { name: /^Reject/ }).waitFor()
+  await stage.call('tom', 'execution/request.resolve', { request_id: asked.id, result: 'rejected' })
+  await stage.call('maya', 'execution/policy.set', { project_id: 'project_default', approvals: [] })
+})
+
 test('on a phone an item is a page of its own, with its bar, and back leads to the list', async () => {
   const asked = await stage.ask('robin', { item: 'Decide it on the train', details: { seat: '12A' } }, { risk: 'R1' })
   const page = await stage.open('maya', '/inbox', { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })

@@ -448,7 +448,7 @@ test('an installation owner who is a project member is offered what the server a
   await stage.call('admin', 'identity/project.add', { id: 'project_lab', name: 'Lab' })
   await stage.call('admin', 'identity/project.join', { project_id: 'project_lab', subject: 'user_maya' })
   const page = await stage.open('maya', '/record?project=project_lab')
-  await page.getByTestId('record-needs-task').getByText('Only owners of Lab').waitFor()
+  await page.getByTestId('record-needs-task').getByText('Only owners and viewers of Lab').waitFor()
   assert.equal(await page.getByRole('button', { name: /Verify|Export/ }).count(), 0)
   await shoot(page, 'record-member')
   // The number of what waits is live here, too.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class AsyncUserOperations(AsyncNoun):
     """The operations of `user`."""
 
-    async def add(self, *, name: str, id: str = UNSET, role: Literal['owner', 'member'] = UNSET, project_id: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserAddOutput:
+    async def add(self, *, name: str, id: str = UNSET, role: Literal['owner', 'auditor', 'member'] = UNSET, project_id: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserAddOutput:
         """Register a person."""
         return await self._call("identity/user.add", {"name": name, "id": id, "role": role, "project_id": project_id}, idempotency_key, request_timeout)
 
@@ -24,7 +24,7 @@ class AsyncUserOperations(AsyncNoun):
         """List the people of a project, or of the installation."""
         return await self._call("identity/user.list", {"project_id": project_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    async def update(self, *, user_id: str, name: str = UNSET, role: Literal['owner', 'member'] = UNSET, disabled: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserUpdateOutput:
+    async def update(self, *, user_id: str, name: str = UNSET, role: Literal['owner', 'auditor', 'member'] = UNSET, disabled: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserUpdateOutput:
         """Rename a person, change their role, or switch them off and on."""
         return await self._call("identity/user.update", {"user_id": user_id, "name": name, "role": role, "disabled": disabled}, idempotency_key, request_timeout)
 
@@ -124,13 +124,41 @@ class AsyncProjectOperations(AsyncNoun):
         """List the projects that you are in."""
         return await self._call("identity/project.list", {"cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    async def join(self, *, project_id: str, subject: str, role: Literal['owner', 'member'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ProjectJoinOutput:
+    async def join(self, *, project_id: str, subject: str, role: Literal['owner', 'member', 'viewer'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ProjectJoinOutput:
         """Put a person or an agent into a project, or change their role in it."""
         return await self._call("identity/project.join", {"project_id": project_id, "subject": subject, "role": role}, idempotency_key, request_timeout)
 
     async def leave(self, *, project_id: str, subject: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ProjectLeaveOutput:
         """Take a person or an agent out of a project."""
         return await self._call("identity/project.leave", {"project_id": project_id, "subject": subject}, idempotency_key, request_timeout)
+
+
+class AsyncGroupOperations(AsyncNoun):
+    """The operations of `group`."""
+
+    async def link(self, *, project_id: str, name: str, issuer: str, claim: str, role: Literal['owner', 'member', 'viewer'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupLinkOutput:
+        """Put the people of a group of an issuer into a group of a project, by their sign-ins, with a role in the project."""
+        return await self._call("identity/group.link", {"project_id": project_id, "name": name, "issuer": issuer, "claim": claim, "role": role}, idempotency_key, request_timeout)
+
+    async def unlink(self, *, project_id: str, name: str, issuer: str, claim: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupUnlinkOutput:
+        """Stop putting the people of a group of an issuer into a group of a project: they lose the role that it gave, from the next call on."""
+        return await self._call("identity/group.unlink", {"project_id": project_id, "name": name, "issuer": issuer, "claim": claim}, idempotency_key, request_timeout)
+
+    async def spread(self, *, link: str, after: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSpreadOutput:
+        """Bring the people who signed in with a group of an issuer up to date with its links. The system calls it."""
+        return await self._call("identity/group.spread", {"link": link, "after": after}, idempotency_key, request_timeout)
+
+    async def set(self, *, name: str, members: List[str], project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSetOutput:
+        """Set the members of a group of a project."""
+        return await self._call("execution/group.set", {"name": name, "members": members, "project_id": project_id}, idempotency_key, request_timeout)
+
+    async def list(self, *, project_id: str = UNSET, all_projects: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupListOutput:
+        """List the groups of a project."""
+        return await self._call("execution/group.list", {"project_id": project_id, "all_projects": all_projects}, idempotency_key, request_timeout)
+
+    async def remove(self, *, name: str, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupRemoveOutput:
+        """Remove a group of a project. Escalations and rules for approvals then reach only the people whom issuers put into it."""
+        return await self._call("execution/group.remove", {"name": name, "project_id": project_id}, idempotency_key, request_timeout)
 
 
 class AsyncKeyOperations(AsyncNoun):
@@ -716,7 +744,7 @@ class AsyncPushOperations(AsyncNoun):
 class AsyncRequestOperations(AsyncNoun):
     """The operations of `request`."""
 
-    async def create(self, *, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], payload: Any, role: Literal['owner', 'delegate', 'pool'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, timeout_seconds: int = UNSET, fallback: Literal['pause', 'fail', 'default'] = UNSET, agent_id: str = UNSET, project_id: str = UNSET, metadata: Dict[str, Any] = UNSET, tags: List[str] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, quorum: Quorum = UNSET, escalate: Dict[str, Any] = UNSET, remind_seconds: int = UNSET, callback: str = UNSET, call_id: str = UNSET, run_id: str = UNSET, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCreateOutput:
+    async def create(self, *, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], payload: Any, role: Literal['owner', 'delegate', 'pool'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, timeout_seconds: int = UNSET, fallback: Literal['pause', 'fail', 'default'] = UNSET, agent_id: str = UNSET, project_id: str = UNSET, metadata: Dict[str, Any] = UNSET, tags: List[str] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, quorum: QuorumInput = UNSET, escalate: Dict[str, Any] = UNSET, remind_seconds: int = UNSET, callback: str = UNSET, call_id: str = UNSET, run_id: str = UNSET, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCreateOutput:
         """Ask a person to decide, to approve, to provide or to verify something."""
         return await self._call("execution/request.create", {"action": action, "payload": payload, "role": role, "priority": priority, "timeout_seconds": timeout_seconds, "fallback": fallback, "agent_id": agent_id, "project_id": project_id, "metadata": metadata, "tags": tags, "risk": risk, "quorum": quorum, "escalate": escalate, "remind_seconds": remind_seconds, "callback": callback, "call_id": call_id, "run_id": run_id, "attempt": attempt}, idempotency_key, request_timeout)
 
@@ -816,9 +844,9 @@ class AsyncRequestOperations(AsyncNoun):
         """Reply to a question about a request of yours."""
         return await self._call("execution/request.reply", {"request_id": request_id, "text": text}, idempotency_key, request_timeout)
 
-    async def mirror(self, *, kind: Literal['request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review'], action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], priority: Literal['critical', 'high', 'normal', 'low'], payload: Dict[str, Any], requester: str, project_id: str, owner: str, timeout_seconds: int, expires_at: Union[str, None], fallback: Literal['pause', 'fail', 'default'], request_id: str = UNSET, asked_by: Literal['person', 'system'] = UNSET, task_id: str = UNSET, root_task_id: str = UNSET, session_id: str = UNSET, call_id: str = UNSET, approvers: List[str] = UNSET, quorum: Quorum = UNSET, agent_id: str = UNSET, assigned_to: str = UNSET, on_expiry: Literal['hold', 'escalate', 'fail', 'default'] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, option_risks: List[Literal[R1, R2, R3, R4, R5]] = UNSET, checkpoint_id: str = UNSET, artifact: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestMirrorOutput:
+    async def mirror(self, *, kind: Literal['request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review'], action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], priority: Literal['critical', 'high', 'normal', 'low'], payload: Dict[str, Any], requester: str, project_id: str, owner: str, timeout_seconds: int, expires_at: Union[str, None], fallback: Literal['pause', 'fail', 'default'], request_id: str = UNSET, asked_by: Literal['person', 'system'] = UNSET, task_id: str = UNSET, root_task_id: str = UNSET, session_id: str = UNSET, call_id: str = UNSET, approvers: List[str] = UNSET, quorum: QuorumInput = UNSET, executor: str = UNSET, agent_id: str = UNSET, assigned_to: str = UNSET, on_expiry: Literal['hold', 'escalate', 'fail', 'default'] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, option_risks: List[Literal[R1, R2, R3, R4, R5]] = UNSET, checkpoint_id: str = UNSET, artifact: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestMirrorOutput:
         """Put an item of another protocol into the inbox. The system calls it."""
-        return await self._call("execution/request.mirror", {"kind": kind, "action": action, "priority": priority, "payload": payload, "requester": requester, "project_id": project_id, "owner": owner, "timeout_seconds": timeout_seconds, "expires_at": expires_at, "fallback": fallback, "request_id": request_id, "asked_by": asked_by, "task_id": task_id, "root_task_id": root_task_id, "session_id": session_id, "call_id": call_id, "approvers": approvers, "quorum": quorum, "agent_id": agent_id, "assigned_to": assigned_to, "on_expiry": on_expiry, "risk": risk, "option_risks": option_risks, "checkpoint_id": checkpoint_id, "artifact": artifact}, idempotency_key, request_timeout)
+        return await self._call("execution/request.mirror", {"kind": kind, "action": action, "priority": priority, "payload": payload, "requester": requester, "project_id": project_id, "owner": owner, "timeout_seconds": timeout_seconds, "expires_at": expires_at, "fallback": fallback, "request_id": request_id, "asked_by": asked_by, "task_id": task_id, "root_task_id": root_task_id, "session_id": session_id, "call_id": call_id, "approvers": approvers, "quorum": quorum, "executor": executor, "agent_id": agent_id, "assigned_to": assigned_to, "on_expiry": on_expiry, "risk": risk, "option_risks": option_risks, "checkpoint_id": checkpoint_id, "artifact": artifact}, idempotency_key, request_timeout)
 
     async def reroute(self, *, request_id: str, assigned_to: str = UNSET, overdue: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestRerouteOutput:
         """Bring an item up to date with its task: its deciders, whose turn it is, whether it is late. The system calls it."""
@@ -916,15 +944,15 @@ class AsyncRuleOperations(AsyncNoun):
 class AsyncPolicyOperations(AsyncNoun):
     """The operations of `policy`."""
 
-    async def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
+    async def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, approvals: List[Approvals] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
         """Set rules for what your agents ask: whether a timeout may take their default, and floors under the risk that they say. Fields left out stay as they are."""
-        return await self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
+        return await self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "approvals": approvals, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
 
     async def get(self, *, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyGetOutput:
         """Show the rules for what your agents ask: defaults at a timeout, and floors under the risk."""
         return await self._call("execution/policy.get", {"project_id": project_id, "installation": installation}, idempotency_key, request_timeout)
 
-    async def test(self, *, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, since: str = UNSET, until: str = UNSET, version: Literal[1] = UNSET, default: Literal['allow', 'ask', 'deny'] = UNSET, rules: List[Rules] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyTestOutput:
+    async def test(self, *, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, since: str = UNSET, until: str = UNSET, version: Literal[1] = UNSET, default: Literal['allow', 'ask', 'deny'] = UNSET, rules: List[ExecutionRules2] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyTestOutput:
         """Rehearse a policy over the recorded calls. The answer counts the calls that it would have allowed, asked and denied, beside the answers of people."""
         return await self._call("gate/policy.test", _spread({"gate": gate, "project_id": project_id, "installation": installation, "since": since, "until": until}, "gate", {"version": version, "default": default, "rules": rules}), idempotency_key, request_timeout)
 
@@ -935,22 +963,6 @@ class AsyncPolicyOperations(AsyncNoun):
     async def why(self, *, call_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyWhyOutput:
         """Show why a call was allowed, asked or denied, and what would become of it today."""
         return await self._call("gate/policy.why", {"call_id": call_id}, idempotency_key, request_timeout)
-
-
-class AsyncGroupOperations(AsyncNoun):
-    """The operations of `group`."""
-
-    async def set(self, *, name: str, members: List[str], project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSetOutput:
-        """Set the members of a group of a project."""
-        return await self._call("execution/group.set", {"name": name, "members": members, "project_id": project_id}, idempotency_key, request_timeout)
-
-    async def list(self, *, project_id: str = UNSET, all_projects: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupListOutput:
-        """List the groups of a project."""
-        return await self._call("execution/group.list", {"project_id": project_id, "all_projects": all_projects}, idempotency_key, request_timeout)
-
-    async def remove(self, *, name: str, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupRemoveOutput:
-        """Remove a group of a project. Later escalations to it reach nobody."""
-        return await self._call("execution/group.remove", {"name": name, "project_id": project_id}, idempotency_key, request_timeout)
 
 
 class AsyncFileOperations(AsyncNoun):
@@ -1288,6 +1300,7 @@ class AsyncOperations:
     substitute: AsyncSubstituteOperations
     agent: AsyncAgentOperations
     project: AsyncProjectOperations
+    group: AsyncGroupOperations
     key: AsyncKeyOperations
     me: AsyncMeOperations
     login: AsyncLoginOperations
@@ -1323,7 +1336,6 @@ class AsyncOperations:
     recipient: AsyncRecipientOperations
     rule: AsyncRuleOperations
     policy: AsyncPolicyOperations
-    group: AsyncGroupOperations
     file: AsyncFileOperations
     secret: AsyncSecretOperations
     channel: AsyncChannelOperations
@@ -1340,6 +1352,7 @@ class AsyncOperations:
         self.substitute = AsyncSubstituteOperations(call)
         self.agent = AsyncAgentOperations(call)
         self.project = AsyncProjectOperations(call)
+        self.group = AsyncGroupOperations(call)
         self.key = AsyncKeyOperations(call)
         self.me = AsyncMeOperations(call)
         self.login = AsyncLoginOperations(call)
@@ -1375,7 +1388,6 @@ class AsyncOperations:
         self.recipient = AsyncRecipientOperations(call)
         self.rule = AsyncRuleOperations(call)
         self.policy = AsyncPolicyOperations(call)
-        self.group = AsyncGroupOperations(call)
         self.file = AsyncFileOperations(call)
         self.secret = AsyncSecretOperations(call)
         self.channel = AsyncChannelOperations(call)

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 class UserOperations(Noun):
     """The operations of `user`."""
 
-    def add(self, *, name: str, id: str = UNSET, role: Literal['owner', 'member'] = UNSET, project_id: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserAddOutput:
+    def add(self, *, name: str, id: str = UNSET, role: Literal['owner', 'auditor', 'member'] = UNSET, project_id: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserAddOutput:
         """Register a person.
 
         Operation `identity/user.add`. For: system, administrator, owner.
         Refused with: PROOF_REQUIRED.
         id: a user id: user_ and up to 64 letters, digits, - or _
+        role: in the installation: an owner administers it, an auditor reads every project and changes nothing, a member has their projects
         project_id: the project to join as a member; project_default by default, null for none
         """
         return self._call("identity/user.add", {"name": name, "id": id, "role": role, "project_id": project_id}, idempotency_key, request_timeout)
@@ -40,12 +41,13 @@ class UserOperations(Noun):
         """
         return self._call("identity/user.list", {"project_id": project_id, "cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    def update(self, *, user_id: str, name: str = UNSET, role: Literal['owner', 'member'] = UNSET, disabled: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserUpdateOutput:
+    def update(self, *, user_id: str, name: str = UNSET, role: Literal['owner', 'auditor', 'member'] = UNSET, disabled: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> UserUpdateOutput:
         """Rename a person, change their role, or switch them off and on.
 
         Operation `identity/user.update`. For: system, administrator, owner.
         Refused with: PROOF_REQUIRED.
         user_id: a user id: user_ and up to 64 letters, digits, - or _
+        role: in the installation: an owner administers it, an auditor reads every project and changes nothing, a member has their projects
         """
         return self._call("identity/user.update", {"user_id": user_id, "name": name, "role": role, "disabled": disabled}, idempotency_key, request_timeout)
 
@@ -256,13 +258,14 @@ class ProjectOperations(Noun):
         """
         return self._call("identity/project.list", {"cursor": cursor, "limit": limit}, idempotency_key, request_timeout)
 
-    def join(self, *, project_id: str, subject: str, role: Literal['owner', 'member'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ProjectJoinOutput:
+    def join(self, *, project_id: str, subject: str, role: Literal['owner', 'member', 'viewer'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> ProjectJoinOutput:
         """Put a person or an agent into a project, or change their role in it.
 
         Operation `identity/project.join`. For: system, administrator, owner, project owner.
         Refused with: PRECONDITION_FAILED, PROOF_REQUIRED.
         project_id: a project id: project_ and up to 64 letters, digits, - or _
         subject: the id of a user or an agent
+        role: an owner administers the project, a member works in it, a viewer reads it; member by default
         """
         return self._call("identity/project.join", {"project_id": project_id, "subject": subject, "role": role}, idempotency_key, request_timeout)
 
@@ -275,6 +278,71 @@ class ProjectOperations(Noun):
         subject: the id of a user or an agent
         """
         return self._call("identity/project.leave", {"project_id": project_id, "subject": subject}, idempotency_key, request_timeout)
+
+
+class GroupOperations(Noun):
+    """The operations of `group`."""
+
+    def link(self, *, project_id: str, name: str, issuer: str, claim: str, role: Literal['owner', 'member', 'viewer'] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupLinkOutput:
+        """Put the people of a group of an issuer into a group of a project, by their sign-ins, with a role in the project.
+
+        Operation `identity/group.link`. For: system, administrator, owner, project owner.
+        Refused with: PROOF_REQUIRED, QUOTA_EXCEEDED.
+        project_id: a project id: project_ and up to 64 letters, digits, - or _
+        name: up to 64 letters, digits, - or _
+        issuer: the URL of the issuer, exactly as its tokens name it
+        claim: the group as the identity tokens of the issuer name it
+        role: the role in the project that it gives; member by default
+        """
+        return self._call("identity/group.link", {"project_id": project_id, "name": name, "issuer": issuer, "claim": claim, "role": role}, idempotency_key, request_timeout)
+
+    def unlink(self, *, project_id: str, name: str, issuer: str, claim: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupUnlinkOutput:
+        """Stop putting the people of a group of an issuer into a group of a project: they lose the role that it gave, from the next call on.
+
+        Operation `identity/group.unlink`. For: system, administrator, owner, project owner.
+        Refused with: .
+        project_id: a project id: project_ and up to 64 letters, digits, - or _
+        name: up to 64 letters, digits, - or _
+        issuer: the URL of the issuer, exactly as its tokens name it
+        claim: the group as the identity tokens of the issuer name it
+        """
+        return self._call("identity/group.unlink", {"project_id": project_id, "name": name, "issuer": issuer, "claim": claim}, idempotency_key, request_timeout)
+
+    def spread(self, *, link: str, after: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSpreadOutput:
+        """Bring the people who signed in with a group of an issuer up to date with its links. The system calls it.
+
+        Operation `identity/group.spread`. For: system.
+        Refused with: .
+        link: the id of the link
+        after: the place in the list of people to go on after
+        """
+        return self._call("identity/group.spread", {"link": link, "after": after}, idempotency_key, request_timeout)
+
+    def set(self, *, name: str, members: List[str], project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSetOutput:
+        """Set the members of a group of a project.
+
+        Operation `execution/group.set`. For: project owner, owner.
+        Refused with: .
+        name: up to 64 letters, digits, - or _
+        """
+        return self._call("execution/group.set", {"name": name, "members": members, "project_id": project_id}, idempotency_key, request_timeout)
+
+    def list(self, *, project_id: str = UNSET, all_projects: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupListOutput:
+        """List the groups of a project.
+
+        Operation `execution/group.list`. For: anyone.
+        all_projects: every project that you are in instead of one, at most 100; not with project_id
+        """
+        return self._call("execution/group.list", {"project_id": project_id, "all_projects": all_projects}, idempotency_key, request_timeout)
+
+    def remove(self, *, name: str, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupRemoveOutput:
+        """Remove a group of a project. Escalations and rules for approvals then reach only the people whom issuers put into it.
+
+        Operation `execution/group.remove`. For: project owner, owner.
+        Refused with: NOT_FOUND.
+        name: up to 64 letters, digits, - or _
+        """
+        return self._call("execution/group.remove", {"name": name, "project_id": project_id}, idempotency_key, request_timeout)
 
 
 class KeyOperations(Noun):
@@ -568,7 +636,7 @@ class TaskOperations(Noun):
         """Create a task. You become its principal; that cannot be changed.
 
         Operation `collaboration/task.create`. For: a person of the project, principal of the parent.
-        Refused with: PASSKEY_REQUIRED, PRECONDITION_FAILED, PROOF_REQUIRED.
+        Refused with: NO_RECIPIENT, PASSKEY_REQUIRED, PRECONDITION_FAILED, PROOF_REQUIRED.
         grants: scopes that are allowed or denied from the beginning, like grant.add; until session: for the first run
         """
         return self._call("collaboration/task.create", _spread({"project_id": project_id, "type": type, "spec": spec, "parent_task": parent_task, "deadline": deadline, "delegable": delegable, "reviewers": reviewers, "grants": grants, "origin": origin}, "spec", {"goal": goal, "acceptance_criteria": acceptance_criteria, "inputs": inputs, "constraints": constraints, "review_policy": review_policy}), idempotency_key, request_timeout)
@@ -1471,7 +1539,7 @@ class PushOperations(Noun):
 class RequestOperations(Noun):
     """The operations of `request`."""
 
-    def create(self, *, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], payload: Any, role: Literal['owner', 'delegate', 'pool'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, timeout_seconds: int = UNSET, fallback: Literal['pause', 'fail', 'default'] = UNSET, agent_id: str = UNSET, project_id: str = UNSET, metadata: Dict[str, Any] = UNSET, tags: List[str] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, quorum: Quorum = UNSET, escalate: Dict[str, Any] = UNSET, remind_seconds: int = UNSET, callback: str = UNSET, call_id: str = UNSET, run_id: str = UNSET, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCreateOutput:
+    def create(self, *, action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], payload: Any, role: Literal['owner', 'delegate', 'pool'] = UNSET, priority: Literal['critical', 'high', 'normal', 'low'] = UNSET, timeout_seconds: int = UNSET, fallback: Literal['pause', 'fail', 'default'] = UNSET, agent_id: str = UNSET, project_id: str = UNSET, metadata: Dict[str, Any] = UNSET, tags: List[str] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, quorum: QuorumInput = UNSET, escalate: Dict[str, Any] = UNSET, remind_seconds: int = UNSET, callback: str = UNSET, call_id: str = UNSET, run_id: str = UNSET, attempt: int = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestCreateOutput:
         """Ask a person to decide, to approve, to provide or to verify something.
 
         Operation `execution/request.create`. For: an agent, or the key of its project.
@@ -1693,15 +1761,16 @@ class RequestOperations(Noun):
         """
         return self._call("execution/request.reply", {"request_id": request_id, "text": text}, idempotency_key, request_timeout)
 
-    def mirror(self, *, kind: Literal['request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review'], action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], priority: Literal['critical', 'high', 'normal', 'low'], payload: Dict[str, Any], requester: str, project_id: str, owner: str, timeout_seconds: int, expires_at: Union[str, None], fallback: Literal['pause', 'fail', 'default'], request_id: str = UNSET, asked_by: Literal['person', 'system'] = UNSET, task_id: str = UNSET, root_task_id: str = UNSET, session_id: str = UNSET, call_id: str = UNSET, approvers: List[str] = UNSET, quorum: Quorum = UNSET, agent_id: str = UNSET, assigned_to: str = UNSET, on_expiry: Literal['hold', 'escalate', 'fail', 'default'] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, option_risks: List[Literal[R1, R2, R3, R4, R5]] = UNSET, checkpoint_id: str = UNSET, artifact: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestMirrorOutput:
+    def mirror(self, *, kind: Literal['request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review'], action: Literal[DECIDE, APPROVE, PROVIDE, VERIFY], priority: Literal['critical', 'high', 'normal', 'low'], payload: Dict[str, Any], requester: str, project_id: str, owner: str, timeout_seconds: int, expires_at: Union[str, None], fallback: Literal['pause', 'fail', 'default'], request_id: str = UNSET, asked_by: Literal['person', 'system'] = UNSET, task_id: str = UNSET, root_task_id: str = UNSET, session_id: str = UNSET, call_id: str = UNSET, approvers: List[str] = UNSET, quorum: QuorumInput = UNSET, executor: str = UNSET, agent_id: str = UNSET, assigned_to: str = UNSET, on_expiry: Literal['hold', 'escalate', 'fail', 'default'] = UNSET, risk: Literal[R1, R2, R3, R4, R5] = UNSET, option_risks: List[Literal[R1, R2, R3, R4, R5]] = UNSET, checkpoint_id: str = UNSET, artifact: Dict[str, Any] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestMirrorOutput:
         """Put an item of another protocol into the inbox. The system calls it.
 
         Operation `execution/request.mirror`. For: system.
         Refused with: CONFLICT, INVALID_REQUEST.
         call_id: the call whose rejection it is about
         approvers: the people who can answer, if there is no task
+        executor: the agent that will act, where another one asks
         """
-        return self._call("execution/request.mirror", {"kind": kind, "action": action, "priority": priority, "payload": payload, "requester": requester, "project_id": project_id, "owner": owner, "timeout_seconds": timeout_seconds, "expires_at": expires_at, "fallback": fallback, "request_id": request_id, "asked_by": asked_by, "task_id": task_id, "root_task_id": root_task_id, "session_id": session_id, "call_id": call_id, "approvers": approvers, "quorum": quorum, "agent_id": agent_id, "assigned_to": assigned_to, "on_expiry": on_expiry, "risk": risk, "option_risks": option_risks, "checkpoint_id": checkpoint_id, "artifact": artifact}, idempotency_key, request_timeout)
+        return self._call("execution/request.mirror", {"kind": kind, "action": action, "priority": priority, "payload": payload, "requester": requester, "project_id": project_id, "owner": owner, "timeout_seconds": timeout_seconds, "expires_at": expires_at, "fallback": fallback, "request_id": request_id, "asked_by": asked_by, "task_id": task_id, "root_task_id": root_task_id, "session_id": session_id, "call_id": call_id, "approvers": approvers, "quorum": quorum, "executor": executor, "agent_id": agent_id, "assigned_to": assigned_to, "on_expiry": on_expiry, "risk": risk, "option_risks": option_risks, "checkpoint_id": checkpoint_id, "artifact": artifact}, idempotency_key, request_timeout)
 
     def reroute(self, *, request_id: str, assigned_to: str = UNSET, overdue: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestRerouteOutput:
         """Bring an item up to date with its task: its deciders, whose turn it is, whether it is late. The system calls it.
@@ -1723,7 +1792,7 @@ class RequestOperations(Noun):
         """End an item whose checkpoint or review was answered or ended elsewhere. The system calls it.
 
         Operation `execution/request.close`. For: system.
-        Refused with: EXPIRED, PRECONDITION_FAILED, PROOF_REQUIRED.
+        Refused with: EXPIRED, PRECONDITION_FAILED, PROOF_REQUIRED, UNAUTHORIZED.
         digest: only if the item still has this digest
         """
         return self._call("execution/request.close", _spread({"request_id": request_id, "status": status, "result": result, "reason": reason, "by": by, "as": as_, "via": via, "basis": basis, "digest": digest, "assertion": assertion}, "basis", {"kind": kind, "id": id}), idempotency_key, request_timeout)
@@ -1842,7 +1911,7 @@ class RecipientOperations(Noun):
 
         Operation `execution/recipient.note`. For: system.
         Refused with: .
-        person: a person; or pool/<project_id>, for unclaimed items there
+        person: a person; pool/<project_id>, for unclaimed items there; or group:<project_id>/<name>, for items that its people answer
         """
         return self._call("execution/recipient.note", {"person": person, "at": at}, idempotency_key, request_timeout)
 
@@ -1851,7 +1920,7 @@ class RecipientOperations(Noun):
 
         Operation `execution/recipient.check`. For: system.
         Refused with: .
-        person: a person; or pool/<project_id>, for unclaimed items there
+        person: a person; pool/<project_id>, for unclaimed items there; or group:<project_id>/<name>, for items that its people answer
         at: an RFC 3339 time
         """
         return self._call("execution/recipient.check", {"person": person, "at": at, "from": from_}, idempotency_key, request_timeout)
@@ -1906,17 +1975,18 @@ class RuleOperations(Noun):
 class PolicyOperations(Noun):
     """The operations of `policy`."""
 
-    def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
+    def set(self, *, defaults: Literal['allow', 'forbid'] = UNSET, forbid: List[Dict[str, Any]] = UNSET, floors: List[Floors] = UNSET, approvals: List[Approvals] = UNSET, gate: Dict[str, Any] = UNSET, passkey_from: Union[Literal['off', R1, R2, R3, R4, R5], None] = UNSET, project_id: str = UNSET, installation: bool = UNSET, assertion: AssertionInput = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicySetOutput:
         """Set rules for what your agents ask: whether a timeout may take their default, and floors under the risk that they say. Fields left out stay as they are.
 
         Operation `execution/policy.set`. For: the person themself, an owner of the project, owner, system.
         Refused with: .
         floors: the least risk by agent, tag, scope and target; it raises what an agent says, and never lowers it
+        approvals: who answers what agents ask from a risk on, in a project or the installation: by whom, how many, and who must not
         gate: rules for calls of tools: allow, ask or deny
         project_id: floors for all agents of this project, by an owner of it
         installation: for all projects, by an owner of the installation
         """
-        return self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
+        return self._call("execution/policy.set", {"defaults": defaults, "forbid": forbid, "floors": floors, "approvals": approvals, "gate": gate, "passkey_from": passkey_from, "project_id": project_id, "installation": installation, "assertion": assertion}, idempotency_key, request_timeout)
 
     def get(self, *, project_id: str = UNSET, installation: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyGetOutput:
         """Show the rules for what your agents ask: defaults at a timeout, and floors under the risk.
@@ -1927,7 +1997,7 @@ class PolicyOperations(Noun):
         """
         return self._call("execution/policy.get", {"project_id": project_id, "installation": installation}, idempotency_key, request_timeout)
 
-    def test(self, *, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, since: str = UNSET, until: str = UNSET, version: Literal[1] = UNSET, default: Literal['allow', 'ask', 'deny'] = UNSET, rules: List[Rules] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyTestOutput:
+    def test(self, *, gate: Dict[str, Any] = UNSET, project_id: str = UNSET, installation: bool = UNSET, since: str = UNSET, until: str = UNSET, version: Literal[1] = UNSET, default: Literal['allow', 'ask', 'deny'] = UNSET, rules: List[ExecutionRules2] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PolicyTestOutput:
         """Rehearse a policy over the recorded calls. The answer counts the calls that it would have allowed, asked and denied, beside the answers of people.
 
         Operation `gate/policy.test`. For: the person themself, an owner of the project, owner.
@@ -1960,36 +2030,6 @@ class PolicyOperations(Noun):
         call_id: the id of the call
         """
         return self._call("gate/policy.why", {"call_id": call_id}, idempotency_key, request_timeout)
-
-
-class GroupOperations(Noun):
-    """The operations of `group`."""
-
-    def set(self, *, name: str, members: List[str], project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupSetOutput:
-        """Set the members of a group of a project.
-
-        Operation `execution/group.set`. For: project owner, owner.
-        Refused with: .
-        name: up to 64 letters, digits, - or _
-        """
-        return self._call("execution/group.set", {"name": name, "members": members, "project_id": project_id}, idempotency_key, request_timeout)
-
-    def list(self, *, project_id: str = UNSET, all_projects: bool = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupListOutput:
-        """List the groups of a project.
-
-        Operation `execution/group.list`. For: anyone.
-        all_projects: every project that you are in instead of one, at most 100; not with project_id
-        """
-        return self._call("execution/group.list", {"project_id": project_id, "all_projects": all_projects}, idempotency_key, request_timeout)
-
-    def remove(self, *, name: str, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> GroupRemoveOutput:
-        """Remove a group of a project. Later escalations to it reach nobody.
-
-        Operation `execution/group.remove`. For: project owner, owner.
-        Refused with: NOT_FOUND.
-        name: up to 64 letters, digits, - or _
-        """
-        return self._call("execution/group.remove", {"name": name, "project_id": project_id}, idempotency_key, request_timeout)
 
 
 class FileOperations(Noun):
@@ -2716,6 +2756,7 @@ class Operations:
     substitute: SubstituteOperations
     agent: AgentOperations
     project: ProjectOperations
+    group: GroupOperations
     key: KeyOperations
     me: MeOperations
     login: LoginOperations
@@ -2751,7 +2792,6 @@ class Operations:
     recipient: RecipientOperations
     rule: RuleOperations
     policy: PolicyOperations
-    group: GroupOperations
     file: FileOperations
     secret: SecretOperations
     channel: ChannelOperations
@@ -2768,6 +2808,7 @@ class Operations:
         self.substitute = SubstituteOperations(call)
         self.agent = AgentOperations(call)
         self.project = ProjectOperations(call)
+        self.group = GroupOperations(call)
         self.key = KeyOperations(call)
         self.me = MeOperations(call)
         self.login = LoginOperations(call)
@@ -2803,7 +2844,6 @@ class Operations:
         self.recipient = RecipientOperations(call)
         self.rule = RuleOperations(call)
         self.policy = PolicyOperations(call)
-        self.group = GroupOperations(call)
         self.file = FileOperations(call)
         self.secret = SecretOperations(call)
         self.channel = ChannelOperations(call)

@@ -39,6 +39,17 @@ Amendment = TypedDict("Amendment", {
     "by": str,
     "at": str,
 }, total=False)
+Approval = TypedDict("Approval", {
+    "rules": List["Rules"],
+    "n": int,
+    "excluded": List[Dict[str, Any]],
+}, total=False)
+Approvals = TypedDict("Approvals", {
+    "from_risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "by": "By",
+    "quorum": int,
+    "excludes": List[Literal["agent_owner", "principal"]],
+}, total=False)
 Artifact = TypedDict("Artifact", {
     "id": str,
     "project_id": str,
@@ -89,6 +100,17 @@ AssertionInput = TypedDict("AssertionInput", {
 Basis = TypedDict("Basis", {
     "kind": Literal["policy", "grant", "default", "human", "system"],
     "id": Union[str, None],
+}, total=False)
+By = TypedDict("By", {
+    "groups": List[str],
+    "people": List[str],
+}, total=False)
+ByGroups = TypedDict("ByGroups", {
+    "project_id": str,
+    "group": str,
+    "role": Literal["owner", "member", "viewer"],
+    "issuer": str,
+    "link": str,
 }, total=False)
 Call = TypedDict("Call", {
     "server": str,
@@ -408,6 +430,11 @@ Evidence = TypedDict("Evidence", {
     "artifact_id": str,
     "version": str,
 }, total=False)
+Excluded = TypedDict("Excluded", {
+    "id": str,
+    "name": Union[str, None],
+    "as": Literal["agent_owner", "principal"],
+}, total=False)
 ExecutionAgent = TypedDict("ExecutionAgent", {
     "id": str,
     "name": Union[str, None],
@@ -418,6 +445,23 @@ ExecutionAgent2 = TypedDict("ExecutionAgent2", {
     "owner": Union[str, None],
     "owner_name": Union[str, None],
     "open_requests": int,
+}, total=False)
+ExecutionApproval = TypedDict("ExecutionApproval", {
+    "rules": List["ExecutionRules"],
+    "n": int,
+    "excluded": List[Dict[str, Any]],
+}, total=False)
+ExecutionApproval2 = TypedDict("ExecutionApproval2", {
+    "words": str,
+    "n": int,
+    "groups": List[str],
+    "people": List[Dict[str, Any]],
+    "excluded": List["Excluded"],
+    "set_by": List[str],
+}, total=False)
+ExecutionBy = TypedDict("ExecutionBy", {
+    "groups": List[str],
+    "people": List[str],
 }, total=False)
 ExecutionCard = TypedDict("ExecutionCard", {
     "request_id": str,
@@ -430,6 +474,7 @@ ExecutionCard = TypedDict("ExecutionCard", {
     "priority": Literal["critical", "high", "normal", "low"],
     "payload": "ExecutionPayload8",
     "risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "approval": "ExecutionApproval",
     "option_risks": List[Literal["R1", "R2", "R3", "R4", "R5"]],
     "task_id": str,
     "artifact": Dict[str, Any],
@@ -447,6 +492,7 @@ ExecutionCard2 = TypedDict("ExecutionCard2", {
     "priority": Literal["critical", "high", "normal", "low"],
     "payload": "ExecutionPayload9",
     "risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "approval": "ExecutionApproval",
     "option_risks": List[Literal["R1", "R2", "R3", "R4", "R5"]],
     "task_id": str,
     "artifact": Dict[str, Any],
@@ -464,6 +510,7 @@ ExecutionCard3 = TypedDict("ExecutionCard3", {
     "priority": Literal["critical", "high", "normal", "low"],
     "payload": "ExecutionPayload10",
     "risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "approval": "ExecutionApproval",
     "option_risks": List[Literal["R1", "R2", "R3", "R4", "R5"]],
     "task_id": str,
     "artifact": Dict[str, Any],
@@ -481,6 +528,7 @@ ExecutionCard4 = TypedDict("ExecutionCard4", {
     "priority": Literal["critical", "high", "normal", "low"],
     "payload": "ExecutionPayload11",
     "risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "approval": "ExecutionApproval",
     "option_risks": List[Literal["R1", "R2", "R3", "R4", "R5"]],
     "task_id": str,
     "artifact": Dict[str, Any],
@@ -530,6 +578,7 @@ ExecutionItem = TypedDict("ExecutionItem", {
     "snoozed_until": Union[str, None],
     "remarks": int,
     "quorum": Union[Dict[str, Any], None],
+    "approval": Union[Dict[str, Any], None],
     "ended": Union[Dict[str, Any], None],
 }, total=False)
 ExecutionOptions = TypedDict("ExecutionOptions", {
@@ -655,6 +704,7 @@ ExecutionRequest = TypedDict("ExecutionRequest", {
     "risk": Literal["R1", "R2", "R3", "R4", "R5"],
     "option_risks": List[Literal["R1", "R2", "R3", "R4", "R5"]],
     "floor": "Floor",
+    "approval": "Approval",
     "quorum": "Quorum",
     "votes": List["ExecutionVotes"],
     "claimed_until": str,
@@ -682,6 +732,37 @@ ExecutionRequest = TypedDict("ExecutionRequest", {
     "owner": str,
     "people": List[str],
     "voted": int,
+}, total=False)
+ExecutionRules = TypedDict("ExecutionRules", {
+    "from_risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "by": "ExecutionBy",
+    "quorum": int,
+    "excludes": List[Literal["agent_owner", "principal"]],
+    "set_by": str,
+}, total=False)
+ExecutionRules2 = TypedDict("ExecutionRules2", {
+    "id": str,
+    "tool": Union[str, List[str]],
+    "resource": Union[str, List[str]],
+    "prompt": Union[str, List[str]],
+    "agent": Union[str, List[str]],
+    "project": Union[str, List[str]],
+    "when": List["When"],
+    "hours": "Hours",
+    "trusted": bool,
+    "read_only": bool,
+    "destructive": bool,
+    "then": Literal["allow", "ask", "deny"],
+    "reason": str,
+    "instead": str,
+    "risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "whom": "Whom",
+    "quorum": int,
+    "expires": str,
+    "redact": List[str],
+    "record": Literal["hash", "sealed"],
+    "sample": int,
+    "rehearsal": str,
 }, total=False)
 ExecutionTask = TypedDict("ExecutionTask", {
     "id": str,
@@ -754,7 +835,7 @@ Floors = TypedDict("Floors", {
 Gate = TypedDict("Gate", {
     "version": Literal[1],
     "default": Literal["allow", "ask", "deny"],
-    "rules": List["Rules"],
+    "rules": List["ExecutionRules2"],
 }, total=False)
 GateCall = TypedDict("GateCall", {
     "call_id": str,
@@ -940,6 +1021,13 @@ Jwk = TypedDict("Jwk", {
     "x": str,
     "y": str,
 }, total=False)
+Link = TypedDict("Link", {
+    "project_id": str,
+    "name": str,
+    "issuer": str,
+    "claim": str,
+    "role": Literal["owner", "member", "viewer"],
+}, total=False)
 Manifest = TypedDict("Manifest", {
     "capability_id": str,
     "version": str,
@@ -1039,6 +1127,7 @@ Policy = TypedDict("Policy", {
     "defaults": Literal["allow", "forbid"],
     "forbid": List[Dict[str, Any]],
     "floors": List["Floors"],
+    "approvals": List["Approvals"],
     "gate": "Gate",
     "passkey_from": Literal["R1", "R2", "R3", "R4", "R5"],
     "updated_at": Union[str, None],
@@ -1063,7 +1152,7 @@ Project = TypedDict("Project", {
 }, total=False)
 Projects = TypedDict("Projects", {
     "project_id": str,
-    "role": Literal["owner", "member"],
+    "role": Literal["owner", "member", "viewer"],
 }, total=False)
 ProposedActions = TypedDict("ProposedActions", {
     "id": str,
@@ -1109,6 +1198,10 @@ QuietHours = TypedDict("QuietHours", {
     "offset_minutes": int,
 }, total=False)
 Quorum = TypedDict("Quorum", {
+    "n": int,
+    "of": List[str],
+}, total=False)
+QuorumInput = TypedDict("QuorumInput", {
     "n": int,
     "of": List[str],
 }, total=False)
@@ -1221,28 +1314,11 @@ Rule = TypedDict("Rule", {
     "order": int,
 }, total=False)
 Rules = TypedDict("Rules", {
-    "id": str,
-    "tool": Union[str, List[str]],
-    "resource": Union[str, List[str]],
-    "prompt": Union[str, List[str]],
-    "agent": Union[str, List[str]],
-    "project": Union[str, List[str]],
-    "when": List["When"],
-    "hours": "Hours",
-    "trusted": bool,
-    "read_only": bool,
-    "destructive": bool,
-    "then": Literal["allow", "ask", "deny"],
-    "reason": str,
-    "instead": str,
-    "risk": Literal["R1", "R2", "R3", "R4", "R5"],
-    "whom": "Whom",
+    "from_risk": Literal["R1", "R2", "R3", "R4", "R5"],
+    "by": "By",
     "quorum": int,
-    "expires": str,
-    "redact": List[str],
-    "record": Literal["hash", "sealed"],
-    "sample": int,
-    "rehearsal": str,
+    "excludes": List[Literal["agent_owner", "principal"]],
+    "set_by": str,
 }, total=False)
 Run = TypedDict("Run", {
     "id": str,
@@ -1399,8 +1475,9 @@ User = TypedDict("User", {
     "id": str,
     "kind": Literal["human"],
     "name": str,
-    "role": Literal["owner", "member"],
+    "role": Literal["owner", "auditor", "member"],
     "projects": List["Projects"],
+    "by_groups": List["ByGroups"],
     "acts_for": List["ActsFor"],
     "disabled": bool,
     "created_at": str,
@@ -1489,6 +1566,15 @@ ProjectJoinOutput = TypedDict("ProjectJoinOutput", {
 ProjectLeaveOutput = TypedDict("ProjectLeaveOutput", {
     "member": Dict[str, Any],
 }, total=False)
+GroupLinkOutput = TypedDict("GroupLinkOutput", {
+    "link": "Link",
+}, total=False)
+GroupUnlinkOutput = TypedDict("GroupUnlinkOutput", {
+    "link": "Link",
+}, total=False)
+GroupSpreadOutput = TypedDict("GroupSpreadOutput", {
+    "changed": int,
+}, total=False)
 KeyIssueOutput = TypedDict("KeyIssueOutput", {
     "key": Union[str, None],
     "issued": "Issued",
@@ -1505,6 +1591,7 @@ MeGetOutput = TypedDict("MeGetOutput", {
     "name": Union[str, None],
     "kind": str,
     "owner": bool,
+    "role": Union[str, None],
     "projects": List[Dict[str, Any]],
     "all_projects": bool,
 }, total=False)
@@ -2160,7 +2247,7 @@ GroupSetOutput = TypedDict("GroupSetOutput", {
     "group": "Group",
 }, total=False)
 GroupListOutput = TypedDict("GroupListOutput", {
-    "items": List["Group"],
+    "items": List[Dict[str, Any]],
     "more_projects": int,
 }, total=False)
 GroupRemoveOutput = TypedDict("GroupRemoveOutput", {

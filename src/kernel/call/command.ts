@@ -1,7 +1,7 @@
 // One command, step by step. An attempt is one object, and each step a function on it: understand, replay, pay, decide, remember, commit. An attempt
 // that lost a race is repeated from the start, which is safe because deciding has no effects.
 import type { Caller, CallOptions, KernelOptions } from '../types.ts'
-import { authorize, refusalOfLoad, SYSTEM, type Actor } from '../declare/access.ts'
+import { authorize, refusalOfLoad, refuseAuditor, refuseViewer, SYSTEM, type Actor } from '../declare/access.ts'
 import { Conflict, isUnknown, Refusal } from '../declare/errors.ts'
 import type { Command, Contract, Decision, Read, LongPoll } from '../declare/operation.ts'
 import { assertMatches, keyOf, parse } from '../declare/schema.ts'
@@ -27,6 +27,7 @@ import { inputOf } from './input.ts'
 import {
   asContractsSee,
   asLeftByTheBatch,
+  scopesOf,
   batchOf,
   draftAt,
   expectProof,
@@ -255,6 +256,7 @@ export function createCommandRunner(parts: Parts): Commands {
     const signed = cause === null ? await signatureFor(readerAs(draft, actor), name, op, { state, input, context }) : null
     const decision = op.decide(state, input, signed?.signature ? { ...context, signature: signed.signature } : context)
     if (cause === null) draft.nothing = decision.nothing ?? null
+    if (actor.kind === 'human') refuseViewer(op.name, actor, scopesOf(decision))
     const first = draft.facts.length
     const behalf = actor.behalf ?? allowed.behalf(actor, state)
     const as: Actor = behalf === null ? actor : { ...actor, behalf }
@@ -291,6 +293,7 @@ export function createCommandRunner(parts: Parts): Commands {
   }
 
   async function admit(draft: Draft, op: Command, input: unknown, actor: Actor) {
+    refuseAuditor(op, actor)
     const context = contextOf(given, actor, draft)
     let state: unknown
     try {

@@ -6,7 +6,7 @@ import type { Denials } from './denials.ts'
 import type { DueOnRead } from './due-on-read.ts'
 import { readingAt, type Draft } from './unit-of-work.ts'
 import { Refusal } from '../declare/errors.ts'
-import { authorize, refusalOfLoad, type Actor } from '../declare/access.ts'
+import { authorizeReader, refusalOfLoad, type Actor } from '../declare/access.ts'
 import type { Query, Read } from '../declare/operation.ts'
 import { unitsOf, type Quota } from './quota/quota.ts'
 import { assertMatches } from '../declare/schema.ts'
@@ -73,7 +73,7 @@ export function createQueries({ options, given, denials, reading, readerAs, sett
     } catch (error) {
       throw refusalOfLoad(error, op.name, op.callers, actor)
     }
-    authorize(op.name, op.callers, actor, state)
+    authorizeReader(op.name, op.callers, actor, state)
     return { state, context, read }
   }
   const actorOf = (caller: Caller): Actor | Promise<Actor> => (typeof caller === 'function' ? caller() : caller)

@@ -108,6 +108,13 @@ export function record(
   draft.bounds.push(...(decision.atMost ?? []))
 }
 
+/** The projects, and other scopes, that a decision writes in. */
+export function scopesOf({ facts, puts = [], scope }: Decision<unknown>): string[] {
+  const images = facts.flatMap((fact) => fact.images.map(({ doc, after }) => doc.scopeOf(after)))
+  const changed = puts.flatMap(({ doc, value }) => (value === null ? [] : [doc.scopeOf(value)]))
+  return [...(scope === undefined ? [] : [scope]), ...images, ...changed]
+}
+
 /** An image with the number of its document's changes, which a batch raises once, however many of its facts change the document. */
 function imageWithCount({ before }: Draft, { counter }: AnyDoc, key: Key, after: Value): Value {
   if (counter === null) return after

@@ -5,7 +5,7 @@ import { Refusal } from './errors.ts'
 import type { Basis, Key } from '../log/store.ts'
 
 export type ActorKind = 'human' | 'agent' | 'service' | 'system'
-export type ProjectRole = 'owner' | 'member'
+export type ProjectRole = 'owner' | 'member' | 'viewer'
 
 /**
  * How the caller authenticated: an API key, a browser session, a session on a remembered device whose sign-in is no longer fresh, a token
@@ -20,6 +20,8 @@ export type Actor = {
   readonly projects: ReadonlyMap<string, ProjectRole> | 'all'
   /** An owner of this installation. */
   readonly owner?: boolean
+  /** An auditor of this installation: reads every project, and changes nothing. */
+  readonly auditor?: boolean
   /** People for whom this person currently decides as a substitute, each within the dates of the substitution. */
   readonly actsFor?: ReadonlySet<string>
   /** Substitutions in single projects: a project owner names a substitute for a person who has left. */
@@ -55,19 +57,25 @@ export type Subject = {
   readonly standsInFor: readonly StandIn[]
   /** They own this installation. */
   readonly isChief: boolean
+  /** They audit this installation: no decision is theirs. */
+  readonly isAuditor?: boolean
+  /** Groups of projects that an issuer puts them into, as `<project_id>/<name>`. */
+  readonly groups?: ReadonlySet<string>
   /** The public key (a JWK) that secrets for an agent are sealed to. */
   readonly sealKey: SealKey | null
 }
 export type SealKey = { readonly kty: string; readonly crv: string; readonly x: string; readonly kid?: string }
 
 /**
- * The people to find: some active people of a project, its owners, the installation's owners, or a person's current substitutes in a
- * project.
+ * The people to find: some active people of a project, its owners, the installation's owners, those who answer for its agents, those whom an
+ * issuer puts into one of its groups, or a person's current substitutes in a project.
  */
 export type PeopleSought =
   | { readonly someOf: string }
   | { readonly ownersOf: string }
   | { readonly chiefs: true }
+  | { readonly agentOwnersIn: string }
+  | { readonly inGroup: string; readonly of: string }
   | { readonly substitutesOf: string; readonly in: string; readonly at: string }
 
 export const SYSTEM_ID = 'agent_system'
@@ -81,9 +89,24 @@ export const isIn = (actor: Actor, scope: string): boolean =>
   actor.projects === 'all' || scope === ORG_SCOPE || scope === SYSTEM_SCOPE || actor.projects.has(scope)
 export const ownsProject = (actor: Actor, project: string): boolean => actor.projects !== 'all' && actor.projects.get(project) === 'owner'
 
-/** Whether the actor is this person, or currently their substitute in this project. */
-export const speaksFor = (actor: Actor, id: string, project_id: string): boolean =>
-  actor.id === id || (actor.kind === 'human' && (actor.actsFor?.has(id) === true || actor.actsForIn?.get(project_id)?.has(id) === true))
+/** A viewer of the project reads all of it and changes nothing in it. An owner of the installation is never limited to that. */
+export const isViewer = ({ projects, owner }: Actor, project: string): boolean =>
+  projects !== 'all' && projects.get(project) === 'viewer' && owner !== true
+/** Whether the actor reads all of the project, and not only what they take part in. */
+export const readsProject = (actor: Actor, project: string): boolean =>
+  actor.projects === 'all' ? actor.auditor === true : ownsProject(actor, project) || actor.projects.get(project) === 'viewer'
+/** A person or an agent who works in the project: auditors and viewers only read. */
+export const worksIn = (found: Subject | null, project: string): found is Subject =>
+  found !== null && !found.disabled && found.isAuditor !== true && (found.projects.get(project) ?? 'viewer') !== 'viewer'
+/** A person who can be asked in the project. */
+export const actsIn = (found: Subject | null, project: string): boolean => found?.kind === 'human' && worksIn(found, project)
+
+/** Whether the actor is this person, or currently their substitute in this project. Auditors and viewers speak for no one. */
+export const speaksFor = (actor: Actor, id: string, project_id: string): boolean => {
+  if (actor.kind !== 'human') return actor.id === id
+  if (actor.auditor === true || isViewer(actor, project_id)) return false
+  return actor.id === id || actor.actsFor?.has(id) === true || actor.actsForIn?.get(project_id)?.has(id) === true
+}
 
 /** The ids of all people for whom the actor may decide in at least one project, its own id first. */
 export const idsActedFor = ({ id, actsFor, actsForIn }: Actor): string[] => [
@@ -127,6 +150,10 @@ export const installationOwner = heldBy(
   'an owner of the installation',
   role<unknown>('owner', (actor) => actor.kind === 'human' && actor.owner === true),
 )
+export const auditor = heldBy(
+  'an auditor',
+  role<unknown>('auditor', (actor) => actor.auditor === true && actor.projects === 'all'),
+)
 export const human = heldBy(
   'a person',
   role<unknown>('human', (actor) => actor.kind === 'human'),
@@ -145,6 +172,23 @@ export function authorize<S>(name: string, callers: readonly Role<S>[], actor: A
     throw new Refusal('PROOF_REQUIRED', PROOF_WORDS)
   if (!found) throw new Refusal('UNAUTHORIZED', `only ${holdersOf(callers)} can do this (${name}); ${callerOf(actor)}`)
   return found
+}
+
+/** The check of a query: an auditor reads what the admin key reads. */
+export const authorizeReader = <S>(name: string, callers: readonly Role<S>[], actor: Actor, state: S): Role<S> =>
+  auditor.is(actor, state) && callers.some((one) => one.name === administrator.name) ? auditor : authorize(name, callers, actor, state)
+
+/** Auditors make no call that changes something. Refused before anything is read: it does not depend on what there is. */
+export function refuseAuditor({ name, isForAuditors }: { readonly name: string; readonly isForAuditors?: boolean }, actor: Actor): void {
+  if (actor.auditor !== true || isForAuditors === true) return
+  throw new Refusal('UNAUTHORIZED', `auditors read, verify and export, and change nothing (${name}); you are ${actor.id}`)
+}
+
+/** The call of a viewer writes nothing in the project that they view, whatever roles the operation knows, so that none can forget viewers. */
+export function refuseViewer(name: string, actor: Actor, scopes: readonly string[]): void {
+  const viewed = scopes.find((scope) => isViewer(actor, scope))
+  if (viewed !== undefined)
+    throw new Refusal('UNAUTHORIZED', `viewers of ${viewed} read, and change nothing there (${name}); you are ${actor.id}`)
 }
 
 /** Whether a role depends on the actor alone and not on the state: its `is` takes one parameter. */

@@ -285,6 +285,8 @@ export type Command<I extends TSchema = TSchema, O extends TSchema = TSchema, S 
   understood?(input: Static<I>): unknown
   /** The command asks for a person's attention, so calls of agents are rate-limited. */
   readonly asks?: boolean
+  /** It changes nothing but the caller's own session, so auditors can make it, too. */
+  readonly isForAuditors?: boolean
   /** The largest body over HTTP, if `limits.bodyBytesMax` is too small. */
   readonly bodyBytesMax?: number
   /** The command takes bytes in addition to its input: only a binding that has received and stored them can call it. */

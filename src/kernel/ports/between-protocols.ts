@@ -30,8 +30,15 @@ const none: Ports = {
       throw new Refusal('UNAVAILABLE', 'no protocol of this kernel keeps passkeys')
     },
   },
-  policies: { gate: () => Promise.resolve([]), ofScope: resolveNull, passkeyFrom: resolveNull, group: resolveNull },
-  names: { named: resolveNull, projects: () => Promise.resolve([]) },
+  policies: {
+    gate: () => Promise.resolve([]),
+    ofScope: resolveNull,
+    passkeyFrom: resolveNull,
+    group: resolveNull,
+    unmet: resolveNull,
+    mayGrant: () => Promise.resolve(true),
+  },
+  names: { named: resolveNull, groupLinks: () => Promise.resolve([]), projects: () => Promise.resolve([]) },
   requests: {
     request: resolveNull,
     cases: () => Promise.resolve([]),

@@ -1,7 +1,16 @@
 // The ports between the gate and the protocol that keeps policies and asks people.
-import type { Read } from '../declare/operation.ts'
+import type { Granted, Read } from '../declare/operation.ts'
 import type { GatePolicy, Risk } from '../policy/gate-policy.ts'
 import type { ScopedPolicy } from '../policy/evaluate.ts'
+
+/** A grant for a call, and the call's agent and task. */
+export type GrantUse = {
+  readonly project_id: string
+  readonly risk: Risk | null
+  readonly agent: string
+  readonly principal: string
+  readonly grant: Granted
+}
 
 export type Policies = {
   /** The policies for calls of an agent in a project: the installation's, the project's, and that of the agent's owner. */
@@ -10,7 +19,14 @@ export type Policies = {
   ofScope(read: Read, scope: string): Promise<ScopedPolicy | null>
   /** The least risk that needs a passkey, by the installation and the project; null: no risk does. */
   passkeyFrom(read: Read, project_id: string | null): Promise<Risk | null>
-  /** The members of a group of a project; null: there is no such group. */
+  /** The rule for approvals that leaves too few of these people to decide on a task of this principal; null: there is none. */
+  unmet(
+    read: Read,
+    of: { readonly project_id: string; readonly principal: string; readonly judges: readonly string[]; readonly now: string },
+  ): Promise<string | null>
+  /** Whether an advance decision of a person spares a question of this risk. */
+  mayGrant(read: Read, of: GrantUse): Promise<boolean>
+  /** The people of a group of a project; null: it has none. */
   group(read: Read, project_id: string, name: string): Promise<readonly string[] | null>
 }
 

@@ -1,6 +1,6 @@
 // Roles on a task and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { type Actor, forAgentsToo, heldBy, role, speaksFor, type Subject, SYSTEM_ID } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, heldBy, role, speaksFor, type Subject, SYSTEM_ID, worksIn } from '#kernel/declare/access.ts'
 import { rule, type Read, type Rule } from '#kernel/declare/operation.ts'
 import { hasTime } from '#kernel/codec/timestamps.ts'
 import { canMove } from '#kernel/declare/transitions.ts'
@@ -176,9 +176,8 @@ export function refuseBlank(message: string, field: string): void {
   if (message.trim() === '') throw new Refusal('INVALID_SPEC', `${field} is blank: write something`, { field })
 }
 
-/** Whether a subject can be asked: enabled, and still in the project. */
-export const isActiveIn = (subject: Subject | null, project_id: string): subject is Subject =>
-  subject !== null && !subject.disabled && subject.projects.has(project_id)
+/** Whether a subject can be asked: enabled, and still at work in the project. */
+export const isActiveIn = worksIn
 
 /** The person or agent, if it can get work in this project. */
 export async function workerFor(read: Read, id: string, project_id: string): Promise<Subject> {

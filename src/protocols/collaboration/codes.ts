@@ -9,4 +9,6 @@ export const codes = {
   CHECKPOINT_EXPIRED: 'gone',
   // HLP: no version of the wire that both sides have.
   VERSION_UNSUPPORTED: 'conflict',
+  // Ours, and of execution: no person could decide on what the task will ask.
+  NO_RECIPIENT: 'conflict',
 } as const satisfies Record<string, Fault>

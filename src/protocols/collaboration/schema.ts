@@ -1,5 +1,5 @@
 // The seven objects of the draft. Field names are the draft's; our own are marked.
-import { ORG_SCOPE, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { ORG_SCOPE, readsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { activeUntil } from '#kernel/codec/timestamps.ts'
 import { Evidence } from '#kernel/declare/evidence.ts'
 import { limits } from '#kernel/limits.ts'
@@ -187,7 +187,7 @@ function partiesOf(task: Task): string[] {
 }
 /** "Any authorized actor": the principal, reviewers, every executor, every delegator, and owners of the project. */
 function mayRead(task: Task, actor: Actor): boolean {
-  return partiesOf(task).some((who) => speaksFor(actor, who, task.project_id)) || ownsProject(actor, task.project_id)
+  return partiesOf(task).some((who) => speaksFor(actor, who, task.project_id)) || readsProject(actor, task.project_id)
 }
 
 // --- Checkpoint ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Agent cards, runs and their documents. Field names are the draft's; our own are marked.
-import { ownsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
+import { readsProject, speaksFor, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { Attempt, forgetAt } from '#kernel/ports/delivery-log.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -161,7 +161,7 @@ function mayRead(run: Run, actor: Actor): boolean {
     delegatorOf(run) === actor.id ||
     run.chain.some(({ agent_id }) => agent_id === actor.id) ||
     (actor.kind === 'human' && (run.owners ?? []).some((who) => speaksFor(actor, who, run.project_id))) ||
-    ownsProject(actor, run.project_id)
+    readsProject(actor, run.project_id)
   )
 }
 

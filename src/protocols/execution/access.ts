@@ -1,29 +1,36 @@
 // Roles on a request (asking, answering) and preconditions. Both read as sentences.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { type Actor, forAgentsToo, heldBy, installationOwner, isIn, role, speaksFor } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, heldBy, installationOwner, isIn, isViewer, role, speaksFor } from '#kernel/declare/access.ts'
 import { freshProof, rule, type Context, type Read } from '#kernel/declare/operation.ts'
 import { agoText } from '#kernel/codec/timestamps.ts'
 import { keyOf } from '#kernel/declare/schema.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import { cardOf, shownDigest, type Surface } from './answering/shown-request.ts'
 import { actions } from './actions/index.ts'
-import { isInPool, isOpen, isTimedOut, Request } from './schema.ts'
+import { allowedFor, excludedIn } from './asking/approvals.ts'
+import { isForPool, isInPool, isOpen, isTimedOut, Request } from './schema.ts'
 
 /** The task behind an item. */
-export type OfRequest = { readonly request: Request; readonly task: KnownTask | null }
+export type OfRequest = {
+  readonly request: Request
+  readonly task: KnownTask | null
+  /** Those who answer by the rules for approvals; null: no rule applies. */
+  readonly allowed: readonly string[] | null
+}
 
 export const taskBehind = async (read: Read, id: string | undefined): Promise<KnownTask | null> =>
   id === undefined ? null : read.ports.tasks.task(read, id)
 
 export async function requestOf(read: Read, request_id: string): Promise<OfRequest> {
   const request = await read(Request, request_id)
-  return { request, task: await taskBehind(read, request.task_id) }
+  const task = await taskBehind(read, request.task_id)
+  return { request, task, allowed: await allowedFor(read, request, task) }
 }
 
 /** Reads a request for a member of its pool. A member can learn that another member was faster, but not the result. */
 export async function poolItemOf(read: Read, request_id: string, actor: Actor): Promise<OfRequest> {
   const there = await read.raw(Request, request_id)
-  const isPools = actor.kind === 'human' && there?.role === 'pool' && there.task_id === undefined && isIn(actor, there.project_id)
+  const isPools = actor.kind === 'human' && there !== null && isForPool(there) && isIn(actor, there.project_id)
   if (isPools && (await read.maybe(Request, request_id)) === null) {
     if (isOpen(there)) throw new Refusal('ALREADY_CLAIMED', 'another person has claimed the request')
     const { code, refusal } = isTimedOut(there) ? isNotLate : isUnresolved
@@ -50,10 +57,12 @@ export const itsAsker = forAgentsToo(
 )
 
 /** The person for whom the actor answers, preferably the actor; null: the actor is not allowed to answer. */
-export function answersAs(actor: Actor, { request, task }: OfRequest): string | null {
+export function answersAs(actor: Actor, { request, task, allowed }: OfRequest): string | null {
   if (actor.kind !== 'human') return null
   if (task !== null && actor.id === task.executor && actor.id !== task.ownership.principal) return null
-  const named = task === null ? (request.quorum?.of ?? request.approvers ?? [request.owner, ...request.people]) : judgesOf(task)
+  if (excludedIn(request).includes(actor.id)) return null
+  const usual = task === null ? (request.quorum?.of ?? request.approvers ?? [request.owner, ...request.people]) : judgesOf(task)
+  const named = allowed ?? usual
   const spoken = named.filter((who) => speaksFor(actor, who, request.project_id))
   const isFree = (who: string): boolean => !request.votes?.some(({ by, in_place_of = by }) => in_place_of === who)
   return spoken.find((who) => who === actor.id) ?? spoken.find(isFree) ?? spoken[0] ?? null
@@ -67,23 +76,30 @@ export const answerer = role<OfRequest>(
   (actor, state) => inPlaceOf(actor, answersAs(actor, state)),
 )
 /** Any person of the project, while the request is unclaimed. */
-export const poolMember = role<OfRequest>('a person of the pool', (actor, { request }) => actor.kind === 'human' && isInPool(request))
-/** An owner of the installation can answer every request, except those that the people of a task decide. */
+export const poolMember = role<OfRequest>(
+  'a person of the pool',
+  (actor, { request }) => actor.kind === 'human' && isInPool(request) && !isViewer(actor, request.project_id),
+)
+/** An owner of the installation answers for all of it, apart from what a task's own people decide. */
 export const chief = heldBy(
   'an owner of the installation',
   role<OfRequest>(
     'owner',
     (actor, { request, task }) =>
-      task === null && request.quorum === undefined && request.approvers === undefined && installationOwner.is(actor, null),
+      task === null &&
+      request.quorum === undefined &&
+      request.approvers === undefined &&
+      request.approval === undefined &&
+      installationOwner.is(actor, null),
   ),
 )
 
 /** Up to this risk a remembered device needs no fresh sign-in, and an editor's dialog is enough. */
 const RISK_REMEMBERED = 'R3'
-type Gravity = Pick<Request, 'risk' | 'quorum' | 'approvers'>
-/** An editor asks with a title and two buttons: too little for a grave question, or for a question to several or named people. */
-export const isForEditor = ({ risk, quorum, approvers }: Gravity): boolean =>
-  (risk ?? 'R1') <= RISK_REMEMBERED && quorum === undefined && approvers === undefined
+type Gravity = Pick<Request, 'risk' | 'quorum' | 'approvers' | 'approval'>
+/** An editor asks with a title and two buttons: too little for a grave question, and for one that several or named people answer. */
+export const isForEditor = ({ risk, quorum, approvers, approval }: Gravity): boolean =>
+  (risk ?? 'R1') <= RISK_REMEMBERED && quorum === undefined && approvers === undefined && approval === undefined
 export const fitsSurface = rule<OfRequest, { readonly surface?: Surface }>(
   'INBOX_ONLY',
   'from R4 on, with a quorum or with named approvers, it was not answered in an editor',

@@ -1,5 +1,5 @@
 // Requests and receipts as documents. Field names are the draft's (HXP 0.1); ours are marked.
-import { ownsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
+import { readsProject, speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, pick, t, tally, type Part, type Static } from '#kernel/declare/schema.ts'
 import { sha256 } from '#kernel/log/hash-chain.ts'
@@ -28,6 +28,35 @@ export type Risk = Static<typeof Risk>
 /** Ours: the kind of an inbox item. `request`: an agent asked through HXP itself; the others come from other protocols. */
 export const Kind = either('request', 'approval', 'choice', 'input', 'escalation', 'interrupt', 'review')
 export type Kind = Static<typeof Kind>
+
+/** People of a project under one name. */
+export const GROUP = 'group:'
+export const GroupName = t.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$', description: 'up to 64 letters, digits, - or _' })
+const Excluded = either('agent_owner', 'principal')
+/** Who answers what agents ask, from a risk on. */
+export const ApprovalRule = t.Object({
+  from_risk: Risk,
+  by: t.Object({
+    groups: t.Optional(t.Array(GroupName, { minItems: 1, maxItems: 20, uniqueItems: true, description: 'groups of the project' })),
+    people: t.Optional(t.Array(Id, { minItems: 1, maxItems: 20, uniqueItems: true })),
+  }),
+  quorum: t.Optional(t.Integer({ minimum: 1, maximum: 20, description: 'how many of them have to agree, 1 by default' })),
+  excludes: t.Optional(
+    t.Array(Excluded, {
+      maxItems: 2,
+      uniqueItems: true,
+      description: 'who does not answer even if they are among them: the person who answers for the agent, the principal of the task',
+    }),
+  ),
+})
+export type ApprovalRule = Static<typeof ApprovalRule>
+/** The rules for approvals that apply to a request, as they were when it was asked. */
+export const Approval = t.Object({
+  rules: t.Array(t.Object({ ...ApprovalRule.properties, set_by: Id })), // all of them hold; `set_by`: a project, or the installation
+  n: t.Integer({ description: 'how many have to agree' }),
+  excluded: t.Array(t.Object({ id: Id, as: Excluded })),
+})
+export type Approval = Static<typeof Approval>
 
 const Basis = t.Object({ kind: t.String(), id: t.String() })
 
@@ -68,6 +97,8 @@ export type Vote = Static<typeof Vote>
 export const Remark = t.Object({ by: Id, kind: either('question', 'reply'), text: text(limits.textCharsMax), at: Timestamp })
 export type Remark = Static<typeof Remark>
 export const Quorum = t.Object({ n: t.Integer({ minimum: 1, maximum: 20 }), of: t.Array(Id, { minItems: 1, maxItems: 20 }) })
+/** As it is stored: a group may be larger than what an agent can name. */
+const StoredQuorum = t.Object({ n: Quorum.properties.n, of: t.Array(Id) })
 export const Escalation = t.Object({
   after_seconds: t.Integer({ minimum: 1, maximum: limits.timeoutSecondsMax }),
   to: t.Array(Id, { minItems: 1, maxItems: 20 }),
@@ -134,7 +165,8 @@ const RequestSchema = t.Object({
   // X34: the floor that applied when it was asked; `said`: the agent's own risk.
   option_risks: t.Optional(t.Array(Risk)), // of each option, if a checkpoint gave them one
   floor: t.Optional(t.Object({ said: nullable(Risk), risk: Risk, rule: text(limits.promptCharsMax) })),
-  quorum: t.Optional(Quorum),
+  approval: t.Optional(Approval), // by which rules people were chosen
+  quorum: t.Optional(StoredQuorum),
   votes: t.Optional(t.Array(Vote)),
   claimed_until: t.Optional(Timestamp), // the end of the claim on a pool's item
   escalation: t.Optional(t.Object({ ...Escalation.properties, at: t.Optional(Timestamp) })), // as it was asked for; `at`: it was done
@@ -249,9 +281,12 @@ export function undecidedFor({ kind, owner, projects }: Actor): string[] {
   if (owner === true) return [UNDECIDED]
   return projects === 'all' ? [] : [...projects].filter(([, role]) => role === 'owner').map(([id]) => undecidedOf(id))
 }
-/** Whether any person of the project can take it. A request of a task is never in a pool: its people are known. */
-export const isInPool = ({ role, status, task_id }: Pick<Request, 'role' | 'status' | 'task_id'>): boolean =>
-  role === 'pool' && status === 'pending' && task_id === undefined
+/** Anybody of the project may take it. A request that is bound to a task is never in a pool: its people are known. */
+export const isInPool = (request: Pick<Request, 'role' | 'status' | 'task_id' | 'approval'>): boolean =>
+  isForPool(request) && request.status === 'pending'
+/** A pool is asked, and no rule names the people. */
+export const isForPool = ({ role, task_id, approval }: Pick<Request, 'role' | 'task_id' | 'approval'>): boolean =>
+  role === 'pool' && task_id === undefined && approval === undefined
 
 /** Whether it is late or was escalated: such a request cannot be snoozed. */
 export const isPressing = ({ overdue, escalated_at }: Pick<Request, 'overdue' | 'escalated_at'>): boolean =>
@@ -377,7 +412,8 @@ export const Request = doc('execution.request', RequestSchema, {
     outcomes: tally((request) => [[request.requester, request.project_id, outcomeOf(request)]]),
     asker: index((request) => [[request.requester, isOpen(request) ? 'open' : 'closed', request.created_at]], 2),
     critical: index((request) => (request.priority === 'critical' ? [[request.requester, request.created_at.slice(0, 13)]] : []), 2),
-    gone: index((request) => (isOpen(request) ? (request.gone ?? []).map((who) => [who]) : [])),
+    // What is looked at again when these people, or the people of these groups, change.
+    gone: index((request) => (isOpen(request) ? [...(request.gone ?? []), ...groupsOf(request)].map((who) => [who]) : [])),
     task: index((request) => (request.task_id === undefined || !isOpen(request) ? [] : [[request.task_id]])),
     called: index((request) => (isOpen(request) ? calledRows(request) : []), 2),
     cases: index(caseRows),
@@ -385,10 +421,16 @@ export const Request = doc('execution.request', RequestSchema, {
   },
 })
 
+/** Stands for a group where a person could change. */
+export const groupKey = (project_id: string, name: string): string => `${GROUP}${project_id}/${name}`
+const groupsOf = ({ approval, project_id }: Request): string[] => [
+  ...new Set(approval?.rules.flatMap(({ by }) => by.groups ?? []).map((name) => groupKey(project_id, name))),
+]
+
 function mayRead(request: Request, actor: Actor): boolean {
   if (actor.kind === 'agent') return actor.id === request.requester
-  if (request.no_decider === true) return ownsProject(actor, request.project_id) || actor.owner === true
-  if (request.task_id !== undefined || ownsProject(actor, request.project_id)) return true
+  if (request.no_decider === true) return readsProject(actor, request.project_id) || actor.owner === true
+  if (request.task_id !== undefined || readsProject(actor, request.project_id)) return true
   if (actor.kind !== 'human') return false
   // The person who answered finds it again, also out of a pool.
   const isTheirs =

@@ -34,6 +34,7 @@ export const personView = pick(Request.schema, [
   'risk',
   'option_risks',
   'floor',
+  'approval',
   'quorum',
   'votes',
   'claimed_until',

@@ -1,5 +1,5 @@
 // Sessions, declarations and callers as documents. Field names come from HCP 1.0; our own are marked.
-import { ownsProject, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
+import { readsProject, SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { dueOfCursor, dueOfEarly, dueOfSession } from './session/deadlines.ts'
@@ -234,7 +234,7 @@ export type Session = Static<typeof SessionSchema>
 
 /** The actor who submitted it, the owners of its project, and administrators. The agent that executes it has its own operations. */
 const mayRead = (session: Session, actor: Actor): boolean =>
-  session.submitted_by === actor.id || session.agent_id === actor.id || ownsProject(actor, session.project_id)
+  session.submitted_by === actor.id || session.agent_id === actor.id || readsProject(actor, session.project_id)
 
 export const Session = doc('harness.session', SessionSchema, {
   noun: 'session',

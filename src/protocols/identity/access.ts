@@ -63,7 +63,9 @@ export async function subjectOf(read: Read, id: string): Promise<Subject> {
 export function shownTo<M extends User | Agent>(actor: Actor, member: M): M {
   if (actor.projects === 'all' || actor.owner || actor.id === member.id) return member
   const { projects } = actor
-  const shown = { ...member, projects: member.projects.filter(({ project_id }) => projects.has(project_id)) }
+  const isSeen = ({ project_id }: { readonly project_id: string }): boolean => projects.has(project_id)
+  const shown = { ...member, projects: member.projects.filter(isSeen) }
+  if ('by_groups' in shown && shown.by_groups !== undefined) shown.by_groups = shown.by_groups.filter(isSeen)
   // Only the two people involved see a substitution.
   return 'acts_for' in shown ? { ...shown, acts_for: shown.acts_for.filter(({ user_id }) => user_id === actor.id) } : shown
 }

@@ -7,7 +7,8 @@ import type { Actor, ProjectRole, Via } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { idOf, keyOf, type Doc, type Static, type TSchema } from '#kernel/declare/schema.ts'
 import type { Key as StoreKey, Store } from '#kernel/log/store.ts'
-import { ADMIN_SERVICE, Agent, Key, Login, Project, Session, SubjectLink, User } from './schema.ts'
+import { withLinksNow } from './groups.ts'
+import { ADMIN_SERVICE, Agent, GroupLink, Key, Login, membershipsOf, Project, Session, SubjectLink, User } from './schema.ts'
 
 export type Credential = { readonly kind: 'bearer' | 'session'; readonly token: string; readonly resource?: string }
 
@@ -140,9 +141,9 @@ async function byKey(store: Store, id: string, secret: string | null, now: strin
   if (!isHeld(secret, key.digest) || !isGoodKey(key, now)) throw noValidCredential()
   const actor = await actorOf(store, key.subject, now, proof, 'key')
   // A key with an expiry cannot issue a credential without one; likewise for a key of a single project.
-  if (key.project_id === null || actor.projects === 'all')
+  if (key.project_id === null || (actor.kind !== 'human' && actor.projects === 'all'))
     return key.expires_at === null ? actor : { ...actor, narrowed: true, fleeting: true }
-  const role = actor.projects.get(key.project_id)
+  const role = actor.projects === 'all' ? 'viewer' : actor.projects.get(key.project_id)
   const projects = new Map(role ? [[key.project_id, role]] : [])
   return { ...actor, owner: false, narrowed: true, partial: true, fleeting: true, projects }
 }
@@ -180,8 +181,10 @@ async function actorOf(store: Store, subject: string, now: string, proof: Proof,
   }
   const found = subject.startsWith('user_') ? await proven(store, User, subject, proof) : await proven(store, Agent, subject, proof)
   if (found.disabled) throw noValidCredential()
-  const projects = new Map(found.projects.map(({ project_id, role }) => [project_id, role]))
+  const linked = found.kind === 'human' ? await withLinksNow((id) => proven(store, GroupLink, id, proof), found) : found
+  const projects = new Map(membershipsOf(linked).map(({ project_id, role }) => [project_id, role]))
   if (found.kind === 'agent') return { id: found.id, kind: 'agent', projects, owner: false, via, proof }
+  if (found.role === 'auditor') return { id: found.id, kind: 'human', projects: 'all', owner: false, auditor: true, via, proof }
   const current = found.acts_for.filter(({ from, until }) => from <= now && now < until)
   return {
     id: found.id,

@@ -1,7 +1,7 @@
 // Events of identity, each with the kind of document that it is about.
 import { factOf, type Events } from '#kernel/declare/facts.ts'
 import { Enrolments, Passkey } from './passkey/documents.ts'
-import { AcceptedRecord, Agent, Config, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
+import { AcceptedRecord, Agent, Config, GroupLink, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
 
 export const events = {
   'user.added': User,
@@ -27,6 +27,9 @@ export const events = {
   'passkey.added': Passkey,
   'passkey.removed': Passkey,
   'passkey.reset': Enrolments,
+  'group.linked': GroupLink,
+  'group.unlinked': GroupLink,
+  'user.grouped': User,
   'keys.recorded': KeyNames,
   'record.accepted': AcceptedRecord,
   'config.applied': Config,

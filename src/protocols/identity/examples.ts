@@ -45,9 +45,23 @@ const configured: Step[] = [
   },
 ]
 
+const linkedGroup: Step[] = [
+  {
+    as: 'system',
+    call: 'identity/subject.sign_in',
+    input: { issuer: 'https://login.example.com', sub: 'nora-3', create: true, groups: ['engineering'] },
+  },
+  {
+    as: 'admin',
+    call: 'identity/group.link',
+    input: { project_id: 'project_default', name: 'reviewers', issuer: 'https://login.example.com', claim: 'engineering' },
+  },
+]
+
 export const scenes = {
   configured,
   empty: [],
+  linkedGroup,
   substituted,
   withKey,
   withLogin,

@@ -5,6 +5,7 @@ import { scenes } from './examples.ts'
 import { agentOperations } from './operations/agent.ts'
 import { configOperations } from './operations/config.ts'
 import { credentialOperations } from './operations/credential.ts'
+import { groupOperations } from './operations/group.ts'
 import { keysOperations } from './operations/keys.ts'
 import { recordOperations } from './operations/record.ts'
 import { passkeyOperations } from './operations/passkey.ts'
@@ -24,6 +25,7 @@ const operations = [
   ...substituteOperations,
   ...agentOperations,
   ...projectOperations,
+  ...groupOperations,
   ...credentialOperations,
   ...sessionOperations,
   ...subjectOperations,

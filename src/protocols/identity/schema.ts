@@ -1,6 +1,7 @@
 // People, agents, projects and their credentials. The kind of document decides who is human, never the spelling of an id.
 import { SYSTEM_SCOPE, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import { sha256 } from '#kernel/log/hash-chain.ts'
 import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 
 const word = '[A-Za-z0-9][A-Za-z0-9_-]{0,63}'
@@ -16,13 +17,16 @@ export const Timestamp = t.String({ maxLength: 40 })
 export const DEFAULT_PROJECT = 'project_default'
 export const ADMIN_SERVICE = 'service_admin'
 
-const ProjectRole = either('owner', 'member')
+export const ProjectRole = either('owner', 'member', 'viewer')
+export const InstallationRole = either('owner', 'auditor', 'member')
 const Membership = t.Object({ project_id: ProjectId, role: ProjectRole })
 const Memberships = t.Array(Membership, { maxItems: limits.projectsPerSubjectMax })
 
-type Member = { readonly id: string; readonly projects: readonly { readonly project_id: string }[] }
+type InProject = { readonly project_id: string }
+type Member = { readonly id: string; readonly projects: readonly InProject[]; readonly by_groups?: readonly InProject[] | undefined }
 const sharesProject = (value: Member, actor: Actor): boolean =>
-  actor.projects === 'all' || value.projects.some(({ project_id }) => (actor.projects as ReadonlyMap<string, unknown>).has(project_id))
+  actor.projects === 'all' ||
+  [...value.projects, ...(value.by_groups ?? [])].some(({ project_id }) => (actor.projects as ReadonlyMap<string, unknown>).has(project_id))
 const isOwner = (actor: Actor): boolean => actor.kind === 'human' && actor.owner === true
 
 /** The period in which this person decides in another person's place. */
@@ -36,11 +40,42 @@ const Substitution = t.Object({
 
 /** Stands for all projects in place of a project id. */
 export const EVERYWHERE = '*'
-type Owning = { readonly role: string; readonly projects: readonly Static<typeof Membership>[] }
-const ownedBy = ({ role, projects }: Owning): string[][] => [
+type Membership = Static<typeof Membership>
+/** A group of a project that an issuer puts the person into, by their last sign-in there. */
+const Grouping = t.Object({
+  project_id: ProjectId,
+  group: t.String({ description: 'the group of the project' }),
+  role: ProjectRole,
+  issuer: t.String(),
+  link: t.String({ description: 'the id of the link that puts them into it' }),
+})
+export type Grouping = Static<typeof Grouping>
+const strength = { viewer: 0, member: 1, owner: 2 } as const
+/** The role in each project, given there or by a group: the stronger one. */
+export function membershipsOf({ projects, by_groups = [] }: Pick<Owning, 'projects' | 'by_groups'>): Membership[] {
+  const roles = new Map<string, Membership['role']>()
+  for (const { project_id, role } of [...projects, ...by_groups]) {
+    const known = roles.get(project_id)
+    if (known === undefined || strength[role] > strength[known]) roles.set(project_id, role)
+  }
+  return [...roles].map(([project_id, role]) => ({ project_id, role }))
+}
+type Owning = { readonly role: string; readonly projects: readonly Membership[]; readonly by_groups?: readonly Grouping[] }
+const ownedBy = ({ role, ...given }: Owning): string[][] => [
   ...(role === 'owner' ? [[EVERYWHERE]] : []),
-  ...projects.filter((project) => project.role === 'owner').map(({ project_id }) => [project_id]),
+  ...(role === 'auditor'
+    ? []
+    : membershipsOf(given)
+        .filter((one) => one.role === 'owner')
+        .map(({ project_id }) => [project_id])),
 ]
+/** Projects in which they can be asked: viewers and auditors only read. */
+const workingIn = ({ role, ...given }: Owning): string[][] =>
+  role === 'auditor'
+    ? []
+    : membershipsOf(given)
+        .filter((one) => one.role !== 'viewer')
+        .map(({ project_id }) => [project_id])
 
 export const User = doc(
   'identity.user',
@@ -48,8 +83,9 @@ export const User = doc(
     id: UserId,
     kind: t.Literal('human'),
     name: Name,
-    role: either('owner', 'member'),
+    role: InstallationRole,
     projects: Memberships,
+    by_groups: t.Optional(t.Array(Grouping, { maxItems: limits.groupsPerPersonMax })),
     acts_for: t.Array(Substitution, { maxItems: limits.substitutionsMax }),
     disabled: t.Boolean(),
     created_at: Timestamp,
@@ -59,10 +95,11 @@ export const User = doc(
     visibleTo: (user, actor) => user.id === actor.id || isOwner(actor) || sharesProject(user, actor),
     indexes: {
       all: index(() => [[]]),
-      project: index((user) => user.projects.map(({ project_id }) => [project_id])),
-      // Active people, who could answer for others, so that no call has to scan all people.
-      active: index((user) => (user.disabled ? [] : user.projects.map(({ project_id }) => [project_id]))),
+      project: index((user) => membershipsOf(user).map(({ project_id }) => [project_id])),
+      // Those who could answer in the place of others, so that no call has to look through all people.
+      active: index((user) => (user.disabled ? [] : workingIn(user))),
       owner: index((user) => (user.disabled ? [] : ownedBy(user))),
+      grouped: index((user) => (user.disabled ? [] : (user.by_groups ?? []).map(({ project_id, group }) => [project_id, group]))),
       substitute: index((user) =>
         user.disabled ? [] : user.acts_for.map(({ user_id, project_id = EVERYWHERE, until }) => [user_id, project_id, until]),
       ),
@@ -327,12 +364,36 @@ export const SignedIn = doc(
   {
     scopeOf: () => SYSTEM_SCOPE,
     visibleTo: (signedIn, actor) => signedIn.user_id === actor.id || isOwner(actor),
-    indexes: { user: index((signedIn) => [[signedIn.user_id]]) },
+    indexes: {
+      user: index((signedIn) => [[signedIn.user_id]]),
+      group: index(({ issuer, groups }) => [...new Set(groups)].map((claim) => [groupLinkId(issuer, claim)])),
+    },
   },
 )
 export type SignedIn = Static<typeof SignedIn.schema>
 
-/** Views of keys and sessions, without the digest of the secret. */
+export const groupLinkId = (issuer: string, claim: string): string => `glink_${sha256(JSON.stringify([issuer, claim]))}`
+export const GroupName = t.String({ pattern: `^${word}$`, description: 'up to 64 letters, digits, - or _' })
+/** The groups of projects that a group of an issuer is linked to, and the role that each gives its people. */
+export const GroupLink = doc(
+  'identity.group_link',
+  t.Object({
+    id: t.String(),
+    issuer: IssuerUrl,
+    claim: t.String({ maxLength: limits.groupClaimCharsMax }),
+    places: t.Array(t.Object({ project_id: ProjectId, name: GroupName, role: ProjectRole, linked_by: t.String(), at: Timestamp }), {
+      maxItems: limits.placesPerClaimMax,
+    }),
+  }),
+  {
+    scopeOf: () => SYSTEM_SCOPE,
+    visibleTo: (_, actor) => isOwner(actor),
+    indexes: { place: index((link) => link.places.map(({ project_id, name }) => [project_id, name]), 2) },
+  },
+)
+export type GroupLink = Static<typeof GroupLink.schema>
+
+/** Keys and sessions as they are shown: without the digest of the secret. */
 export const keyView = pick(Key.schema, ['id', 'subject', 'project_id', 'label', 'issued_by', 'created_at', 'expires_at', 'revoked_at'])
 export const sessionView = pick(Session.schema, [
   'id',

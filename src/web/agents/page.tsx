@@ -5,14 +5,14 @@ import { Link } from 'wouter'
 import { SearchField } from '../parts/fields.tsx'
 import { Meter, Percent } from '../parts/meter.tsx'
 import { Page } from '../parts/page.tsx'
-import { ProjectChip, ProjectFilter, useProject, type Chosen } from '../parts/project.tsx'
+import { ProjectChip, ProjectFilter, useMyProjects, useProject, type Chosen } from '../parts/project.tsx'
 import { Empty, Loaded } from '../parts/states.tsx'
 import { plural, Said } from '../parts/text.tsx'
 import { Ago } from '../parts/time.tsx'
 import { Who } from '../parts/who.tsx'
 import { after, all, call, queries } from '../server/client.ts'
 import { followLive, onNews, steadily } from '../server/live.ts'
-import { capital, useAgents, useGoals, useMe, useNameOf } from '../server/names.ts'
+import { capital, useAgents, useGoals, useNameOf } from '../server/names.ts'
 import type { Agent, AgentCard, Run } from '../server/types.ts'
 
 const isLive = ({ state }: Run): boolean => state === 'running' || state === 'blocked'
@@ -34,13 +34,12 @@ async function runsOf(project_id: string, isKept: boolean): Promise<readonly Run
 
 const idsIn = (text: string): string[] => text.split(' ').filter((id) => id !== '')
 
-/** All readable runs. Owners follow all events of their projects; others the tasks whose runs they see. */
+/** Runs of everything that one may read. Owners and viewers follow all that happens in their projects; others the tasks whose runs they see. */
 function useRuns(project: string): readonly Run[] {
-  const me = useMe().data
-  const projects = (me?.projects ?? [])
-    .filter(({ project_id }) => project === '' || project === project_id)
+  const projects = useMyProjects()
+    .filter(({ id }) => project === '' || project === id)
     .slice(0, PROJECTS_MAX)
-    .map(({ project_id, role }) => ({ project_id, isKept: role === 'owner' }))
+    .map(({ id, isWhole }) => ({ project_id: id, isKept: isWhole }))
   const found = useQueries({
     queries: projects.map(({ project_id, isKept }) => ({
       queryKey: ['runs', project_id, isKept],

@@ -11,7 +11,7 @@ import { span, useNow } from '../parts/time.tsx'
 import { Who } from '../parts/who.tsx'
 import { call, queries } from '../server/client.ts'
 import { lookNow, onNews, steadily, useConnection } from '../server/live.ts'
-import { useMyName } from '../server/names.ts'
+import { useMyName, useReadsOnly } from '../server/names.ts'
 import { useCommands, type Command } from './commands.ts'
 import { ConnectionState } from './connection.tsx'
 import { useNarrow } from './narrow.ts'
@@ -179,11 +179,12 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const isSlim = at.startsWith('/reviews/')
   const isItem = /^\/inbox\/./.test(at)
   const { projects, project, choose } = useProject()
+  const readsOnly = useReadsOnly(project)
   // The number of waiting items is current on every page, not only on the list.
   useEffect(() => onNews(steadily(() => queries.invalidateQueries({ queryKey: ['inbox-count'] }))), [])
   const commands: Command[] = [
     ...places.map(({ name, href, key }) => ({ title: name, keys: [`g ${key}`], group: 'Go to' as const, run: () => go(href) })),
-    { title: 'New task', group: 'Go to', run: () => go('/tasks/new') },
+    ...(readsOnly ? [] : [{ title: 'New task', group: 'Go to' as const, run: () => go('/tasks/new') }]),
     ...(projects.length < 2 ? [] : [{ id: '', name: 'all projects' }, ...projects])
       .filter(({ id }) => id !== project)
       .map(({ id, name }) => ({ title: `Show ${name}`, group: 'Go to' as const, run: () => choose(id) })),

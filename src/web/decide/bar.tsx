@@ -8,7 +8,7 @@ import { Refused } from '../parts/states.tsx'
 import { call, queries } from '../server/client.ts'
 import { hasDraft } from '../server/drafts.ts'
 import { useConnection } from '../server/live.ts'
-import { useMe } from '../server/names.ts'
+import { useMe, useReadsOnly } from '../server/names.ts'
 import type { Item } from '../server/types.ts'
 import { AskBack, Escalate, Extend, Reassign, Snooze } from './dialogs.tsx'
 import { DeclineDialog } from './approve.tsx'
@@ -156,7 +156,26 @@ function Opened({ what, item, close, done }: { readonly what: Opened | null; rea
   return what === 'Grant' ? <GrantDialog item={item} close={close} /> : null
 }
 
-export function DecisionBar({ item, isStale, isReadToEnd, isShown, accepted, advance }: Props) {
+/** Why one reads the item and does not decide; null: one decides, as far as the server lets one. */
+function useWhyReader({ project, approval, through, no_decider }: Item): string | null {
+  const readsOnly = useReadsOnly(project.id)
+  if (readsOnly) return 'You read here: auditors and viewers decide nothing.'
+  return approval && through === null && !no_decider ? `Others answer it: ${approval.words}.` : null
+}
+
+export function DecisionBar(props: Props) {
+  const why = useWhyReader(props.item)
+  if (why === null) return <Deciding {...props} />
+  return (
+    <footer className="decide" aria-label="Decide" data-testid="item-reader">
+      <div className="in">
+        <p className="note">{why}</p>
+      </div>
+    </footer>
+  )
+}
+
+function Deciding({ item, isStale, isReadToEnd, isShown, accepted, advance }: Props) {
   const [open, setOpen] = useState<Opened | null>(null)
   const [isEditing, setEditing] = useState(false)
   const [isCommenting, setCommenting] = useState(() => hasDraft(`comment/${item.request_id}`))

@@ -90,6 +90,11 @@ function Heading({ item }: { readonly item: Row & Partial<Pick<Item, 'facts'>> }
             <bdi className="clip">{item.facts.task.goal}</bdi>
           </Link>
         )}
+        {item.approval && (
+          <span className="chip line" data-testid="item-approval">
+            Approval: {item.approval.words}
+          </span>
+        )}
         {item.quorum !== null && (
           <span className="chip line">
             {item.quorum.voted} of {item.quorum.n} votes

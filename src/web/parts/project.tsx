@@ -13,16 +13,19 @@ function keep(project: string): void {
   lastProject.set(project)
 }
 
-export type Mine = { readonly id: string; readonly name: string; readonly isOwned: boolean }
+/** `isWhole`: one reads all of it, as its owner, as a viewer or as an auditor. */
+export type Mine = { readonly id: string; readonly name: string; readonly isWhole: boolean }
 /** The projects that one is in, by name. */
 export function useMyProjects(): readonly Mine[] {
   const me = useMe().data
   const named = useProjects().data
-  return (me?.projects ?? [])
+  // An auditor reads all of them.
+  const its = me?.role === 'auditor' ? (named ?? []).map(({ id }) => ({ project_id: id, role: 'viewer' })) : (me?.projects ?? [])
+  return its
     .map(({ project_id, role }) => ({
       id: project_id,
       name: named?.find(({ id }) => id === project_id)?.name ?? (project_id === 'project_default' ? 'Default' : project_id),
-      isOwned: role === 'owner',
+      isWhole: role !== 'member',
     }))
     .toSorted((one, other) => one.name.localeCompare(other.name))
 }

@@ -15,6 +15,12 @@ import { after, all, call, queries } from '../server/client.ts'
 import { capital, useAgents, useMe, useNameOf, usePeople, useProjects } from '../server/names.ts'
 import type { Agent, User } from '../server/types.ts'
 
+type Role = 'owner' | 'member' | 'viewer'
+const ROLES = [
+  ['member', 'Member'],
+  ['owner', 'Owner'],
+  ['viewer', 'Viewer'],
+] as const
 type Project = NonNullable<ReturnType<typeof useProjects>['data']>[number]
 const CHANGED = ['members', 'people', 'agents', 'projects', 'me'] as const
 const lookAgain = (): void => CHANGED.forEach((key) => void queries.invalidateQueries({ queryKey: [key] }))
@@ -30,12 +36,16 @@ const useMembers = (project_id: string) =>
       return [...people, ...agents.filter(({ id }) => id !== 'agent_system')]
     },
   })
-const roleIn = ({ projects }: User | Agent, project_id: string): string =>
-  projects.find((project) => project.project_id === project_id)?.role ?? 'member'
+/** The role that a member was given, and the roles that groups of an issuer give them. */
+function roleIn(member: User | Agent, project_id: string): { readonly given: Role | null; readonly by: readonly string[] } {
+  const isHere = (one: { readonly project_id: string }): boolean => one.project_id === project_id
+  const by = 'by_groups' in member ? (member.by_groups ?? []).filter(isHere) : []
+  return { given: member.projects.find(isHere)?.role ?? null, by: by.map(({ role, group }) => `${role} by ${group}`) }
+}
 
 function AddMember({ project, close }: { readonly project: Project; close(): void }) {
   const [subject, setSubject] = useState('')
-  const [role, setRole] = useState<'member' | 'owner'>('member')
+  const [role, setRole] = useState<Role>('member')
   const there = new Set((useMembers(project.id).data ?? []).map(({ id }) => id))
   const known = [...(usePeople().data ?? []), ...(useAgents().data ?? [])]
   const choices = known.filter(({ id, disabled }) => !disabled && id !== 'agent_system' && !there.has(id))
@@ -62,16 +72,26 @@ function AddMember({ project, close }: { readonly project: Project; close(): voi
         <Select
           label="Role"
           value={role}
-          onValue={(value) => setRole(value as 'member' | 'owner')}
-          options={[
-            ['member', 'Member'],
-            ['owner', 'Owner'],
-          ]}
-          note="Owners see all tasks of the project, its whole record, and change its members."
+          onValue={(value) => setRole(value as Role)}
+          options={ROLES}
+          note="Owners see all of the project and change its members. Viewers see all of it and change nothing."
         />
       )}
     </FormDialog>
   )
+}
+
+function ChangeRole({ project, member, role }: { readonly project: Project; readonly member: User | Agent; readonly role: Role }) {
+  const others = ROLES.filter(([other]) => other !== role)
+  return others.map(([other, name]) => (
+    <ActButton
+      key={other}
+      changes={CHANGED}
+      act={() => call('identity/project.join', { project_id: project.id, subject: member.id, role: other })}
+    >
+      Make {name.toLowerCase()}
+    </ActButton>
+  ))
 }
 
 function RemoveMember({ project, member }: { readonly project: Project; readonly member: User | Agent }) {
@@ -119,7 +139,8 @@ function Members({ project, mayChange }: { readonly project: Project; readonly m
         {(found) => (
           <ul className="rows">
             {found.map((member) => {
-              const role = roleIn(member, project.id)
+              const { given, by } = roleIn(member, project.id)
+              const isPerson = sortOf(member.id) === 'person'
               return (
                 <li key={member.id} data-testid="member-row" data-subject={member.id}>
                   <Who name={member.name} sort={sortOf(member.id)} />
@@ -129,22 +150,14 @@ function Members({ project, mayChange }: { readonly project: Project; readonly m
                     </b>
                     <span className="note mono">{member.id}</span>
                   </span>
-                  <span className={role === 'owner' ? 'chip accent' : 'chip'}>{sortOf(member.id) === 'agent' ? 'agent' : role}</span>
-                  {mayChange && sortOf(member.id) === 'person' && (
-                    <ActButton
-                      changes={CHANGED}
-                      act={() =>
-                        call('identity/project.join', {
-                          project_id: project.id,
-                          subject: member.id,
-                          role: role === 'owner' ? 'member' : 'owner',
-                        })
-                      }
-                    >
-                      {role === 'owner' ? 'Make member' : 'Make owner'}
-                    </ActButton>
-                  )}
-                  {mayChange && <RemoveMember project={project} member={member} />}
+                  {by.map((one) => (
+                    <span className="chip line" key={one}>
+                      {one}
+                    </span>
+                  ))}
+                  {given !== null && <span className={given === 'owner' ? 'chip accent' : 'chip'}>{isPerson ? given : 'agent'}</span>}
+                  {mayChange && isPerson && given !== null && <ChangeRole project={project} member={member} role={given} />}
+                  {mayChange && given !== null && <RemoveMember project={project} member={member} />}
                 </li>
               )
             })}

@@ -162,7 +162,7 @@ function ActionButton({ act, icon, label, primary = false }: ActionProps) {
 function NeedsTask({ project, isOwner }: { readonly project: string; readonly isOwner: boolean }) {
   return (
     <Empty icon="record" tone="accent" title="Enter a task ID" testId="record-needs-task">
-      <p>Only owners of {project} can search, verify and export its whole record. You are a member of it.</p>
+      <p>Only owners and viewers of {project} can search, verify and export its whole record. You are a member of it.</p>
       {isOwner && (
         <p>
           You own this installation: you can make yourself an owner under{' '}
@@ -213,7 +213,7 @@ export default function RecordPage() {
   const me = useMe().data
   const [open, setOpen] = useState<Event | null>(null)
   // An owner of the installation owns no project by that.
-  const isKeeper = me?.projects.some((project) => project.project_id === project_id && project.role === 'owner') === true
+  const isKeeper = projects.some((one) => one.id === project_id && one.isWhole)
   const events = useInfiniteQuery({
     queryKey: ['record', filters],
     queryFn: ({ pageParam }) => {

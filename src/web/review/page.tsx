@@ -11,7 +11,7 @@ import { Ago } from '../parts/time.tsx'
 import { call, queries } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
 import { followLive, steadily } from '../server/live.ts'
-import { capital, useMe, useNameOf } from '../server/names.ts'
+import { capital, useMe, useNameOf, useReadsOnly } from '../server/names.ts'
 import { Agreed, useArtifacts } from '../tasks/side.tsx'
 import { isOver, titleOf } from '../tasks/states.ts'
 import type { Task } from '../server/types.ts'
@@ -313,7 +313,9 @@ function Delivered({ task, artifact }: { readonly task: Task; readonly artifact:
     { title: 'Previous file', keys: ['b'], group: 'Page', run: () => go(at - 1) },
     { title: 'File viewed', keys: ['v'], group: 'Page', run: () => files[at] && toggle(files[at].name, !viewed.includes(files[at].name)) },
   ])
-  const mayReview = isWaitingFor(task) && version === delivered && (task.ownership.principal === me || task.reviewers.includes(me))
+  const readsOnly = useReadsOnly(task.project_id)
+  const mayReview =
+    !readsOnly && isWaitingFor(task) && version === delivered && (task.ownership.principal === me || task.reviewers.includes(me))
   return (
     <div className="page">
       <ReviewHeader task={task} artifact={artifact} version={version} isVerified={content.data?.isVerified === true}>

@@ -16,6 +16,12 @@ export const useMe = () =>
     // Retries until the server responds. A lost session is detected when the window gets the focus.
     refetchInterval: ({ state }) => (state.data === undefined && state.error && !session.isOut() ? 3_000 : false),
   })
+/** One only reads here: an auditor everywhere, a viewer in their project. */
+export function useReadsOnly(project_id?: string): boolean {
+  const me = useMe().data
+  if (me === undefined || me.owner) return false
+  return me.role === 'auditor' || me.projects.some((one) => one.project_id === project_id && one.role === 'viewer')
+}
 export const usePeople = () =>
   useQuery({
     queryKey: ['people'],

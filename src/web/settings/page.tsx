@@ -37,7 +37,8 @@ const parts: readonly Part[] = [
   { name: 'groups', label: 'Groups', group: 'Installation', page: Groups },
   { name: 'links', label: 'Single sign-on', group: 'Installation', page: Links },
 ]
-/** The parts of the installation are for owners. */
+/** The parts of the installation are for owners; what an auditor could not set is not offered to them. */
+const FOR_AUDITORS = ['profile', 'sessions']
 const groups: readonly Group[] = ['You', 'Your agents', 'Installation']
 
 export default function SettingsPage({ part }: { readonly part: string }) {
@@ -45,7 +46,8 @@ export default function SettingsPage({ part }: { readonly part: string }) {
   // On a phone the parts are a line that scrolls: the chosen one is in view.
   const scrollIntoView = (link: HTMLAnchorElement | null): void => link?.scrollIntoView({ block: 'nearest', inline: 'center' })
   const isOwner = me?.owner === true
-  const offered = parts.filter(({ group }) => group !== 'Installation' || isOwner)
+  const isAuditor = me?.role === 'auditor'
+  const offered = parts.filter(({ name, group }) => (isAuditor ? FOR_AUDITORS.includes(name) : group !== 'Installation' || isOwner))
   const here = offered.find(({ name }) => name === part)
   return (
     <Page title="Settings">

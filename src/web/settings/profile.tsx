@@ -42,7 +42,7 @@ export function Profile() {
           <dt>Id</dt>
           <dd className="mono">{me?.id}</dd>
           <dt>Role</dt>
-          <dd>{me?.owner === true ? 'owner of the installation' : 'member'}</dd>
+          <dd>{me?.role === 'owner' || me?.role === 'auditor' ? `${me.role} of the installation` : 'member'}</dd>
           <dt>Projects</dt>
           <dd>{me?.projects.map(({ project_id, role }) => `${project_id} (${role})`).join(', ')}</dd>
         </dl>

@@ -9,7 +9,7 @@ import { Pick, Select, TextArea, TextField } from '../parts/fields.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { call, queries, serverNow } from '../server/client.ts'
 import { useDraft } from '../server/drafts.ts'
-import { useAgents, useMe } from '../server/names.ts'
+import { useAgents, useMe, useReadsOnly } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
 import { isOffered as canTake } from './agents.ts'
 import { allowed, titleOf, type Act } from './states.ts'
@@ -189,7 +189,8 @@ const icons = { Assign: 'agent', Reassign: 'agent', Amend: 'edit', Interrupt: 's
 export function TaskActions({ task, isHeldByPerson }: { readonly task: Task; readonly isHeldByPerson: boolean }) {
   const [open, setOpen] = useState<Opened | null>(null)
   const me = useMe().data?.id
-  const acts = task.ownership.principal === me ? allowed[task.state] : []
+  const readsOnly = useReadsOnly(task.project_id)
+  const acts = task.ownership.principal === me && !readsOnly ? allowed[task.state] : []
   const offered = acts.filter((act) => act !== 'Take over')
   useCommands(offered.map((title) => ({ title, group: 'Page' as const, run: () => setOpen(title) })))
   const close = (): void => setOpen(null)

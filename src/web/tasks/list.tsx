@@ -10,7 +10,7 @@ import { Empty, Loaded } from '../parts/states.tsx'
 import { Ago, momentOf } from '../parts/time.tsx'
 import { Who, sortOf } from '../parts/who.tsx'
 import { call } from '../server/client.ts'
-import { capital, useAgents, useNameOf } from '../server/names.ts'
+import { capital, useAgents, useNameOf, useReadsOnly } from '../server/names.ts'
 import type { Task } from '../server/types.ts'
 import { stateLabel, titleOf, toneOf } from './states.ts'
 
@@ -70,6 +70,16 @@ const useTasks = (group: Group, chosen: ReturnType<typeof useProject>, isSeeking
     refetchInterval: 15_000,
   })
 
+function NewTask({ project }: { readonly project: string }) {
+  if (useReadsOnly(project)) return null
+  return (
+    <Link className="btn sm primary" href="/tasks/new">
+      <Icon name="plus" />
+      New task
+    </Link>
+  )
+}
+
 export default function TasksPage() {
   const [group, setGroup] = useState<Group>('active')
   const [sought, setSought] = useState<Sought>({ text: '', agent: '' })
@@ -104,10 +114,7 @@ export default function TasksPage() {
               ['all', 'All states'],
             ]}
           />
-          <Link className="btn sm primary" href="/tasks/new">
-            <Icon name="plus" />
-            New task
-          </Link>
+          <NewTask project={chosen.project} />
         </>
       }
     >

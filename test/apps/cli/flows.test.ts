@@ -173,7 +173,7 @@ describe('output for people', () => {
   test('the signed-in person, and the administrator key if there is no other', async () => {
     assert.equal(
       masked((await run(['whoami'])).out),
-      'id        user_owner\nname      Owner\nkind      human\nowner     yes\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
+      'id        user_owner\nname      Owner\nkind      human\nowner     yes\nrole      owner\nprojects  project_id=project_default role=owner\nserver    URL\nkey_from  COUNTERSIGN_KEY\n',
     )
     const { out, err } = await run(['whoami'], { as: null })
     assert.match(out, /^id +service_admin$/m)

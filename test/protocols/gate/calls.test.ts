@@ -145,6 +145,21 @@ describe('a call at the gate', () => {
     equal((await on.call('devin', 'gate/call.get', { call_id: call.call_id })).state, 'approved')
   })
 
+  test('is answered by those whom the rules for approvals name, and a grant of another person does not spare the question', async () => {
+    const on = await stage('in_progress')
+    await setPolicy(on, { version: 1, rules: [{ id: 'pay', tool: 'pay/*', then: 'ask', risk: 'R3' }] })
+    const { id: task_id } = on.refs['task']
+    await on.call('alice', 'grant.add', { task_id, scope: 'gate:pay/transfer', decision: 'allow', until: 'task' })
+    equal((await propose(on, { ...transfer, task_id })).state, 'approved', 'without a rule, the grant spares it')
+    const approvals = [{ from_risk: 'R3', by: { people: ['user_rita'] } }]
+    await on.call('owner', 'execution/policy.set', { installation: true, approvals })
+    const call = await propose(on, { ...transfer, task_id, arguments: { amount: 51 } })
+    equal(call.state, 'waiting')
+    await on.refused('UNAUTHORIZED', 'alice', 'execution/request.resolve', { request_id: call.request_id, result: 'approved' })
+    await on.call('rita', 'execution/request.resolve', { request_id: call.request_id, result: 'approved' })
+    equal((await on.call('devin', 'gate/call.get', { call_id: call.call_id })).state, 'approved')
+  })
+
   test('with a changed definition does not run until an owner trusts it, not even by an allow', async () => {
     const on = await stage()
     await setPolicy(on, { version: 1, default: 'allow', rules: [] })

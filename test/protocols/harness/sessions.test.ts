@@ -103,6 +103,22 @@ describe('a session that is executed here', () => {
     assert.equal((await session(waiting.id)).state, 'RUNNING')
   })
 
+  test('rules for approvals narrow the approvers of a capability, and replace an owner who is its only one', async () => {
+    const by = { people: ['user_rita', 'user_bob'] }
+    const rule = { from_risk: 'R4', by, excludes: ['agent_owner'] }
+    await world.call('owner', 'execution/policy.set', { project_id: 'project_default', approvals: [rule] })
+    const peopleOf = async ({ id }: any): Promise<string[]> =>
+      (await world.call('owner', 'execution/request.get', { request_id: `hxp_${id}` })).request.people
+    await world.call('admin', 'harness/harness.declare', declaration)
+    const usual = await submit(hot)
+    assert.deepEqual(await peopleOf(usual), ['user_rita', 'user_bob'])
+    await assert.rejects(answer('alice', usual, 'approved'), { code: 'UNAUTHORIZED' })
+    await answer('rita', usual, 'approved')
+    assert.equal((await session(usual.id)).state, 'RUNNING')
+    await world.call('admin', 'harness/harness.declare', { ...declaration, approvers: ['user_alice', 'user_bob'] })
+    assert.deepEqual(await peopleOf(await submit(hot)), ['user_bob'])
+  })
+
   test('a timeout never approves', async () => {
     const waiting = await submit(hot)
     world.advance(2 * HOUR)

@@ -45,6 +45,11 @@ export const cast: Record<string, Actor> = {
   bob: { id: 'user_bob', kind: 'human', projects: inDefault('member') },
   // Bob while he is Alice's substitute.
   deputy: { id: 'user_bob', kind: 'human', projects: inDefault('member'), actsFor: new Set(['user_alice']) },
+  // One for each role alone: `rolesSteps` registers them.
+  chief: { id: 'user_carl', kind: 'human', projects: new Map(), owner: true },
+  auditor: { id: 'user_otto', kind: 'human', projects: 'all', auditor: true },
+  lead: { id: 'user_lena', kind: 'human', projects: inDefault('owner') },
+  viewer: { id: 'user_vera', kind: 'human', projects: inDefault('viewer') },
   mallory: { id: 'user_mallory', kind: 'human', projects: new Map([['project_other', 'owner']]) },
   devin: { id: 'agent_devin', kind: 'agent', projects: inDefault('member') },
   robin: { id: 'agent_robin', kind: 'agent', projects: inDefault('member') },
@@ -192,6 +197,16 @@ export const castSteps: readonly Step[] = [
   { as: 'system', call: 'identity/agent.add', input: { id: 'agent_devin', name: 'Devin', owner: 'user_alice' } },
   { as: 'system', call: 'identity/agent.add', input: { id: 'agent_robin', name: 'Robin', owner: 'user_alice' } },
   { as: 'system', call: 'identity/agent.add', input: { id: 'agent_spy', name: 'Spy', owner: 'user_mallory', project_id: 'project_other' } },
+]
+
+/** People with a single role: in the installation alone, or in the project alone. */
+export const rolesSteps: readonly Step[] = [
+  { as: 'system', call: 'identity/user.add', input: { id: 'user_carl', name: 'Carl Chief', role: 'owner', project_id: null } },
+  { as: 'system', call: 'identity/user.add', input: { id: 'user_otto', name: 'Otto Auditor', role: 'auditor', project_id: null } },
+  ...Object.entries({ user_lena: 'owner', user_vera: 'viewer' }).flatMap(([id, role]): Step[] => [
+    { as: 'system', call: 'identity/user.add', input: { id, name: id.slice(5), project_id: null } },
+    { as: 'system', call: 'identity/project.join', input: { project_id: 'project_default', subject: id, role } },
+  ]),
 ]
 
 async function populate(world: World): Promise<void> {

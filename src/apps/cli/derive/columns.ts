@@ -36,8 +36,10 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'project.leave': ['project_id', 'subject'],
   'request.resolve': ['request_id', 'result'],
   'request.snooze': ['request_id', 'until'],
+  'group.link': ['project_id', 'name', 'issuer', 'claim'],
   'group.remove': ['name'],
   'group.set': ['name'],
+  'group.unlink': ['project_id', 'name', 'issuer', 'claim'],
   'request.assign': ['request_id', 'to'],
   'request.extend': ['request_id', 'timeout_seconds'],
   'request.question': ['request_id', 'text'],
@@ -85,6 +87,10 @@ const table = (marks: string, columns: readonly (string | Column)[], more: Pick<
 type Quiet = { readonly from: string; readonly to: string; readonly zone?: string; readonly days?: string }
 const quietText = (quiet: Quiet | undefined): string | null =>
   quiet === undefined ? null : [`${quiet.from}-${quiet.to}`, quiet.zone, quiet.days].filter((word) => word !== undefined).join(' ')
+
+type RoleIn = { readonly project_id: string; readonly role: string; readonly group?: string }
+const rolesText = (roles: readonly RoleIn[]): string =>
+  roles.map(({ project_id, role, group }) => `${project_id} (${role}${group === undefined ? '' : ` by ${group}`})`).join(', ')
 
 export const listings: readonly Listing[] = [
   table('jwk agent_id registered_at', ['DEVICE=id', 'name', 'state', 'agent_id', 'registered_at']),
@@ -160,7 +166,15 @@ export const listings: readonly Listing[] = [
   table('text intent', ['at', 'intent', 'by', 'text']),
   table('subject label issued_by', ['KEY=id', 'subject', 'label', 'project_id', 'issued_by', 'created_at', 'last_used_at', 'expires_at']),
   table('user_id issuer sub', ['user_id', 'issuer', 'SUBJECT=sub', 'LINKED=created_at']),
+  table('members linked name', ['GROUP=name', 'project_id', 'members', 'BY SIGN-IN=by_sign_in', 'updated_at']),
   table('owner description name', ['AGENT=id', 'name', 'owner', 'last_seen', 'disabled']),
-  table('role acts_for', ['USER=id', 'name', 'role', 'disabled']),
+  table('role acts_for', [
+    'USER=id',
+    'name',
+    'role',
+    // With the roles that groups of an issuer give.
+    ['IN', 'projects', ({ projects, by_groups = [] }) => rolesText([...(projects as RoleIn[]), ...(by_groups as RoleIn[])])],
+    'disabled',
+  ]),
   table('id name created_at', ['PROJECT=id', 'name', 'created_at']),
 ]

@@ -46,7 +46,7 @@ export const nouns: Readonly<Record<string, string>> = {
   request: "agents' requests to people: create, await, resolve, claim, assign",
   rule: "routing rules for your agents' requests",
   policy: 'rules for what your agents ask and for the tools that they call: set, test, suggest, why',
-  group: 'names for several people, to escalate to',
+  group: 'names for several people: to escalate to, to approve, and for groups of an issuer',
   file: 'files given as answers',
   secret: 'secrets given as answers; each is handed over once',
   channel: 'notification channels (push, e-mail, webhook)',

@@ -223,6 +223,8 @@ function fate(item: Item, { own, theirs }: Writing, now: number): void {
     theirs(facts.task.goal, 'dim')
   }
   writeFacts(item, own)
+  // A server of an earlier version says nothing of it.
+  if (item.approval) own(`Approval: ${item.approval.words}`, 'yellow')
   if (!isOpen(item)) return own(endOf(item), 'green')
   const isJudged = isVerdict(item) || item.kind === 'review'
   const [yes, no] = verdictLabels[item.kind] ?? ['Approve', 'Reject']

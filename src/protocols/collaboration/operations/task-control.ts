@@ -1,7 +1,7 @@
 // Listing tasks, and keeping them from being stranded: time limits, their extension, and reviewers.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, ownsProject, idsActedFor, system } from '#kernel/declare/access.ts'
+import { anyone, readsProject, idsActedFor, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Made } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
@@ -38,7 +38,7 @@ const list = query({
     const { state = [...taskStates], order = 'newest' } = input
     const { ids, more } = await projectsFor(read, input, actor)
     const states = [...new Set(typeof state === 'string' ? [state] : state)]
-    const seesAll = (id: string): boolean => actor.projects === 'all' || ownsProject(actor, id)
+    const seesAll = (id: string): boolean => actor.projects === 'all' || readsProject(actor, id)
     const whose = idsActedFor(actor)
     const inStates = (id: string): string[][] => states.map((state) => [id, state])
     const ranges = [

@@ -1,7 +1,7 @@
 // Tasks: created and assigned by people, started by their executors, ended by people or by acceptance.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, heldBy, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
+import { anyone, heldBy, isViewer, role, system, type Actor, type Subject } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, freshProof, query, rule, type Bound, type Read } from '#kernel/declare/operation.ts'
 import { nullable, t, type Static } from '#kernel/declare/schema.ts'
@@ -35,11 +35,12 @@ type Creating = {
   readonly isUnderEnded: boolean
   readonly hasGrants: boolean
   readonly hasUnsigned: boolean
+  readonly unmet: string | null
 }
 /** The parent while it is active: its people and agents might still need room for children of their own. */
 const activeIn = ({ parent }: Creating): Task | null => (parent && !isTerminal(parent.state) ? parent : null)
 const isOfProject = (actor: Actor, { project_id }: Creating): boolean =>
-  actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id)
+  actor.kind === 'human' && actor.projects !== 'all' && actor.projects.has(project_id) && !isViewer(actor, project_id)
 const personOfProject = role<Creating>('a person of the project', (actor, state) => activeIn(state) === null && isOfProject(actor, state))
 /** The number of children is bounded, so a mere reader of a task must not use up the room of its principal and executor. */
 const parentsPrincipal = heldBy(
@@ -103,22 +104,35 @@ const create = command({
       ({ isUnderEnded }) => !isUnderEnded,
       'the parent task has ended, or a task above it: nothing can begin below it',
     ),
+    rule<Creating>(
+      'NO_RECIPIENT',
+      'the rules for approvals leave someone to decide, of the principal and the reviewers',
+      ({ unmet }) => unmet === null,
+      'the rules for approvals of the project leave nobody to decide: name reviewers',
+      ({ unmet }) => `the rules for approvals leave nobody to decide on the task (${unmet!}): name them as reviewers`,
+    ),
   ],
   audit: 'task.created',
-  async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], grants = [], spec }, { actor }) {
+  async load(read, { project_id = 'project_default', parent_task = null, reviewers = [], grants = [], spec }, { actor, now }) {
     const hasGrants = grants.length > 0
     if (!inProject(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
-    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false, hasGrants, hasUnsigned: false }
+    if (actor.kind !== 'human') return { project_id, parent: null, isUnderEnded: false, hasGrants, hasUnsigned: false, unmet: null }
     await refuseUnknownInputs(read, spec, project_id, actor)
     await refuseUnfitReviewers(read, spec, project_id)
     await Promise.all(reviewers.map((id) => reviewerFor(read, id, project_id)))
+    const unmet = await read.ports.policies.unmet(read, {
+      project_id,
+      principal: actor.id,
+      judges: [actor.id, ...reviewersOf(reviewers, spec)],
+      now,
+    })
     const parent = parent_task === null ? null : await read(Task, parent_task)
     if (parent && parent.project_id !== project_id)
       throw new Refusal('INVALID_SPEC', 'a task and its parent are in the same project', { field: 'parent_task' })
     const isUnderEnded = parent !== null && (await hasEndedAbove(read, belowOf(parent)))
     const allows = grants.some(({ decision }) => decision === 'allow')
     const hasUnsigned = allows && (await read.ports.policies.passkeyFrom(read, project_id)) !== null
-    return { project_id, parent, isUnderEnded, hasGrants, hasUnsigned }
+    return { project_id, parent, isUnderEnded, hasGrants, hasUnsigned, unmet }
   },
   decide({ project_id, parent }, input, { actor, now, newId }) {
     const id = newId('task')

@@ -1,7 +1,7 @@
 // Readers of the record: who can read all of it, and the size of a portion.
 import { Refusal } from '#kernel/declare/errors.ts'
 import type { Read } from '#kernel/declare/operation.ts'
-import { type Actor, forAgentsToo, heldBy, ownsProject, role, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
+import { type Actor, forAgentsToo, heldBy, readsProject, role, SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 
 type OfProject = { readonly project_id: string | null }
 /** The whole record of a project is for its owners; identity facts are for owners of the installation. */
@@ -9,7 +9,7 @@ export const recordKeeper = heldBy(
   'an owner of the project',
   role<OfProject>('project owner', (actor, { project_id }) => {
     if (project_id === null) return false
-    return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : ownsProject(actor, project_id)
+    return project_id === SYSTEM_SCOPE ? actor.kind === 'human' && actor.owner === true : readsProject(actor, project_id)
   }),
 )
 /** The record of one task is for its readers. Loading the task has already refused all others. */

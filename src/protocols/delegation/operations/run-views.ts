@@ -1,6 +1,6 @@
 // Views of runs: one, a list, their history, and a stream of their events.
 import { Refusal } from '#kernel/declare/errors.ts'
-import { anyone, ownsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
+import { anyone, readsProject, speaksFor, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, stream, type Read } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
@@ -64,7 +64,7 @@ async function rangeOf(read: Read, input: ListInput, actor: Actor): Promise<Rang
   const agent = input.agent_id === undefined ? null : await read.subject(input.agent_id)
   if (agent?.kind === 'agent' && agent.owner !== null && ids.some((id) => speaksFor(actor, agent.owner!, id)))
     return { index: 'agent', prefixes: states.map((state) => [agent.id, state]) }
-  const kept = ids.filter((id) => actor.projects === 'all' || ownsProject(actor, id))
+  const kept = ids.filter((id) => actor.projects === 'all' || readsProject(actor, id))
   if (kept.length > 0)
     return {
       index: 'project',

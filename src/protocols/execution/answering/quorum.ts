@@ -28,7 +28,8 @@ export function castVote(
   const { actor } = context
   const votes = [...(request.votes ?? []), voteOf(state, answer, context)]
   const next: Request = { ...request, votes }
-  const outcome = outcomeOf(next) ?? outOfReach(next, reach)
+  // The people of a task can still change: its question waits for them.
+  const outcome = outcomeOf(next) ?? (request.task_id === undefined ? outOfReach(next, reach) : null)
   if (outcome === null) return { facts: [fact('request.voted', [image(Request, next)])], output: { request: viewOf(next, actor) } }
   const done = endedWith(
     next,

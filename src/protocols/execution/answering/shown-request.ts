@@ -8,7 +8,7 @@ import { knownForm } from '../actions/index.ts'
 import { provide } from '../actions/provide.ts'
 import { verify } from '../actions/verify.ts'
 import { coveredBy } from './request-digest.ts'
-import { Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
+import { Approval, Id, Kind, mirrored, Priority, Remark, Reviewed, Risk, type Request } from '../schema.ts'
 import { harmless, shownText } from '../asking/hostile-text.ts'
 
 /**
@@ -62,6 +62,7 @@ const cardWith = <A extends string, P extends TSchema>(action: A, payload: P) =>
       priority: Priority,
       payload,
       risk: t.Optional(Risk),
+      approval: t.Optional(Approval),
       option_risks: t.Optional(t.Array(Risk)),
       task_id: t.Optional(Id),
       artifact: t.Optional(Reviewed),
@@ -81,7 +82,7 @@ export type Card = Static<typeof Card>
 /** The card: the asking agent and its question (HXP 0.1, 7: transparency). Surfaces show no other text of the agent. */
 export function cardOf(request: Request, surface?: Surface): Card {
   const write = writerFor(surface)
-  const { id, kind, agent_id, requester, owner, priority, thread, artifact, task_id, risk, option_risks, notice } = request
+  const { id, kind, agent_id, requester, owner, priority, thread, artifact, task_id, risk, approval, option_risks, notice } = request
   const { action, payload } = surface === 'page' ? knownForm(request) : request
   return {
     request_id: id,
@@ -94,6 +95,7 @@ export function cardOf(request: Request, surface?: Surface): Card {
     priority,
     payload: visible(payload, write),
     ...(risk === undefined ? {} : { risk }),
+    ...(approval === undefined ? {} : { approval }),
     ...(option_risks === undefined ? {} : { option_risks }),
     ...(task_id === undefined ? {} : { task_id }),
     ...(artifact === undefined ? {} : { artifact }),

@@ -4,7 +4,7 @@ import { limits } from '#kernel/limits.ts'
 import { doc, either, index, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { GatePolicy, INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import { Action } from '../actions/index.ts'
-import { Id, Risk, Timestamp, type Request } from '../schema.ts'
+import { ApprovalRule, GroupName, Id, Risk, Timestamp, type Request } from '../schema.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
 
@@ -62,15 +62,17 @@ export const PolicyFields = {
   defaults: either('allow', 'forbid'),
   forbid: t.Array(t.Object({ action: t.Optional(Action), risk: t.Optional(Risk) }), { maxItems: limits.policyEntriesMax }),
   floors: t.Array(Floor, { maxItems: limits.floorsMax }),
+  approvals: t.Array(ApprovalRule, { maxItems: limits.approvalsMax }),
 }
-/** The policy of a person for their agents, of a project, or of the installation; its id is that of the person or project. */
-const { floors } = PolicyFields
+/** Of a person for their own agents, under their id; of a project, under the id of the project; of the installation. */
+const { approvals, floors, ...usual } = PolicyFields
 export const Policy = doc(
   'execution.policy',
   t.Object({
     id: Id,
-    ...PolicyFields,
+    ...usual,
     floors: t.Optional(floors),
+    approvals: t.Optional(approvals),
     gate: t.Optional(GatePolicy),
     passkey_from: t.Optional(Risk),
     updated_at: nullable(Timestamp),
@@ -90,9 +92,7 @@ export const forbidsDefault = ({ defaults, forbid }: Policy, asked: { action: Ac
     ({ action, risk }) => (action === undefined || action === asked.action) && (risk === undefined || (asked.risk ?? 'R1') >= risk),
   )
 
-/** People of a project under one name, to escalate to. */
-export const GROUP = 'group:'
-export const GroupName = t.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$', description: 'up to 64 letters, digits, - or _' })
+/** People of a project under one name: to escalate to, to ask at a gate, and to approve. */
 export const Group = doc(
   'execution.group',
   t.Object({

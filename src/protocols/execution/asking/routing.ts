@@ -4,12 +4,16 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
 import type { Static } from '#kernel/declare/schema.ts'
 import { outOfReach } from '../answering/quorum.ts'
-import { insteadOf, isPersonOf, peopleIn, goneIn, hasPeople, reachOf, reachOfTask } from './recipients.ts'
+import { allowedFor, approversBy, excludedIn, groupPeople } from './approvals.ts'
+import { decidersOf, goneIn, hasPeople, insteadOf, isPersonOf, peopleIn, reachOf, reachOfTask } from './recipients.ts'
+import { limits } from '#kernel/limits.ts'
 import type { Fallback } from '../actions/action.ts'
-import { isInPool, type Escalation, type Quorum, type Request } from '../schema.ts'
-import { forbidsDefault, GROUP, Group, groupId, Policy, ruleFor, Rules } from './preferences.ts'
+import { GROUP, isInPool, type Approval, type Escalation, type Quorum, type Request } from '../schema.ts'
+import { forbidsDefault, Policy, ruleFor, Rules } from './preferences.ts'
 
 export type Routed = Pick<Request, 'owner' | 'people' | 'assigned_to'> & {
+  /** Where several people answer. */
+  readonly quorum?: Request['quorum']
   readonly gone?: readonly string[]
   readonly no_decider?: boolean
   /** The intended person, who cannot answer. */
@@ -20,6 +24,8 @@ export type Asking = Pick<Request, 'action' | 'role' | 'project_id' | 'tags' | '
   readonly label?: string | undefined
   readonly fallback?: Static<typeof Fallback> | undefined
   readonly escalate?: Static<typeof Escalation> | undefined
+  /** The rules that name the people. */
+  readonly approval: Approval | null
 }
 
 const wrong = (field: string, message: string): Refusal => new Refusal('INVALID_REQUEST', message, { field })
@@ -29,8 +35,9 @@ export async function routedTo(read: Read, asking: Asking, task: KnownTask | nul
   const owner = task?.ownership.principal ?? (await ownerOf(read, asking.requester))
   if (asking.escalate) await refuseOddEscalation(read, asking, asking.escalate, task)
   if (asking.fallback === 'default') await refuseForbiddenDefault(read, asking, owner)
-  if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now)) }
+  if (task !== null) return { owner, ...(await routedByTask(read, task, owner, now, asking.approval)) }
   if (asking.quorum) return { owner, ...(await routedToQuorum(read, asking, asking.quorum, now)) }
+  if (asking.approval !== null) return { owner, ...(await routedByRules(read, asking, asking.approval, now)) }
   const isPool = asking.role === 'pool'
   // The owner of the agent is usually one of them.
   if (isPool && ((await isPersonOf(read, owner, asking.project_id)) || (await hasPeople(read, asking.project_id))))
@@ -44,25 +51,41 @@ export async function routedTo(read: Read, asking: Asking, task: KnownTask | nul
 }
 
 /** The people of a task who can answer. If none can, the request still waits, and the project's owners see it. */
-export async function routedByTask(read: Read, task: KnownTask, turn: string, now: string): Promise<Omit<Routed, 'owner'>> {
-  const reach = await reachOfTask(read, task, now)
-  const [people, gone] = [peopleIn(reach), goneIn(reach)]
-  const assigned_to = people.includes(turn) ? turn : (people[0] ?? null)
-  return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 ? { no_decider: true } : {}) }
+export async function routedByTask(
+  read: Read,
+  task: KnownTask,
+  turn: string,
+  now: string,
+  approval: Approval | null,
+): Promise<Omit<Routed, 'owner'>> {
+  const ruled = approval === null ? {} : { approval }
+  const reach = await reachOfTask(read, task, now, ruled)
+  const { people, quorum } = decidersOf({ ...ruled, task_id: task.id }, reach)
+  const gone = goneIn(reach)
+  const assigned_to = quorum !== undefined ? null : people.includes(turn) ? turn : (people[0] ?? null)
+  return {
+    people,
+    assigned_to,
+    ...(quorum === undefined ? {} : { quorum }),
+    ...(gone.length > 0 ? { gone } : {}),
+    ...(people.length === 0 ? { no_decider: true } : {}),
+  }
 }
 
+type ToApprovers = Pick<Request, 'project_id'> & Partial<Pick<Request, 'approval' | 'approvers' | 'quorum'>>
 /** The approvers of a session who can answer. If none can, the request waits, and the project's owners see it. */
-export async function routedToApprovers(
-  read: Read,
-  approvers: readonly string[],
-  project_id: string,
-  now: string,
-  isQuorum: boolean,
-): Promise<Omit<Routed, 'owner'>> {
-  const reach = await reachOf(read, approvers, project_id, now)
+export async function routedToApprovers(read: Read, request: ToApprovers, now: string): Promise<Omit<Routed, 'owner'>> {
+  const isQuorum = request.quorum !== undefined
+  const named = (await allowedFor(read, request, null)) ?? request.approvers ?? []
+  const reach = await reachOf(read, named, request.project_id, now, excludedIn(request))
   const [people, gone] = [peopleIn(reach), goneIn(reach)]
   const assigned_to = isQuorum ? null : (people[0] ?? null)
-  return { people, assigned_to, ...(gone.length > 0 ? { gone } : {}), ...(people.length === 0 && !isQuorum ? { no_decider: true } : {}) }
+  return {
+    people,
+    assigned_to,
+    ...(gone.length > 0 ? { gone } : {}),
+    ...(people.length === 0 && (!isQuorum || request.approval !== undefined) ? { no_decider: true } : {}),
+  }
 }
 
 async function ownerOf(read: Read, requester: string): Promise<string> {
@@ -80,15 +103,20 @@ async function delegateOf(read: Read, asking: Asking, owner: string): Promise<st
 /** X27: people of the project; a person who cannot answer is replaced by their substitutes. The asking agent is never among them. */
 async function routedToQuorum(
   read: Read,
-  { action, project_id, role }: Asking,
-  quorum: Static<typeof Quorum>,
+  { action, project_id, role, approval }: Asking,
+  asked: Static<typeof Quorum>,
   now: string,
 ): Promise<Omit<Routed, 'owner'>> {
   if (role === 'pool') throw wrong('role', 'a quorum names its people: it does not go with a pool')
-  const reach = await reachOf(read, quorum.of, project_id, now)
-  for (const [who, by] of reach)
+  const ruled = approval === null ? {} : { approval }
+  const all = await reachOf(read, asked.of, project_id, now, excludedIn(ruled))
+  for (const [who, by] of all)
     if (by.length === 0 && !(await isKnownIn(read, who, project_id)))
       throw wrong('quorum', `quorum.of: ${who} is not a person of the project`)
+  const of = [...((await allowedFor(read, { project_id, quorum: asked, ...ruled }, null)) ?? asked.of)]
+  const quorum = { n: Math.max(asked.n, approval?.n ?? 1), of }
+  if (approval !== null && of.length < quorum.n) throw tooFew({ ...approval, n: quorum.n }, of)
+  const reach = new Map([...all].filter(([who]) => of.includes(who)))
   const gone = goneIn(reach)
   if (gone.length > 0 && outOfReach({ action, quorum }, reach) !== null)
     throw new Refusal(
@@ -96,15 +124,39 @@ async function routedToQuorum(
       `quorum: ${gone.join(', ')} cannot answer, and without them ${quorum.n} votes cannot be had: name others, or fewer votes`,
       { field: 'quorum' },
     )
-  return { people: peopleIn(reach), assigned_to: null, ...(gone.length > 0 ? { gone } : {}) }
+  return { people: peopleIn(reach), assigned_to: null, quorum, ...(gone.length > 0 ? { gone } : {}) }
 }
-/** Whether a person is in the project, active or not. About people outside it reveals nothing, not even their existence. */
+
+/** Those whom the rules for approvals name, of whom one or several answer. Roles and the rules of delegation choose among them no further. */
+async function routedByRules(read: Read, { action, project_id }: Asking, approval: Approval, now: string): Promise<Omit<Routed, 'owner'>> {
+  const of = [...(await approversBy(read, project_id, approval))]
+  const reach = await reachOf(read, of, project_id, now, excludedIn({ approval }))
+  const people = peopleIn(reach).slice(0, limits.peoplePerRequestMax)
+  const gone = goneIn(reach)
+  const quorum = approval.n > 1 ? { n: approval.n, of } : undefined
+  if (people.length === 0 || of.length < approval.n || (quorum !== undefined && outOfReach({ action, quorum }, reach) !== null))
+    throw tooFew(approval, people)
+  return {
+    people,
+    assigned_to: quorum === undefined && people.length === 1 ? people[0]! : null,
+    ...(quorum === undefined ? {} : { quorum }),
+    ...(gone.length > 0 ? { gone } : {}),
+  }
+}
+const tooFew = ({ rules, n }: Approval, found: readonly string[]): Refusal =>
+  new Refusal(
+    'NO_RECIPIENT',
+    `the rules for approvals of ${rules.map(({ set_by }) => set_by).join(' and ')} leave ${found.length === 0 ? 'nobody' : `only ${found.join(', ')}`} to answer, and ${n === 1 ? 'a person has' : `${n} people have`} to: an owner changes the rules (policy.set) or the people whom they name`,
+  )
+/** Switched off or not. Of somebody outside, asking tells nothing, not even whether there is such a person. */
 async function isKnownIn(read: Read, id: string, project_id: string): Promise<boolean> {
   const found = await read.subject(id)
   return found?.kind === 'human' && found.projects.has(project_id)
 }
 
 async function refuseForbiddenDefault(read: Read, asking: Asking, owner: string): Promise<void> {
+  if (asking.approval !== null)
+    throw wrong('fallback', 'a rule for approvals says who answers this, so no timeout does: choose pause or fail')
   const policy = await read.raw(Policy, owner)
   if (policy !== null && forbidsDefault(policy, asking))
     throw wrong('fallback', 'the person who answers for you has forbidden that a timeout decides: choose pause or fail')
@@ -132,12 +184,12 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
   const groups: Called[] = []
   const unknown: string[] = []
   for (const name of names) {
-    const group = name.startsWith(GROUP) ? await read.raw(Group, groupId(project_id, name.slice(GROUP.length))) : null
+    const members = name.startsWith(GROUP) ? await groupPeople(read, project_id, name.slice(GROUP.length)) : null
     const active = []
-    for (const id of group?.members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
+    for (const id of members ?? [name]) if (await isPersonOf(read, id, project_id)) active.push(id)
     for (const id of active) people.add(id)
     if (active.length === 0) unknown.push(name)
-    else if (group !== null) groups.push({ group: name, people: active })
+    else if (members !== null) groups.push({ group: name, people: active })
   }
   return { people: [...people], groups, unknown }
 }
@@ -147,8 +199,8 @@ export async function peopleNamed(read: Read, names: readonly string[], project_
 /** Hands the request to a person. The former person loses it; people to whom it was escalated keep it. */
 function handedTo(request: Request, who: string, now: string): Request {
   const { claimed_until: _, snoozed, ...rest } = request
-  // The people of a task decide its requests (H8): such a request only shows the person.
-  const isFree = request.task_id === undefined && request.approvers === undefined
+  // With a task behind it, those who decide on the task decide (H8): it is only shown as this one's.
+  const isFree = request.task_id === undefined && request.approvers === undefined && request.approval === undefined
   const people = isFree ? [...new Set([who, ...(request.escalated_to ?? [])])] : request.people
   const snoozes = snoozed?.filter(({ by }) => people.includes(by) && by !== who) ?? []
   return { ...rest, people, assigned_to: who, assigned_at: now, ...(snoozes.length > 0 ? { snoozed: snoozes } : {}) }

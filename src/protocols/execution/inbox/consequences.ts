@@ -127,7 +127,11 @@ const countsIn = ({ votes = [] }: Request): number[] =>
 // ---------------------------------------------------------------------------------------------------------------------------------
 
 /** X27: whoever sees it so cannot answer it. */
-function withoutDecider({ gone = [], project_id }: Request): Answers {
+function withoutDecider({ gone = [], project_id, approval }: Request): Answers {
+  if (gone.length === 0 && approval !== undefined) {
+    const ruled = `nobody can answer it: the rules for approvals leave none of its people. Name them as reviewers, or change the rules or their groups in ${project_id}`
+    return { approve: ruled, reject: ruled, decline: ruled }
+  }
   const message = `nobody can answer it: name a substitute for ${gone.join(' or ')} in ${project_id} (identity/substitute.add)`
   return { approve: message, reject: message, decline: message }
 }

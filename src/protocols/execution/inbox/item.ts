@@ -2,6 +2,7 @@
 // separate, as its claim, and always escaped.
 import { speaksFor, SYSTEM_ID, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import { INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Registered } from '#kernel/ports/names.ts'
@@ -116,6 +117,19 @@ export const Item = t.Object({
   snoozed_until: nullable(Timestamp),
   remarks: t.Integer(),
   quorum: nullable(t.Object({ n: t.Integer(), of: t.Integer(), voted: t.Integer(), yours: t.Boolean() })),
+  approval: nullable(
+    t.Object(
+      {
+        words: t.String({ description: 'who answers it, as a sentence' }),
+        n: t.Integer({ description: 'how many of them have to agree' }),
+        groups: t.Array(t.String()),
+        people: t.Array(Named),
+        excluded: t.Array(t.Object({ ...Named.properties, as: either('agent_owner', 'principal') })),
+        set_by: t.Array(Id, { description: 'whose rules they are: a project, or the installation' }),
+      },
+      { description: 'who answers it by the rules for approvals' },
+    ),
+  ),
   ended: nullable(
     t.Object({
       at: Timestamp,
@@ -293,6 +307,22 @@ async function factsOf(request: Request, task: KnownTask | null, knowing: Knowin
   }
 }
 
+async function approvalOf({ approval }: Request, knowing: Knowing): Promise<Item['approval']> {
+  if (approval === undefined) return null
+  const { rules, n, excluded } = approval
+  const named = [...new Set(rules.flatMap(({ by }) => by.people ?? []))]
+  const groups = [...new Set(rules.flatMap(({ by }) => by.groups ?? []))]
+  const people = await Promise.all(named.map((id) => personNamed(id, knowing)))
+  const out = await Promise.all(excluded.map(async ({ id, as }) => ({ ...(await personNamed(id, knowing)), as })))
+  const set_by = rules.map((rule) => rule.set_by)
+  const name = (one: Static<typeof Named>): string => one.name ?? one.id
+  const of = [...groups.map((group) => `group ${group}`), ...people.map(name)].join(', ')
+  const not = out.map((one) => `, not ${name(one)} (${exclusions[one.as]})`).join('')
+  const by = set_by.map((id) => (id === INSTALLATION ? 'the installation' : id)).join(' and ')
+  return { words: `${n} of ${of}${not}, by the rules of ${by}`, n, groups, people, excluded: out, set_by }
+}
+const exclusions = { agent_owner: 'answers for the agent', principal: 'principal of the task' } as const
+
 async function endOf({ receipt }: Request, knowing: Knowing): Promise<Item['ended']> {
   if (receipt === undefined) return null
   const { completed_at: at, completed_by, result, reason, via, basis } = receipt
@@ -350,6 +380,7 @@ export async function rowOf(request: Request, actor: Actor, now: string, knowing
     quorum: quorum
       ? { n: quorum.n, of: quorum.of.length, voted: votes.length, yours: votes.some(({ by }) => speaksFor(actor, by, request.project_id)) }
       : null,
+    approval: await approvalOf(request, knowing),
     ended: await endOf(request, knowing),
   }
 }

@@ -1,6 +1,6 @@
 // Readers of inboxes: the inboxes that an actor reads, and the requests there that are before that actor: one rule for every list, number
 // and stream.
-import { isIn, speaksFor, idsActedFor, type Actor } from '#kernel/declare/access.ts'
+import { isIn, isViewer, speaksFor, idsActedFor, type Actor } from '#kernel/declare/access.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { isInPool, namesOf, poolOf, Request, turns, UNDECIDED, undecidedFor } from '../schema.ts'
 
@@ -19,7 +19,7 @@ export type Inboxes = {
 
 export const inboxesReadBy = (actor: Actor): Inboxes => ({
   people: idsActedFor(actor),
-  pools: actor.projects === 'all' ? [] : [...actor.projects.keys()].map(poolOf),
+  pools: actor.projects === 'all' ? [] : [...actor.projects.keys()].filter((id) => !isViewer(actor, id)).map(poolOf),
   undecided: undecidedFor(actor),
   isPartly: actor.actsForIn !== undefined,
   holds: (request) => isBefore(actor, request),
@@ -28,7 +28,8 @@ export const inboxesReadBy = (actor: Actor): Inboxes => ({
 /** The request is listed under a name for which the actor answers in its project. */
 export function isBefore(actor: Actor, request: Request): boolean {
   const { project_id } = request
-  const shared = request.no_decider === true ? undecidedFor(actor) : isIn(actor, project_id) ? [poolOf(project_id)] : []
+  const shared =
+    request.no_decider === true ? undecidedFor(actor) : isIn(actor, project_id) && !isViewer(actor, project_id) ? [poolOf(project_id)] : []
   return namesOf(request).some((name) => shared.includes(name) || speaksFor(actor, name, project_id))
 }
 
@@ -40,7 +41,7 @@ export function throughOf(actor: Actor, request: Request): string | null {
   if (people.includes(actor.id)) return group?.group ?? YOU
   const absent = namesOf(request).find((name) => speaksFor(actor, name, project_id))
   if (absent !== undefined) return absent
-  if (isInPool(request) && isIn(actor, project_id)) return 'pool'
+  if (isInPool(request) && isIn(actor, project_id) && !isViewer(actor, project_id)) return 'pool'
   return request.no_decider === true ? UNDECIDED : null
 }
 const YOU = 'you'

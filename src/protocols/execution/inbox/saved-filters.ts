@@ -5,9 +5,8 @@ import { limits } from '#kernel/limits.ts'
 import type { Read } from '#kernel/declare/operation.ts'
 import { doc, either, t, type Static } from '#kernel/declare/schema.ts'
 import { Action } from '../actions/index.ts'
-import { GROUP } from '../asking/preferences.ts'
 import { Asks } from './item.ts'
-import { Id, Priority, Risk, Timestamp } from '../schema.ts'
+import { GROUP, Id, Priority, Risk, Timestamp } from '../schema.ts'
 
 export const State = either('open', 'closed', 'completed', 'failed', 'cancelled', 'declined')
 const fields = {

@@ -56,6 +56,7 @@ const wait = command({
   callers: [anyone],
   requires: [],
   audit: null,
+  isForAuditors: true,
   waits: ({ request_id, wait = 0 }) => (wait === 0 ? null : { wakeIds: [request_id], maxMs: wait * 1_000 }),
   load: async (read, { request_id }) => requestOf(read, request_id),
   decide: ({ request }, { seen = Infinity }, { actor }) => ({

@@ -9,9 +9,22 @@ import { isSecret } from '../actions/provide.ts'
 import { FilterName, queryFields, withSaved, type Query } from '../inbox/saved-filters.ts'
 import { asksOf, Item, itemOf, knowingBy, nameFor, Row, rowOf, type Knowing } from '../inbox/item.ts'
 import { inboxesReadBy, inboxOf, OPEN_COUNTS_MAX, openIn, type Inboxes, type OpenCount } from '../inbox/readers.ts'
-import { Id, isInPool, isOpen, poolOf, Remark, Request, SNOOZED_PARTS, snoozedUntil, tiersOf, turns, Vote, type Turn } from '../schema.ts'
+import {
+  GROUP,
+  Id,
+  isInPool,
+  isOpen,
+  poolOf,
+  Remark,
+  Request,
+  SNOOZED_PARTS,
+  snoozedUntil,
+  tiersOf,
+  turns,
+  Vote,
+  type Turn,
+} from '../schema.ts'
 import { endedStatuses } from './draft-inbox.ts'
-import { GROUP } from '../asking/preferences.ts'
 import { searchFor, type Search } from '../inbox/search.ts'
 import { shownText } from '../asking/hostile-text.ts'
 

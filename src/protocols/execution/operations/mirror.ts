@@ -1,5 +1,6 @@
 // Mirrored questions: a checkpoint or review of collaboration is in the inbox like any request. Only contracts call these operations, in
 // the batch in which the question begins to wait, changes hands or ends.
+import { definedFields } from '#kernel/codec/strict-json.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
@@ -11,13 +12,14 @@ import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { endFact, fact } from '../events.ts'
 import { answeredElsewhere } from '../answering/sealed-answers.ts'
 import { endedWith } from '../answering/receipt.ts'
+import { approvalFor, approversBy, isVotedOn } from '../asking/approvals.ts'
 import { raisedRisk } from '../asking/floors.ts'
-import { rerouteToPeople, reachOfTask } from '../asking/recipients.ts'
+import { isAnswerer, rerouteToPeople, reachOfTask } from '../asking/recipients.ts'
 import { routedByTask, routedToApprovers } from '../asking/routing.ts'
 import { changedSince, hasProof, isNotLate, isOver, isProvenFor, isStillOpen, type OfRequest, refuseChanged, requestOf } from '../access.ts'
 import { Fallback } from '../actions/action.ts'
 import { Action } from '../actions/index.ts'
-import { Id, Kind, MirroredPayload, Priority, Quorum, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
+import { type Approval, Id, Kind, MirroredPayload, Priority, Quorum, Request, Reviewed, Risk, Timestamp } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const { asked_by, on_expiry, option_risks } = Request.schema.properties
@@ -41,6 +43,7 @@ const mirror = command({
     call_id: t.Optional({ ...Id, description: 'the call whose rejection it is about' }),
     approvers: t.Optional(t.Array(Id, { maxItems: 20, description: 'the people who can answer, if there is no task' })),
     quorum: t.Optional(Quorum),
+    executor: t.Optional({ ...Id, description: 'the agent that will act, where another one asks' }),
     agent_id: t.Optional(t.String({ maxLength: limits.labelCharsMax })),
     owner: Id,
     assigned_to: t.Optional(Id), // whose turn it is by the task
@@ -73,20 +76,32 @@ const mirror = command({
   ],
   audit: 'request.created',
   async load(read, input, { now }) {
-    const { request_id, task_id, owner, assigned_to = owner, approvers = [], project_id, quorum } = input
+    const { request_id, task_id, project_id, owner, assigned_to = owner } = input
     const task = task_id === undefined ? null : await read.ports.tasks.seenTask(read, task_id)
+    const raised = await raisedFor(read, input)
+    const approval = isRuled(input)
+      ? await approvalFor(read, {
+          isVoted: isVotedOn(input),
+          project_id,
+          risk: raised.risk,
+          agent: input.executor ?? input.requester,
+          principal: task?.ownership.principal ?? null,
+        })
+      : null
+    const named = await namedFor(read, input, approval)
     const routed =
       task === null
-        ? await routedToApprovers(read, approvers, project_id, now, quorum !== undefined)
-        : await routedByTask(read, task, assigned_to, now)
-    return {
-      taken: request_id !== undefined && (await read.maybe(Request, request_id)) !== null,
-      routed,
-      ...(await raisedFor(read, input)),
-    }
+        ? await routedToApprovers(read, { ...named, project_id, ...(approval === null ? {} : { approval }) }, now)
+        : await routedByTask(read, task, assigned_to, now, approval)
+    const taken = request_id !== undefined && (await read.maybe(Request, request_id)) !== null
+    return { taken, named, routed, approval, ...raised }
   },
-  decide({ routed: { gone, ...routed }, risk, floor }, { request_id, assigned_to: _, ...mirrored }, { actor, now, newId }) {
-    refuseRaisedDefault(mirrored.on_expiry, floor)
+  decide(
+    { named, routed: { gone, quorum, ...routed }, risk, floor, approval },
+    { request_id, assigned_to: _, executor: __, approvers: ___, quorum: ____, ...mirrored },
+    { actor, now, newId },
+  ) {
+    refuseRaisedDefault(mirrored.on_expiry, floor, approval)
     const request: Request = {
       id: request_id ?? newId('hxp'),
       role: 'owner',
@@ -98,9 +113,12 @@ const mirror = command({
       assigned_at: routed.assigned_to === null ? null : now,
       overdue: false,
       ...mirrored,
+      ...named,
       ...routed,
+      ...(quorum === undefined ? {} : { quorum }),
       ...(risk === undefined ? {} : { risk }),
       ...(floor === undefined ? {} : { floor }),
+      ...(approval === null ? {} : { approval }),
       ...(gone === undefined ? {} : { gone: [...gone] }),
     }
     return { facts: [fact('request.created', [image(Request, request)])], output: { request: viewOf(request, actor) } }
@@ -126,6 +144,26 @@ const mirror = command({
   },
 })
 
+/** Rules for approvals are about what agents want to do: questions of agents, and the sessions of other harnesses. Deliveries have reviewers. */
+const isRuled = ({ kind, asked_by, session_id }: Pick<Request, 'kind'> & Partial<Pick<Request, 'asked_by' | 'session_id'>>): boolean =>
+  kind !== 'review' && (asked_by === undefined || session_id !== undefined)
+
+type Approving = Pick<Request, 'project_id'> & Partial<Pick<Request, 'approvers' | 'quorum'>> & { readonly executor?: string }
+/** Whom a capability names, as far as the rules for approvals name them, too; they alone where it names only the owner of its agent. */
+async function namedFor(
+  read: Read,
+  { project_id, approvers, quorum, executor }: Approving,
+  approval: Approval | null,
+): Promise<Pick<Request, 'approvers' | 'quorum'>> {
+  if (approval === null || approvers === undefined) return definedFields({ approvers, quorum })
+  const people = await approversBy(read, project_id, approval)
+  const owner = executor === undefined ? null : ((await read.subject(executor))?.owner ?? null)
+  const isUsual = owner !== null && approvers.every((id) => id === owner)
+  const of = isUsual ? people : approvers.filter((id) => people.includes(id))
+  const n = Math.max(quorum?.n ?? 1, approval.n)
+  return definedFields({ approvers: isUsual ? undefined : of, quorum: n > 1 ? { n, of } : undefined })
+}
+
 type Mirrored = Pick<Request, 'kind' | 'requester' | 'project_id'> & {
   readonly payload: MirroredPayload
   readonly session_id?: string
@@ -139,8 +177,12 @@ async function raisedFor(read: Read, { kind, session_id, requester, project_id, 
   return raisedRisk(read, { requester, project_id, said: risk, tags: [], scopes, target: null })
 }
 
-/** X4 with X34: a checkpoint that people have raised to R3 takes no default, like a request. */
-function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['floor']): void {
+/** X4 with X34: what people have raised to R3 waits for them, at a checkpoint as in a request. */
+function refuseRaisedDefault(on_expiry: Request['on_expiry'], floor: Request['floor'], approval: Approval | null): void {
+  if (on_expiry === 'default' && approval !== null) {
+    const message = 'a rule for approvals says who answers this, so no timeout does: choose hold, escalate or fail'
+    throw new Refusal('INVALID_REQUEST', message, { field: 'on_expiry' })
+  }
   if (on_expiry !== 'default' || floor === undefined || floor.risk < 'R3') return
   const message = `a timeout never decides what people have given a risk of at least ${floor.risk}: choose hold, escalate or fail`
   throw new Refusal('INVALID_REQUEST', message, { field: 'on_expiry' })
@@ -168,7 +210,7 @@ const reroute = command({
   audit: 'request.rerouted',
   async load(read, { request_id }, { now }) {
     const state = await requestOf(read, request_id)
-    return { ...state, reach: state.task === null ? null : await reachOfTask(read, state.task, now) }
+    return { ...state, reach: state.task === null ? null : await reachOfTask(read, state.task, now, state.request) }
   },
   decide({ request, reach }, { assigned_to, overdue = request.overdue }, { actor, now }) {
     const next: Request = { ...rerouteToPeople(request, reach!, now, assigned_to), overdue }
@@ -207,6 +249,19 @@ const bind = command({
   },
 })
 
+type Ruled = OfRequest & { readonly mayDecide: boolean }
+/** The rules for approvals also apply to an answer given in another protocol, where one person's word would do. */
+const isByThoseAllowed = rule<Ruled, Closing>(
+  'UNAUTHORIZED',
+  'the rules for approvals let this person answer, and alone',
+  ({ request, mayDecide }, { by, status }) =>
+    request.approval === undefined ||
+    by === undefined ||
+    (status !== 'completed' && status !== 'declined') ||
+    (mayDecide && (request.quorum === undefined || status === 'declined')),
+  'the rules for approvals name the people who answer this, and how many have to agree: they answer in the inbox (request.resolve)',
+)
+
 type Closing = { readonly status: string; readonly by?: string }
 
 const close = command({
@@ -230,6 +285,7 @@ const close = command({
   requires: [
     isStillOpen,
     isMirrored,
+    isByThoseAllowed,
     // An answer given in another protocol also needs a sign-in that is fresh enough.
     rule<OfRequest, { readonly via?: string | null }>(
       hasProof.code,
@@ -247,9 +303,10 @@ const close = command({
     ),
   ],
   audit: 'request.completed',
-  async load(read, { request_id, digest }) {
+  async load(read, { request_id, digest, by }, { now }) {
     const state = await requestOf(read, request_id)
-    return { ...state, changed: await changedSince(read, state.request, digest) }
+    const mayDecide = by === undefined || (await isAnswerer(read, state, by, now))
+    return { ...state, mayDecide, changed: await changedSince(read, state.request, digest) }
   },
   decide({ request, changed }, { request_id: _, digest, result = null, by = null, basis, as = 'system', assertion, ...ending }, context) {
     refuseChanged(digest, request, undefined, changed)

@@ -3,7 +3,7 @@ import { timestampOf } from '#kernel/ports/clock.ts'
 import { attemptFields, attemptsWith, forgetEntry } from '#kernel/ports/delivery-log.ts'
 import { Delivery } from '#kernel/log/outbox-document.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { administrator, forAgentsToo, installationOwner, role, type Subject, system } from '#kernel/declare/access.ts'
+import { actsIn, administrator, forAgentsToo, installationOwner, role, type Subject, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, type Change, type Context, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
@@ -55,7 +55,7 @@ async function isBefore(read: Read, request: Request, person: string, now: strin
   const inboxes = inboxesOf(request)
   if (inboxes.includes(person)) return true
   const subject = await read.subject(person)
-  if (subject?.projects.has(request.project_id) !== true) return false
+  if (subject === null || !actsIn(subject, request.project_id)) return false
   return standsInNow(subject, inboxes, request, now) || inboxes.includes(poolOf(request.project_id))
 }
 

@@ -8,14 +8,14 @@ import { fact } from '../events.ts'
 import { backInPool } from '../asking/recipients.ts'
 import { claimedBy } from '../asking/routing.ts'
 import { answerer, chief, isNotLate, isStillOpen, isUnresolved, poolItemOf, requestOf, type OfRequest } from '../access.ts'
-import { Id, Request } from '../schema.ts'
+import { Id, isForPool, Request } from '../schema.ts'
 import { secondsAfter } from '../deadlines.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const isPools = rule<OfRequest>(
   'PRECONDITION_FAILED',
   'the request was put to a pool',
-  ({ request }) => request.role === 'pool' && request.task_id === undefined,
+  ({ request }) => isForPool(request),
   'the request was not put to a pool: there is nothing to claim',
 )
 const isClaimed = rule<OfRequest>(

@@ -15,8 +15,8 @@ import { isOpen, Request, Timestamp } from '../schema.ts'
 
 const CHECK = 'execution/recipient.check'
 const Whose = t.String({
-  maxLength: limits.idCharsMax + 5,
-  description: 'a person; or pool/<project_id>, for unclaimed items there',
+  maxLength: 2 * limits.idCharsMax,
+  description: 'a person; pool/<project_id>, for unclaimed items there; or group:<project_id>/<name>, for items that its people answer',
 })
 
 const note = command({

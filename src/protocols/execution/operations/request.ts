@@ -18,10 +18,11 @@ import { endedWith, SignedReceipt, withReceipt } from '../answering/receipt.ts'
 import { asker, isProjectKey, taskBehind } from '../access.ts'
 import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { checkpointOf, requestOfCall } from '../mirror/ids.ts'
+import { approvalFor, isVotedOn, mayGrant } from '../asking/approvals.ts'
 import { raisedRisk } from '../asking/floors.ts'
 import { CANNOT_ANSWER } from '../asking/recipients.ts'
 import { routedTo, type Routed } from '../asking/routing.ts'
-import { Escalation, Id, isOpen, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
+import { Escalation, Id, isOpen, type Approval, Priority, Quorum, Request, Risk, RoleName } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
 
 const label = t.String({ minLength: 1, maxLength: limits.labelCharsMax })
@@ -60,6 +61,7 @@ type Asking = {
   /** The agent's word, or a floor above it. */
   readonly risk: Risk | undefined
   readonly floor: Request['floor']
+  readonly approval: Approval | null
 }
 
 /** X14: an agent's key asks for itself, a project's key for the agents of the project; the development key under any name. */
@@ -134,11 +136,21 @@ const create = command({
     const { scope, details } = (input.payload ?? {}) as { scope?: unknown; details?: { target?: unknown } | null }
     const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
-    const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where }, task, now)
-    // Only the executor of the task uses a grant, with its own key.
+    const principal = task?.ownership.principal ?? null
+    const { project_id } = where
+    const approval = await approvalFor(read, {
+      isVoted: isVotedOn({ action, kind: 'request' }),
+      project_id,
+      risk: raised.risk,
+      agent: requester,
+      principal,
+    })
+    const routed = await routedTo(read, { ...input, risk: raised.risk, action, role, tags, requester, ...where, approval }, task, now)
+    // A grant is used by the executor of the task, with a key of its own.
     const mayUse = task !== null && actor.id === requester && actions[action].isVerdict === true
-    const grant = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
-    return { requester, ...where, task, routed, grant, ...raised }
+    const granted = mayUse && typeof scope === 'string' ? await read.grant(task.id, scope, now) : null
+    const grant = granted !== null && (await mayGrant(read, project_id, approval, granted)) ? granted : null
+    return { requester, ...where, task, routed, grant, approval, ...raised }
   },
   decide(state, input, context) {
     const request = requestFor(state, input, context)
@@ -240,8 +252,11 @@ function requestFor(state: Asking, input: CreateInput, { now, newId, actor, term
   if (actor.id !== requester) request.asked_with = actor.id
   if (state.risk !== undefined) request.risk = state.risk
   if (state.floor !== undefined) request.floor = state.floor
-  if (input.quorum !== undefined) request.quorum = input.quorum
-  if (input.escalate !== undefined) request.escalation = input.escalate
+  if (state.approval !== null) request.approval = state.approval
+  const quorum = routed.quorum ?? input.quorum
+  if (quorum !== undefined) request.quorum = quorum
+  // The people of a quorum are fixed, so no one is called in.
+  if (input.escalate !== undefined && quorum === undefined) request.escalation = input.escalate
   if (input.remind_seconds !== undefined) request.remind_seconds = input.remind_seconds
   if (input.callback !== undefined) request.callback = input.callback
   if (input.call_id !== undefined) request.call_id = input.call_id

@@ -3,7 +3,7 @@ import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
 import { system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import { command, rule } from '#kernel/declare/operation.ts'
+import { command, rule, type Read } from '#kernel/declare/operation.ts'
 import { either, nullable, t } from '#kernel/declare/schema.ts'
 import type { Covered } from '#kernel/ports/passkeys.ts'
 import { AssertionField } from '#kernel/signing/input.ts'
@@ -12,7 +12,8 @@ import { editedFor } from '../answering/edited.ts'
 import { givenFor, heldAs, refuseOddSeal, sealedAnswer } from '../answering/sealed-answers.ts'
 import { endedWith, SignedReceipt, receiptOf, withReceipt } from '../answering/receipt.ts'
 import { castVote } from '../answering/quorum.ts'
-import { reachOf } from '../asking/recipients.ts'
+import { excludedIn } from '../asking/approvals.ts'
+import { reachOf, reachOfTask, type Reach } from '../asking/recipients.ts'
 import { namedOption } from '../mirror/ids.ts'
 import { resultOf } from '../answering/result.ts'
 import { coveredIn } from '../answering/signed-answer.ts'
@@ -37,6 +38,12 @@ import {
 } from '../access.ts'
 import { Id, isOpen, Request, TIMEOUT } from '../schema.ts'
 import { RequestView, viewOf } from '../view.ts'
+
+/** Who can vote at present. */
+const votingReach = (read: Read, { request, task, allowed }: OfRequest, now: string): Promise<Reach> =>
+  task === null
+    ? reachOf(read, allowed ?? request.quorum!.of, request.project_id, now, excludedIn(request))
+    : reachOfTask(read, task, now, request)
 
 export const Reason = t.Optional(nullable(t.String({ maxLength: limits.reasonCharsMax })))
 
@@ -75,8 +82,8 @@ const resolve = command({
   hides: true,
   async load(read, { request_id, ...answer }, context) {
     const state = await poolItemOf(read, request_id, context.actor)
-    const { quorum, project_id } = state.request
-    const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, context.now)
+    const { quorum } = state.request
+    const reach = quorum === undefined ? null : await votingReach(read, state, context.now)
     const changed = await changedSince(read, state.request, answer.digest, answer.surface)
     return { ...state, reach, changed, given: await givenFor(read, state.request, answer, context) }
   },
@@ -143,8 +150,8 @@ const decline = command({
   audit: 'request.declined',
   async load(read, { request_id, digest }, { actor, now }) {
     const state = await poolItemOf(read, request_id, actor)
-    const { quorum, project_id } = state.request
-    const reach = quorum === undefined ? null : await reachOf(read, quorum.of, project_id, now)
+    const { quorum } = state.request
+    const reach = quorum === undefined ? null : await votingReach(read, state, now)
     return { ...state, reach, changed: await changedSince(read, state.request, digest) }
   },
   decide(state, { reason, digest }, context) {

@@ -23,9 +23,17 @@ const hasNoQuorum = rule<OfRequest>(
 )
 
 /** H8: routing never makes a person a judge of a task. */
-function refuseOutsiders({ task, request }: OfRequest, people: readonly string[]): void {
-  const judges = task === null ? request.approvers : judgesOf(task)
+function refuseOutsiders({ task, request, allowed }: OfRequest, people: readonly string[]): void {
+  const judges = allowed ?? (task === null ? request.approvers : judgesOf(task))
   const outsider = judges === undefined ? undefined : people.find((who) => !judges.includes(who))
+  if (outsider !== undefined && allowed !== null)
+    throw new Refusal(
+      'UNAUTHORIZED',
+      `the rules for approvals do not let ${outsider} answer this: they let ${allowed.join(', ') || 'nobody'}`,
+      {
+        field: 'to',
+      },
+    )
   if (outsider !== undefined && task === null)
     throw new Refusal('TASK_BOUND', `${outsider} is not an approver of the capability behind the request`, { field: 'to' })
   if (outsider !== undefined)
@@ -121,10 +129,10 @@ function refuseOddPeople(state: OfRequest, { people, unknown }: Named, to: reado
 
 const above = { low: 'normal', normal: 'high', high: 'critical', critical: 'critical' } as const
 
-/** X24: critical requests of agents are rationed, so an agent's own escalation raises to high at most. People can raise further. */
-function escalateRequest({ request, task }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
+/** X24: what an agent may call critical is rationed, so its own plan raises a request to high at most. People may do more. */
+function escalateRequest({ request, task, allowed }: OfRequest, { people, groups }: Named, actor: Actor, now: string): Request {
   const isPlanned = actor.kind === 'system'
-  const judges = task === null ? (request.approvers ?? null) : judgesOf(task)
+  const judges = allowed ?? (task === null ? (request.approvers ?? null) : judgesOf(task))
   const may = judges === null ? people : people.filter((who) => judges.includes(who))
   const all = [...new Set([...request.people, ...may])].slice(0, limits.peoplePerRequestMax)
   const added = all.filter((who) => may.includes(who))

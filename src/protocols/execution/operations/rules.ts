@@ -11,6 +11,7 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { AssertionField } from '#kernel/signing/input.ts'
 import { fact } from '../events.ts'
 import { Id, Timestamp, type Risk } from '../schema.ts'
+import { misfitIn } from '../asking/approval-rules.ts'
 import { checkGatePolicy, GatePolicy, INSTALLATION } from '#kernel/policy/gate-policy.ts'
 import { Policy, PolicyFields, Rule, Rules, usualPolicy, type Floor } from '../asking/preferences.ts'
 
@@ -179,6 +180,10 @@ const set = command({
       ...PolicyFields.floors,
       description: 'the least risk by agent, tag, scope and target; it raises what an agent says, and never lowers it',
     }),
+    approvals: t.Optional({
+      ...PolicyFields.approvals,
+      description: 'who answers what agents ask from a risk on, in a project or the installation: by whom, how many, and who must not',
+    }),
     gate: t.Optional({ ...GatePolicy, description: 'rules for calls of tools: allow, ask or deny' }),
     passkey_from: t.Optional(
       nullable({
@@ -195,12 +200,13 @@ const set = command({
   requires: [],
   isStep: true,
   audit: 'policy.set',
-  async load(read, { project_id = null, installation: isInstallation = false, floors = [] }, { actor }) {
+  async load(read, { project_id = null, installation: isInstallation = false, floors = [], approvals = [] }, { actor }) {
     if (project_id !== null && isInstallation)
       throw new Refusal('INVALID_REQUEST', 'give project_id or installation, not both', { field: 'installation' })
     if (project_id !== null) refuseForeignProject(project_id, actor)
     const agents = await Promise.all(floors.map(async ({ agent_id }) => (agent_id === undefined ? null : read.subject(agent_id))))
-    return { project_id, isInstallation, agents, policy: await read.raw(Policy, idOf(project_id, isInstallation, actor)) }
+    const misfit = isInstallation || project_id !== null ? await misfitIn(read, approvals, project_id) : null
+    return { project_id, isInstallation, agents, misfit, policy: await read.raw(Policy, idOf(project_id, isInstallation, actor)) }
   },
   signs({ project_id, isInstallation, policy: before }, { assertion: _, ...asked }, { actor }) {
     // An owner must sign a change that requires fewer signatures.
@@ -213,28 +219,35 @@ const set = command({
     return { project_id, risk: isLowered ? 'always' : 'never', toSign }
   },
   decide(
-    { project_id, isInstallation, agents, policy: before },
+    { project_id, isInstallation, agents, misfit, policy: before },
     { project_id: _, installation: __, assertion: ___, passkey_from: from, ...others },
     { actor, now, signature },
   ) {
     const asked = { ...others, ...(from === undefined ? {} : { passkey_from: riskIn(from) }) }
     if (Object.keys(asked).length === 0)
-      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid, floors, gate or passkey_from', { field: 'defaults' })
+      throw new Refusal('INVALID_REQUEST', 'nothing is set: give defaults, forbid, floors, approvals, gate or passkey_from', {
+        field: 'defaults',
+      })
     if ((project_id !== null || isInstallation) && (asked.defaults !== undefined || asked.forbid !== undefined))
       throw new Refusal('INVALID_REQUEST', 'only people set defaults and forbid, for their own agents', {
         field: asked.defaults === undefined ? 'forbid' : 'defaults',
       })
     if (project_id === null && !isInstallation && from !== undefined)
       throw new Refusal('INVALID_REQUEST', 'passkey_from is set for a project or the installation', { field: 'passkey_from' })
+    if (project_id === null && !isInstallation && asked.approvals !== undefined)
+      throw new Refusal('INVALID_REQUEST', 'approvals are set for a project or the installation', { field: 'approvals' })
     if (isInstallation && asked.floors !== undefined)
-      throw new Refusal('INVALID_REQUEST', 'the policy of the installation has the parts gate and passkey_from alone', { field: 'floors' })
+      throw new Refusal('INVALID_REQUEST', 'the policy of the installation has the parts approvals, gate and passkey_from alone', {
+        field: 'floors',
+      })
+    if (misfit !== null) throw new Refusal('INVALID_REQUEST', `${misfit.field}: ${misfit.message}`, { field: misfit.field })
     refuseForeignAgents(asked.floors ?? [], agents, project_id, actor.id)
     if (asked.gate !== undefined) checkGatePolicy(asked.gate)
     const id = idOf(project_id, isInstallation, actor)
-    const { defaults, forbid, floors = [], gate, passkey_from } = { ...(before ?? usualPolicy(id)), ...asked }
+    const { defaults, forbid, floors = [], approvals, gate, passkey_from } = { ...(before ?? usualPolicy(id)), ...asked }
     if (forbid.some(({ action, risk }) => action === undefined && risk === undefined))
       throw new Refusal('INVALID_REQUEST', 'forbid: each entry names an action or a risk', { field: 'forbid' })
-    const policy: Policy = { id, defaults, forbid, floors, ...definedFields({ gate, passkey_from }), updated_at: now }
+    const policy: Policy = { id, defaults, forbid, floors, ...definedFields({ approvals, gate, passkey_from }), updated_at: now }
     // The file of the operator is applied at each start.
     if (before !== null && actor.kind === 'system' && canonical({ ...policy, updated_at: before.updated_at }) === canonical(before))
       return { facts: [], output: { policy: before } }

@@ -1,6 +1,6 @@
 // Trends of requests by agent, by person or by rule, out of counters.
 import { timestampOf } from '#kernel/ports/clock.ts'
-import { administrator, human, installationOwner, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
+import { administrator, human, installationOwner, readsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { query, type Read } from '#kernel/declare/operation.ts'
 import { moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
@@ -30,7 +30,7 @@ type Trend = Static<typeof Trend>
 
 /** People see their own figures; owners see all figures of the project. */
 const seesAll = (actor: Actor, project_id: string): boolean =>
-  administrator.is(actor, null) || installationOwner.is(actor, null) || system.is(actor, null) || ownsProject(actor, project_id)
+  administrator.is(actor, null) || installationOwner.is(actor, null) || system.is(actor, null) || readsProject(actor, project_id)
 
 const serviceOfProject = role<unknown>('the key of a project', (actor) => actor.kind === 'service')
 

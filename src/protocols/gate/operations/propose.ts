@@ -101,6 +101,14 @@ async function peopleOf(read: Read, project_id: string, { verdict, whom, quorum 
   return { ids: [...named[0]!].filter((id) => named.every((ids) => ids.has(id))), quorum: quorum ?? 1 }
 }
 
+type Granting = { readonly scope: string; readonly risk: Ruling['risk']; readonly agent: string }
+/** The grant that covers the call, if the rules for approvals leave the decision to the person who gave it. */
+async function grantFor(read: Read, task: KnownTask, { scope, risk, agent: agent_id }: Granting, now: string): Promise<Granted | null> {
+  const grant = await read.grant(task.id, scope, now)
+  const of = { project_id: task.project_id, risk, agent: agent_id, principal: task.ownership.principal }
+  return grant !== null && (await read.ports.policies.mayGrant(read, { ...of, grant })) ? grant : null
+}
+
 const sizeOf = (value: object): number => Buffer.byteLength(canonical(value))
 
 export const propose = command({
@@ -139,7 +147,8 @@ export const propose = command({
       people: await peopleOf(read, project_id, ruling),
       sealed: await sealedBy(ruling, input, notary),
       long: open === null ? await longArguments(args, redactedBy(ruling, input), notary) : null,
-      grant: task === null ? null : await read.grant(task.id, `gate:${server}/${tool}`, now),
+      grant:
+        task === null ? null : await grantFor(read, task, { scope: `gate:${server}/${tool}`, risk: ruling.risk, agent: actor.id }, now),
       pinned: await read.raw(Tool, toolId(project_id, server, tool)),
       digest,
       open,

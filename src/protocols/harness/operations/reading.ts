@@ -1,5 +1,5 @@
 // Reading sessions: one, a list, their events, and a stream of these. By either id: of the session, or of the submission.
-import { anyone, ownsProject } from '#kernel/declare/access.ts'
+import { anyone, readsProject } from '#kernel/declare/access.ts'
 import { query, stream } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
 import { listIn, moreProjects, projectInput, projectsFor } from '#kernel/declare/projects.ts'
@@ -34,7 +34,7 @@ const sessions = query({
     const { actor } = context
     const { role } = input
     const { ids, more } = await projectsFor(read, input, actor)
-    const whole = ids.filter((id) => actor.projects === 'all' || ownsProject(actor, id))
+    const whole = ids.filter((id) => actor.projects === 'all' || readsProject(actor, id))
     const ranges = [
       { index: 'project', prefixes: whole.map((id) => [id]) },
       { index: 'by', prefixes: whole.length < ids.length ? [[actor.id]] : [] },

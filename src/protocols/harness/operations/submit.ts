@@ -2,7 +2,7 @@
 import { Refusal } from '#kernel/declare/errors.ts'
 import { schemaProblem } from '#kernel/declare/foreign-schema.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { system } from '#kernel/declare/access.ts'
+import { refuseViewer, system } from '#kernel/declare/access.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context } from '#kernel/declare/operation.ts'
@@ -63,6 +63,8 @@ const submit = command({
     const { actor } = context
     const project_id = input.project_id ?? 'project_default'
     if (actor.projects !== 'all' && !actor.projects.has(project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
+    // Before the parts of the server are looked for.
+    refuseViewer('harness.submit', actor, [project_id])
     harnessIn(context)
     // Only the system can link the session to a run of this server.
     const id = uuidOf(context.secret())

@@ -1,7 +1,7 @@
 // Agents: each has an owner, the person responsible for it.
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image } from '#kernel/declare/facts.ts'
-import { anyone, role } from '#kernel/declare/access.ts'
+import { anyone, isViewer, role } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
@@ -11,8 +11,12 @@ import { administrators, keeper, seenProjects, shownTo } from '../access.ts'
 import { sealKey } from './seal-key.ts'
 import { Agent, AgentId, DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
 
-type Adding = { readonly owner: User }
-const ownerThemself = role<Adding>('the owner themself', (actor, { owner }) => actor.kind === 'human' && actor.id === owner.id)
+type Adding = { readonly owner: User; readonly project_id: string | null }
+const ownerThemself = role<Adding>(
+  'the owner themself',
+  (actor, { owner, project_id }) =>
+    actor.kind === 'human' && actor.id === owner.id && (project_id === null || !isViewer(actor, project_id)),
+)
 
 /** A refusal of a taken id reveals that it exists, so only administrators, who can see every subject, can choose ids. */
 const mayChoose = rule<Adding, { readonly id?: string }>(
@@ -50,7 +54,11 @@ const add = command({
   audit: 'agent.added',
   async load(read, { id, owner, project_id = DEFAULT_PROJECT }) {
     if (project_id !== null) await read(Project, project_id)
-    return { owner: await read(User, owner), taken: id !== undefined && (id === 'agent_system' || (await read.raw(Agent, id)) !== null) }
+    return {
+      owner: await read(User, owner),
+      project_id,
+      taken: id !== undefined && (id === 'agent_system' || (await read.raw(Agent, id)) !== null),
+    }
   },
   decide({ taken }, { id, name, owner, description = '', project_id = DEFAULT_PROJECT }, { now, newId }) {
     if (taken) throw new Refusal('CONFLICT', `there is an agent ${id} already`)

@@ -149,6 +149,7 @@ const me = query({
     name: nullable(t.String()),
     kind: t.String(),
     owner: t.Boolean(),
+    role: nullable(t.String({ description: 'of a person, in the installation: owner, auditor or member' })),
     projects: t.Array(t.Object({ project_id: t.String(), role: t.String() })),
     all_projects: t.Boolean(),
   }),
@@ -159,7 +160,8 @@ const me = query({
   },
   view({ name }, __, { actor }) {
     const projects = actor.projects === 'all' ? [] : [...actor.projects].map(([project_id, its]) => ({ project_id, role: its }))
-    return { id: actor.id, name, kind: actor.kind, owner: actor.owner ?? false, projects, all_projects: actor.projects === 'all' }
+    const role = actor.kind !== 'human' ? null : actor.owner === true ? 'owner' : actor.auditor === true ? 'auditor' : 'member'
+    return { id: actor.id, name, kind: actor.kind, owner: actor.owner ?? false, role, projects, all_projects: actor.projects === 'all' }
   },
   example: { given: 'empty', as: 'alice', input: {} },
 })

@@ -5,10 +5,12 @@ import { anyone, type Actor, type ProjectRole } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, query, rule, type Read, freshProof } from '#kernel/declare/operation.ts'
 import { cursorOf, nextCursor, pageInput, pageSize, placeOf } from '#kernel/declare/paging.ts'
-import { either, t } from '#kernel/declare/schema.ts'
+import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { administrators, projectOwner, shownTo } from '../access.ts'
-import { Agent, DEFAULT_PROJECT, MemberId, Name, Project, ProjectId, User } from '../schema.ts'
+import { Agent, DEFAULT_PROJECT, MemberId, Name, Project, ProjectId, ProjectRole as RoleIn, User } from '../schema.ts'
+
+const Role = { ...RoleIn, description: 'an owner administers the project, a member works in it, a viewer reads it; member by default' }
 
 const add = command({
   name: 'project.add',
@@ -95,7 +97,7 @@ const join = command({
   name: 'project.join',
   summary: 'Put a person or an agent into a project, or change their role in it.',
   draft: 'ours: identity',
-  input: t.Object({ project_id: ProjectId, subject: MemberId, role: t.Optional(either('owner', 'member')) }),
+  input: t.Object({ project_id: ProjectId, subject: MemberId, role: t.Optional(Role) }),
   output: memberOutput,
   callers: [...administrators, projectOwner],
   requires: [
@@ -108,9 +110,9 @@ const join = command({
     ),
     rule<Joining, { role?: string }>(
       'PRECONDITION_FAILED',
-      'only people own projects',
-      ({ member }, { role }) => member.kind === 'human' || role !== 'owner',
-      'only people own projects: give an agent the role member',
+      'agents have the role member',
+      ({ member }, { role = 'member' }) => member.kind === 'human' || role === 'member',
+      'only people own or view projects: give an agent the role member',
     ),
   ],
   isStep: true,
@@ -133,6 +135,10 @@ const leave = command({
       'the subject is in the project',
       ({ project, member }) => member.projects.some((m) => m.project_id === project.id),
       'the subject is not in the project',
+      ({ project, member }) =>
+        'by_groups' in member && member.by_groups?.some((one) => one.project_id === project.id) === true
+          ? 'the person is in the project by a group of an issuer: change that, or group.unlink takes the group out'
+          : 'the subject is not in the project',
     ),
   ],
   isStep: true,

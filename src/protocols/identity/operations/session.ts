@@ -153,6 +153,7 @@ const close = command({
   callers: [...administrators, itsPerson],
   requires: [isOpen],
   audit: 'session.closed',
+  isForAuditors: true,
   load: async (read, { session_id }) => ({ session: await read(Session, session_id) }),
   decide({ session }, _, { now }) {
     const closed = { ...session, closed_at: now }

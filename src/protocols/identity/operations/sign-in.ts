@@ -10,7 +10,8 @@ import { sha256 } from '#kernel/log/hash-chain.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { linkIdOf, signedInIdOf, tokenOf } from '../authenticate.ts'
 import { fact } from '../events.ts'
-import { IssuerUrl, Name, Session, SignedIn, Sub, SubjectLink, Timestamp, User } from '../schema.ts'
+import { groupDetail, groupingsOf, withGroupings } from '../groups.ts'
+import { GroupLink, IssuerUrl, Name, Session, SignedIn, Sub, SubjectLink, Timestamp, User } from '../schema.ts'
 import { overSessionsOf, usualSignIn } from './session.ts'
 
 const ISSUER_SCENE = 'https://login.example.com'
@@ -63,12 +64,13 @@ const signIn = command({
   once: ['session'],
   async load(read, input, { now }) {
     const { link, user } = await personOf(read, input)
-    if (user === null) return { link, user, over: [] }
+    const groupings = await groupingsOf((id) => read.raw(GroupLink, id), input)
+    if (user === null) return { link, user, groupings, over: [] }
     // Read, because it is replaced.
     await read.raw(SignedIn, signedInIdOf(input.issuer, user.id))
-    return { link, user, over: await overSessionsOf(read, user.id, now) }
+    return { link, user, groupings, over: await overSessionsOf(read, user.id, now) }
   },
-  decide({ link: linked, user: known, over }, input, { now, newId, secret, terms, actor }) {
+  decide({ groupings, link: linked, user: known, over }, input, { now, newId, secret, terms, actor }) {
     const { issuer, sub, groups, sid, proven_at, browser, address, digest, name = sub, command_line } = input
     const { sessionMs, rememberMs } = terms.signIn ?? usualSignIn
     const remember = input.remember === true && rememberMs !== null
@@ -108,13 +110,18 @@ const signIn = command({
     }
     const signedIn: SignedIn = { id: signedInIdOf(issuer, user.id), user_id: user.id, issuer, subject, groups, at: now }
     const creation = known === null ? [fact('user.added', [image(User, user)]), fact('subject.linked', [image(SubjectLink, link)])] : []
+    const grouped = withGroupings(user, (one) => one.issuer === issuer, groupings)
     const away = over.map((old) => image(Session, { ...old, closed_at: now }))
     return {
-      facts: [...creation, fact('user.signed_in', [image(SignedIn, signedIn), image(Session, session), ...away])],
+      facts: [
+        ...creation,
+        fact('user.signed_in', [image(SignedIn, signedIn), image(Session, session), ...away]),
+        ...(grouped === null ? [] : [fact('user.grouped', [image(User, grouped.user)], { detail: groupDetail(grouped.changed) })]),
+      ],
       output: {
         session: hidden === null ? null : tokenOf(session.id, hidden),
         session_id: session.id,
-        user,
+        user: grouped?.user ?? user,
         expires_at: session.expires_at,
       },
     }

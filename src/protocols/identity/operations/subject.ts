@@ -9,6 +9,7 @@ import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { linkIdOf, signedInIdOf } from '../authenticate.ts'
 import { administrators, isActivePerson, mayPassOn } from '../access.ts'
+import { groupDetail, withGroupings } from '../groups.ts'
 import { IssuerUrl, SignedIn, Sub, SubjectLink, User, UserId } from '../schema.ts'
 
 const link = command({
@@ -58,13 +59,22 @@ const unlink = command({
   audit: 'subject.unlinked',
   async load(read, { issuer, sub }) {
     const subject = await read(SubjectLink, linkIdOf(issuer, sub))
-    return { subject, signedIn: await read.raw(SignedIn, signedInIdOf(issuer, subject.user_id)) }
+    const user = (await read.raw(User, subject.user_id))!
+    return { subject, user, signedIn: await read.raw(SignedIn, signedInIdOf(issuer, subject.user_id)) }
   },
-  decide({ subject, signedIn }, _, { now }) {
+  decide({ subject, user, signedIn }, { issuer }, { now }) {
     const next: SubjectLink = { ...subject, unlinked_at: now }
     // The groups of the account go with it.
-    const groups = signedIn !== null && signedIn.subject === subject.id ? [image(SignedIn, { ...signedIn, groups: [] })] : []
-    return { facts: [fact('subject.unlinked', [image(SubjectLink, next), ...groups])], output: { subject: next } }
+    const isTheLast = signedIn !== null && signedIn.subject === subject.id
+    const groups = isTheLast ? [image(SignedIn, { ...signedIn, groups: [] })] : []
+    const left = isTheLast ? withGroupings(user, (one) => one.issuer === issuer, []) : null
+    return {
+      facts: [
+        fact('subject.unlinked', [image(SubjectLink, next), ...groups]),
+        ...(left === null ? [] : [fact('user.grouped', [image(User, left.user)], { detail: groupDetail(left.changed), cause: 0 })]),
+      ],
+      output: { subject: next },
+    }
   },
   example: { given: 'withSubject', as: 'admin', input: { issuer: 'https://login.example.com', sub: 'alice-7' } },
 })

@@ -25,6 +25,7 @@ const issue = command({
   callers: [anyone],
   requires: [],
   audit: null,
+  isForAuditors: true,
   once: ['ticket'],
   async load(read, _, { actor, now }) {
     const listed = await read.list(Ticket, 'subject', [[actor.id]], { limit: limits.ticketsOpenMax })

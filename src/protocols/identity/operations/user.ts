@@ -4,10 +4,16 @@ import { image } from '#kernel/declare/facts.ts'
 import { anyone } from '#kernel/declare/access.ts'
 import { command, query, freshProof } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf } from '#kernel/declare/paging.ts'
-import { either, t } from '#kernel/declare/schema.ts'
+import { t } from '#kernel/declare/schema.ts'
 import { fact } from '../events.ts'
 import { administrators, seenProjects, shownTo } from '../access.ts'
-import { DEFAULT_PROJECT, Name, Project, ProjectId, User, UserId } from '../schema.ts'
+import { DEFAULT_PROJECT, InstallationRole, Name, Project, ProjectId, User, UserId } from '../schema.ts'
+
+const Role = {
+  ...InstallationRole,
+  description:
+    'in the installation: an owner administers it, an auditor reads every project and changes nothing, a member has their projects',
+}
 
 const add = command({
   name: 'user.add',
@@ -16,7 +22,7 @@ const add = command({
   input: t.Object({
     id: t.Optional(UserId),
     name: Name,
-    role: t.Optional(either('owner', 'member')),
+    role: t.Optional(Role),
     project_id: t.Optional(
       t.Union([ProjectId, t.Null()], { description: 'the project to join as a member; project_default by default, null for none' }),
     ),
@@ -80,7 +86,7 @@ const update = command({
   input: t.Object({
     user_id: UserId,
     name: t.Optional(Name),
-    role: t.Optional(either('owner', 'member')),
+    role: t.Optional(Role),
     disabled: t.Optional(t.Boolean()),
   }),
   output: t.Object({ user: User.schema }),

@@ -1,4 +1,4 @@
-// Groups of a project, which escalations can call in.
+// Groups of a project: whom an escalation calls in, and who approves; and the groups of an issuer that fill them.
 import { useState } from 'react'
 import { useQuery } from '@tanstack/react-query'
 import { ActButton } from '../../parts/act-button.tsx'
@@ -46,15 +46,22 @@ export default function Groups() {
       <Loaded from={groups} what="The list of groups">
         {(items) => (
           <ul className="card rows">
-            {items.map(({ id, name: called, members: held }) => (
+            {items.map(({ id, project_id, name: called, members: held, linked, by_sign_in: signed }) => (
               <li key={id}>
                 <span className="two-lines">
                   <b>{called}</b>
-                  <span className="note">{held.map((id) => nameOf(id)).join(', ')}</span>
+                  <span className="note">{[...new Set([...held, ...signed])].map((one) => nameOf(one)).join(', ')}</span>
+                  {linked.map(({ issuer, claim, role }) => (
+                    <span className="note" key={`${issuer} ${claim}`}>
+                      {claim} of {issuer}, as {role}
+                    </span>
+                  ))}
                 </span>
-                <ActButton changes={['groups']} act={() => call('execution/group.remove', { name: called })}>
-                  Remove
-                </ActButton>
+                {held.length > 0 && (
+                  <ActButton changes={['groups']} act={() => call('execution/group.remove', { project_id, name: called })}>
+                    Remove
+                  </ActButton>
+                )}
               </li>
             ))}
             {items.length === 0 && <li className="muted">No groups yet.</li>}

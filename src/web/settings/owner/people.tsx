@@ -5,11 +5,33 @@ import { Select, TextField } from '../../parts/fields.tsx'
 import { Loaded } from '../../parts/states.tsx'
 import { call } from '../../server/client.ts'
 import { useMe, usePeople } from '../../server/names.ts'
+import type { User } from '../../server/types.ts'
 import { ConfirmButton } from '../confirm-button.tsx'
 import { AddForm, NamedRow, ShownOnce } from '../parts.tsx'
 import { linkOf } from '../phone.tsx'
 
-type Role = 'owner' | 'member'
+type Role = 'owner' | 'auditor' | 'member'
+const ROLES = [
+  ['member', 'Member'],
+  ['auditor', 'Auditor'],
+  ['owner', 'Owner'],
+] as const
+const abouts: Readonly<Record<Role, string>> = {
+  member: 'A member sees and changes what their projects allow.',
+  auditor: 'An auditor reads, verifies and exports everything of every project, and changes nothing. What waits for them goes to others.',
+  owner: 'An owner administers this installation and sees every project.',
+}
+function ChangeRole({ person }: { readonly person: User }) {
+  return ROLES.filter(([role]) => role !== person.role).map(([role, title]) => (
+    <ConfirmButton
+      key={role}
+      name={`Make ${title.toLowerCase()}`}
+      about={`${person.name}: ${abouts[role]}`}
+      changes={['people']}
+      act={() => call('identity/user.update', { user_id: person.id, role })}
+    />
+  ))
+}
 export default function People() {
   const people = usePeople()
   const me = useMe().data?.id
@@ -35,15 +57,7 @@ export default function People() {
       >
         <div className="pair">
           <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} />
-          <Select
-            label="Role"
-            value={role}
-            onValue={(value) => setRole(value as Role)}
-            options={[
-              ['member', 'Member'],
-              ['owner', 'Owner'],
-            ]}
-          />
+          <Select label="Role" value={role} onValue={(value) => setRole(value as Role)} options={ROLES} note={abouts[role]} />
         </div>
       </AddForm>
       <Loaded from={people} what="The list of people">
@@ -54,6 +68,7 @@ export default function People() {
                 <ActButton changes={[]} blocked={person.disabled ? 'Switched off.' : undefined} act={() => linkFor(person.id, person.name)}>
                   Sign-in link
                 </ActButton>
+                {person.id !== me && !person.disabled && <ChangeRole person={person} />}
                 {person.id !== me &&
                   (person.disabled ? (
                     <ActButton changes={['people']} act={() => call('identity/user.update', { user_id: person.id, disabled: false })}>

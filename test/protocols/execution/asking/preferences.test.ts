@@ -71,13 +71,13 @@ describe('a request for a delegate', () => {
     await ask(DECIDE)
     assert.deepEqual(
       read.filter((kind) => kind !== 'execution.request'),
-      ['identity.agent', 'execution.policy', 'execution.policy', 'identity.user'],
+      ['identity.agent', 'execution.policy', 'execution.policy', 'execution.policy', 'identity.user'],
     )
     read.length = 0
     await ask({ ...DECIDE, ...delegate })
     assert.deepEqual(
       read.filter((kind) => kind !== 'execution.request'),
-      ['identity.agent', 'execution.policy', 'execution.policy', 'execution.rules', 'identity.user'],
+      ['identity.agent', 'execution.policy', 'execution.policy', 'execution.policy', 'execution.rules', 'identity.user'],
     )
   })
 

@@ -340,6 +340,7 @@ describe('an item', () => {
       snoozed_until: null,
       remarks: 0,
       quorum: null,
+      approval: null,
       ended: null,
     })
     assert.deepEqual([thread, votes], [[], []])
