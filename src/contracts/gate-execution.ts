@@ -96,7 +96,7 @@ const answers = onEach(['request.completed', 'request.declined', 'request.failed
     `${on}-settles`,
     on,
     'call.settle',
-    async ({ subject: { call_id, receipt, status, votes = [] } }, read) => {
+    async ({ subject: { call_id, receipt, status, expires_at, votes = [] } }, read) => {
       const call = await read.ports.calls.call(read, call_id!)
       if (call === null || !call.isWaiting) return null
       const by = receipt?.by ?? votes.at(-1)?.by
@@ -105,7 +105,7 @@ const answers = onEach(['request.completed', 'request.declined', 'request.failed
       const named = definedFields({ person: isByPerson ? by : undefined, reason })
       if (status === 'cancelled') return { call_id: call_id!, result: 'cancelled', ...named }
       if (status === 'completed' && isByPerson)
-        return { call_id: call_id!, result: receipt?.result === 'approved' ? 'approved' : 'rejected', ...named }
+        return { call_id: call_id!, result: receipt?.result === 'approved' ? 'approved' : 'rejected', expires_at, ...named }
       return { call_id: call_id!, result: isByPerson ? 'rejected' : 'expired', ...named }
     },
     ofCall,

@@ -33,6 +33,7 @@ const verdicts: Readonly<Record<string, string>> = {
   expired: 'NOT RUN: no person answered in time. This is not a no.',
   cancelled: 'NOT RUN: the question was withdrawn.',
 }
+const LAPSED = 'NOT RUN: a person approved this call, and it was not collected in time.'
 
 function verdictOf({ state, decision, request_id }: CallView): string {
   if (state === 'expired' || state === 'cancelled') return state
@@ -42,7 +43,7 @@ function verdictOf({ state, decision, request_id }: CallView): string {
 export function refusalText(view: CallView): string {
   const verdict = verdictOf(view)
   const lines = [
-    verdicts[verdict],
+    verdict === 'expired' && view.basis?.kind === 'human' ? LAPSED : verdicts[verdict],
     view.rule ? `Rule: ${view.rule}.` : null,
     view.reason ? `Reason: ${view.reason}` : null,
     view.instead ? `Instead: ${view.instead}` : verdict === 'expired' ? 'Repeat the call to ask again.' : 'Do not repeat it unchanged.',

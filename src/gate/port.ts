@@ -6,6 +6,8 @@ export type CallView = {
   readonly call_id: string
   readonly state: CallState
   readonly decision?: string | null
+  /** Who decided: `human` in an expired call is an approval that was not used in time. */
+  readonly basis?: { readonly kind: string } | null
   readonly rule?: string | null
   readonly reason?: string | null
   /** The advice of the rule: what to do instead. */

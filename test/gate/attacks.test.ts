@@ -3,10 +3,9 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { GatePort } from '../../src/gate/port.ts'
-import { callTool, openGateWorld, pause, until, type Answer, type GateWorld } from './gate-world.ts'
+import { callTool, openGateWorld, pause, textOf, until, type Answer, type GateWorld } from './gate-world.ts'
 
 const decisionOf = ({ _meta }: Answer): unknown => _meta?.['countersign/decision']
-const textOf = ({ content }: Answer): string => content[0]!.text
 /** The gate's side of the wire dies at a step: it never continues. */
 const dead = (): Promise<never> => new Promise(() => undefined)
 

@@ -212,3 +212,4 @@ async function overLines(url: string, keys: Keys, file: string, era: Era, option
 
 export const callTool = (client: Client, name: string, args: Record<string, unknown> = {}, options = {}): Promise<Answer> =>
   client.callTool({ name, arguments: args }, options) as Promise<unknown> as Promise<Answer>
+export const textOf = ({ content }: Answer): string => content[0]!.text

@@ -1,4 +1,5 @@
 // An MCP server for the tests of the gate, as a program: its tools write a line for each run into the file that it is given.
+import { once } from 'node:events'
 import { appendFileSync, existsSync } from 'node:fs'
 import { inputRequired, ProtocolError, Server, type Tool } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
@@ -23,7 +24,9 @@ const names = [
 ]
 /** A file beside the runs changes every definition while the program runs. */
 const isChanged = (): boolean => variant === 'changed' || existsSync(`${file}.changed`)
-const toolsNow = (): Tool[] => names.map((name) => ({ name, description: isChanged() ? `${name}, changed` : name, inputSchema }))
+/** Clients expect structured content of such tools. */
+const shape = variant === 'shaped' ? { outputSchema: { type: 'object' as const, properties: { a: { type: 'number' as const } } } } : {}
+const toolsNow = (): Tool[] => names.map((name) => ({ name, description: isChanged() ? `${name}, changed` : name, inputSchema, ...shape }))
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] })
 
 serveStdio(() => {
@@ -63,7 +66,10 @@ serveStdio(() => {
     if (name === 'flood' && progressToken !== undefined)
       for (let progress = 1; progress <= 5_000; progress++)
         void mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress } })
-    if (name === 'slow') await new Promise((done) => setTimeout(done, 100))
+    if (name === 'slow' && args?.['until'] === 'cancelled') {
+      await once(mcpReq.signal, 'abort')
+      appendFileSync(file!, `${JSON.stringify({ name: 'cancelled', args, meta: [], env: [] })}\n`)
+    } else if (name === 'slow') await new Promise((done) => setTimeout(done, 100))
     return text(`${name} ${JSON.stringify(args)}`)
   })
   return server

@@ -1104,9 +1104,9 @@ class AsyncCallOperations(AsyncNoun):
         """Say that no client waits for a call: its question stays open, and the same call collects the answer later."""
         return await self._call("gate/call.leave", {"call_id": call_id}, idempotency_key, request_timeout)
 
-    async def settle(self, *, call_id: str, result: Literal['approved', 'rejected', 'expired', 'cancelled'], person: str = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
+    async def settle(self, *, call_id: str, result: Literal['approved', 'rejected', 'expired', 'cancelled'], person: str = UNSET, reason: str = UNSET, expires_at: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
         """Take over the answer to the question of a call. The system calls it."""
-        return await self._call("gate/call.settle", {"call_id": call_id, "result": result, "person": person, "reason": reason}, idempotency_key, request_timeout)
+        return await self._call("gate/call.settle", {"call_id": call_id, "result": result, "person": person, "reason": reason, "expires_at": expires_at}, idempotency_key, request_timeout)
 
 
 class AsyncToolOperations(AsyncNoun):

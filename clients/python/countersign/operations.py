@@ -1731,7 +1731,7 @@ class RequestOperations(Noun):
     def extend(self, *, request_id: str, timeout_seconds: int, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> RequestExtendOutput:
         """Give a request more time, counted from now. It is never given less.
 
-        Operation `execution/request.extend`. For: the person it is routed to, a person of the pool, owner, the agent that asked, or the key of its project.
+        Operation `execution/request.extend`. For: the person it is routed to, a person of the pool, owner, the agent that asked, or the key of its project, but not about a call of a tool.
         Refused with: ALREADY_RESOLVED, EXPIRED, PRECONDITION_FAILED, TASK_BOUND.
         timeout_seconds: from now; 0: removes the deadline
         """
@@ -2333,7 +2333,7 @@ class CallOperations(Noun):
         """
         return self._call("gate/call.leave", {"call_id": call_id}, idempotency_key, request_timeout)
 
-    def settle(self, *, call_id: str, result: Literal['approved', 'rejected', 'expired', 'cancelled'], person: str = UNSET, reason: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
+    def settle(self, *, call_id: str, result: Literal['approved', 'rejected', 'expired', 'cancelled'], person: str = UNSET, reason: str = UNSET, expires_at: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> Any:
         """Take over the answer to the question of a call. The system calls it.
 
         Operation `gate/call.settle`. For: system.
@@ -2341,7 +2341,7 @@ class CallOperations(Noun):
         call_id: the id of the call
         person: the person who answered
         """
-        return self._call("gate/call.settle", {"call_id": call_id, "result": result, "person": person, "reason": reason}, idempotency_key, request_timeout)
+        return self._call("gate/call.settle", {"call_id": call_id, "result": result, "person": person, "reason": reason, "expires_at": expires_at}, idempotency_key, request_timeout)
 
 
 class ToolOperations(Noun):

@@ -237,6 +237,7 @@ async function openKernel(config: Config, options: ServerOptions, opened: OpenRe
       signIn: config.signIn,
       pushKey: () => pushKeys().current.key,
       publicOrigin: () => (isPublic(config) ? originIn(self.issuer) : null),
+      origin: () => originIn(self.issuer),
       noticesPerHourMax: config.noticesPerHourMax,
       byteQuotas: config.byteQuotas,
       harness: harnessTerms(config.harness, () => self.issuer.split('#')[0]!),

@@ -8,6 +8,7 @@ import type { AgentName, Late, ToolCall, Verdict } from './dialects.ts'
 export type CallView = {
   readonly call_id: string
   readonly state: string
+  readonly basis?: { readonly kind: string }
   readonly rule: string | null
   readonly risk: string | null
   readonly reason: string | null
@@ -174,10 +175,12 @@ async function tooLate(turn: Turn, view: CallView, name: string): Promise<Verdic
   return { kind: gate.isOver() || isGrave || (patience.late === 'defer' && !isDeferred) ? 'deny' : patience.late, reason }
 }
 
-/** A person's no, a rule's no, silence and withdrawal have different texts: an agent must not take a timeout for a refusal. */
-export function refusal({ state, rule, reason, instead, request_id }: CallView, name: string): string {
+/** A person's no, a rule's no, silence and withdrawal have texts of their own: an agent must not take a timeout for a refusal. */
+export function refusal({ state, basis, rule, reason, instead, request_id }: CallView, name: string): string {
   const why = reason === null ? '' : `: ${reason}`
   const next = instead === null ? '' : ` Instead: ${instead}`
+  if (state === 'expired' && basis?.kind === 'human')
+    return `${name} was not run: a person approved it, and the answer was not collected in time. Call again to ask again.${next}`
   if (state === 'expired')
     return `${name} was not run: nobody answered in time${why}. This is not a refusal; call again to ask again.${next}`
   if (state === 'cancelled') return `${name} was not run: the question was withdrawn${why}. Call again to ask again.${next}`

@@ -5,7 +5,7 @@ import type { CallView } from '../port.ts'
 
 export type AwaitAny = (call_ids: readonly string[], wait_seconds: number, signal: AbortSignal) => Promise<readonly CallView[]>
 export type SharedWait = {
-  /** Resolves with the decided call, or with null after `ms`; rejects when the signal aborts or the server refuses. */
+  /** Resolves with the decided call, or with null after `ms`; rejects when the signal aborts, the server refuses, or is away for a minute. */
   until(call_id: string, ms: number, signal: AbortSignal): Promise<CallView | null>
 }
 
@@ -14,6 +14,10 @@ const POLL_SECONDS = 25
 /** Calls that arrive within this time join the poll together. A person takes longer to answer. */
 const JOIN_MS = 50
 const TIMER_MS_MAX = 2 ** 31 - 1
+/** A restart of the server takes less; until then the calls go on waiting. */
+const AWAY_MS_MAX = 60_000
+const REPEAT_MS = 500
+const canBeRepeated = (error: unknown): boolean => (error as { retryable?: unknown }).retryable === true
 
 type Waiting = { readonly settle: (view: CallView | null) => void; readonly fail: (error: unknown) => void }
 type Poll = { readonly ids: readonly string[]; readonly stop: AbortController }
@@ -23,6 +27,8 @@ export function sharedWait(awaitAny: AwaitAny): SharedWait {
   /** The polls in flight. Only the last one is repeated with more ids; the others are full. */
   const polls = new Set<Poll>()
   let joining: NodeJS.Timeout | null = null
+  /** Since when no poll was answered. */
+  let awaySince: number | null = null
 
   function startPolls(): void {
     joining = null
@@ -47,8 +53,16 @@ export function sharedWait(awaitAny: AwaitAny): SharedWait {
     polls.add(poll)
     try {
       for (const view of await awaitAny(poll.ids, POLL_SECONDS, poll.stop.signal)) tell(view.call_id, ({ settle }) => settle(view))
+      awaySince = null
     } catch (error) {
       if (poll.stop.signal.aborted) return
+      const now = Date.now()
+      awaySince ??= now
+      if (canBeRepeated(error) && now - awaySince < AWAY_MS_MAX) {
+        if (polls.delete(poll)) join(REPEAT_MS)
+        return
+      }
+      awaySince = null
       for (const id of poll.ids) tell(id, ({ fail }) => fail(error))
     }
     if (polls.delete(poll)) join(0)

@@ -53,6 +53,8 @@ export type Terms = {
   readonly pushKey?: () => string | null
   /** The public address of the page, if the operator has set one. */
   readonly publicOrigin?: () => string | null
+  /** The address that agents are given: the public one, or where this server listens. */
+  readonly origin?: () => string
   /** Messages to one person in an hour, critical ones excluded. */
   readonly noticesPerHourMax?: number | null
   /** Stored bytes per task, actor and project; absent: the defaults. */

@@ -2,6 +2,7 @@
 import { type Actor, forAgentsToo, heldBy, ownsProject, role } from '#kernel/declare/access.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { rule, type Read } from '#kernel/declare/operation.ts'
+import type { KnownTask } from '#kernel/ports/tasks.ts'
 import { Call } from './schema.ts'
 
 export const agent = forAgentsToo(
@@ -10,6 +11,10 @@ export const agent = forAgentsToo(
     role<unknown>('agent', (actor) => actor.kind === 'agent'),
   ),
 )
+
+/** Whether the agent works on the task: it is the executor, and the task has not ended. */
+export const worksOn = (task: KnownTask | null, agent_id: string): task is KnownTask =>
+  task !== null && task.executor === agent_id && task.state !== 'completed' && task.state !== 'rejected'
 
 export type OfCall = { readonly call: Call; readonly owner: string | null }
 export async function callOf(read: Read, call_id: string): Promise<OfCall> {

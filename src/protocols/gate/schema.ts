@@ -1,12 +1,13 @@
 // Documents of the gate: a call of an agent to a tool, the open call of each digest, and the pinned definition of a tool.
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
+import type { Context } from '#kernel/declare/operation.ts'
 import { doc, either, index, nullable, pick, t, type Static } from '#kernel/declare/schema.ts'
 import { Risk, Verdict } from '#kernel/policy/gate-policy.ts'
 
 const text = (maxLength: number, description?: string) => t.String({ maxLength, ...(description ? { description } : {}) })
 export const Id = text(limits.idCharsMax)
-const Timestamp = text(40)
+export const Timestamp = text(40)
 export const ServerName = t.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
   description: 'the name of the server at the gate: letters, digits, . _ or -',
@@ -93,6 +94,12 @@ export const Call = doc(
 )
 export type Call = Static<typeof Call.schema>
 
+/** An approval of people has the time of its question. */
+export const hasLapsed = ({ state, decision, expires_at }: Call, { hasPassed }: Pick<Context, 'hasPassed'>): boolean =>
+  state === 'approved' && decision === 'ask' && expires_at !== null && hasPassed(expires_at)
+export const LAPSED = 'the approval was not used in time'
+export const expireCall = (call: Call): Call => ({ ...call, state: 'expired', reason: LAPSED, ended_at: call.expires_at })
+
 /** The answer of every operation about a call. */
 export const CallView = pick(Call.schema, [
   'agent_id',
@@ -125,11 +132,11 @@ export const CallView = pick(Call.schema, [
 ])
 export const CallAnswer = t.Object({ call_id: Id, ...CallView.schema.properties, url: nullable(text(limits.textCharsMax)) })
 export type CallAnswer = Static<typeof CallAnswer>
-export const answerOf = (call: Call, origin: string | null): CallAnswer => ({
-  call_id: call.id,
-  ...CallView.of(call),
-  url: call.request_id === null || origin === null ? null : `${origin}/inbox/${call.request_id}`,
-})
+export function answerOf(call: Call, context: Pick<Context, 'terms' | 'hasPassed'>): CallAnswer {
+  const origin = context.terms.origin?.()
+  const url = call.request_id === null || origin === undefined ? null : `${origin}/inbox/${call.request_id}`
+  return { call_id: call.id, ...CallView.of(hasLapsed(call, context) ? expireCall(call) : call), url }
+}
 
 /** The asked call of an agent under its digest, until its end is known: a repeated call finds its question, or that its effect might have happened. */
 export const OpenCall = doc('gate.open_call', t.Object({ id: text(200), call_id: Id }), {

@@ -185,6 +185,18 @@ describe('a line of what an agent wrote', () => {
       }
     })
 
+  test('stays below its own field where it has several lines', () => {
+    const item = itemWith('approval', plain)
+    const details = { arguments: { text: 'one\ntool: read\n  tool: read\n    tool: read' }, tool: 'write' }
+    const card = { ...item.card, payload: { item: 'Run files/write', details } } as Item['card']
+    const shown = cardLines({ ...item, kind: 'request', card }, 80, NOW).map(({ text }) => text)
+    const depthOf = (line: string): number => /^ {3}│ ( *)\S/.exec(line)?.[1]!.length ?? -1
+    const of = (start: string): number[] => shown.filter((line) => line.trimStart().startsWith(`│ `) && line.includes(start)).map(depthOf)
+    const [own] = of('tool: write')
+    assert.equal(of('tool: read').length, 3)
+    for (const depth of of('tool: read')) assert.ok(depth > own!, `${depth} of ${own}`)
+  })
+
   test('never begins a line of the screen, but for the row in which it is chosen', () => {
     const viewOf = (text: () => string, mode: View['mode']): View =>
       viewWith([itemWith('approval', text), { ...itemWith('request', text), request_id: 'hxp_2' }], mode)

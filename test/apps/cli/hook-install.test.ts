@@ -98,6 +98,42 @@ describe('countersign hook install', () => {
   })
 })
 
+describe('countersign hook check codex', () => {
+  const codex = (trustStatus: string): void => {
+    const listed = JSON.stringify({ id: 2, result: { data: [{ hooks: [{ command: 'countersign hook codex', trustStatus }] }] } })
+    write(
+      'bin/codex',
+      `#!/bin/sh\nwhile read -r line; do case "$line" in\n*'"initialize"'*) echo 'a line of the log'; echo '{"id":1,"result":{}}';;\n*hooks/list*) echo '${listed}';;\nesac; done\n`,
+    )
+    chmodSync(join(work, 'bin/codex'), 0o755)
+  }
+
+  it('shows the trust of Codex, and fails where Codex would skip the hook', async () => {
+    codex('untrusted')
+    for (let i = 0; i < 2; i++) {
+      const installed = await countersign(['hook', 'install', 'codex', '--agent', agent.id])
+      assert.equal(installed.code, 0, installed.out)
+    }
+    const { hooks } = JSON.parse(read('.codex/hooks.json')) as { hooks: Record<string, { hooks: { type: string }[] }[]> }
+    // Codex ignores the whole file after one hook of an unknown type.
+    assert.deepEqual(
+      Object.values(hooks).flatMap((rows) => rows.flatMap((row) => row.hooks.map(({ type }) => type))),
+      ['command'],
+    )
+    assert.equal(read('.codex/config.toml').match(/hooks = true/g)!.length, 1)
+    const before = (await calls()).length
+    const untrusted = await countersign(['hook', 'check', 'codex'])
+    assert.equal(untrusted.code, 1)
+    assert.match(untrusted.out, /denied the check[^]*Codex: untrusted[^]*Codex does not trust the hook/)
+    codex('trusted')
+    const trusted = await countersign(['hook', 'check', 'codex'])
+    assert.equal(trusted.code, 0, trusted.out)
+    assert.equal((await calls()).length, before)
+    assert.equal((await countersign(['hook', 'install', 'codex', '--undo'])).code, 0)
+    assert.equal(existsSync(join(work, '.codex/hooks.json')), false)
+  })
+})
+
 describe('countersign hook resume', () => {
   it('waits for the answer to the deferred call, and continues the session once', async () => {
     const key = agent.key

@@ -114,14 +114,31 @@ describe('countersign hook', () => {
       env: { PATH: process.env['PATH'], HOME: folder, COUNTERSIGN_URL: gate.url, COUNTERSIGN_KEY: 'k' },
       stdio: ['pipe', 'pipe', 'pipe'],
     })
+    let err = ''
+    child.stderr.on('data', (part) => (err += String(part)))
     child.stdout.destroy()
     child.stdin.end(JSON.stringify(shellOf('claude-code')))
     assert.equal(await new Promise((done) => void child.on('close', done)), 2)
+    // Codex runs a tool after exit code 2 without words.
+    assert.match(err, /could not write/)
+  })
+
+  it('warnings of the program are not in the answer', async () => {
+    gate.state = 'denied'
+    const env = { NODE_DEBUG: 'http,net,fetch', NODE_OPTIONS: '--pending-deprecation --trace-warnings --experimental-vm-modules' }
+    for (const agent of agentNames) {
+      const { out, err } = await hook(agent, shellOf(agent), { env })
+      assert.notEqual(err, '')
+      assert.equal(`${JSON.stringify(JSON.parse(out))}\n`, out, agent)
+    }
   })
 
   it('a hook without an input is blocked', async () => {
     const child = spawn(process.execPath, [program, 'hook', 'codex'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    let err = ''
+    child.stderr.on('data', (part) => (err += String(part)))
     assert.equal(await new Promise((done) => void child.on('close', done)), 2)
+    assert.match(err, /bad input/)
   })
 
   it('a hook of managed settings takes neither its key nor its server from the environment', async () => {

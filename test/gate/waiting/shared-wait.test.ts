@@ -63,6 +63,31 @@ test('a refused poll fails the calls in it, and a client that leaves is no longe
   equal(await waits.until('c', 1, signal), null, 'the time of a call is over')
 })
 
+test('calls go on waiting while the server is away, for a minute at most', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'] })
+  const { waits, next } = played()
+  const away = Object.assign(new Error('connect ECONNREFUSED'), { retryable: true })
+  let poll = next()
+  const call = waits.until('a', Infinity, signal)
+  const lose = async (ms: number): Promise<void> => {
+    t.mock.timers.tick(ms)
+    const present = await poll
+    poll = next()
+    present.fail(away)
+  }
+  await lose(0)
+  await lose(59_999)
+  const present = await poll
+  poll = next()
+  present.answer('a')
+  equal((await call)?.call_id, 'a')
+
+  const lost = waits.until('b', Infinity, signal)
+  await lose(0)
+  await lose(60_000)
+  await rejects(lost, /ECONNREFUSED/)
+})
+
 test('calls beyond the bound of one poll are in further ones', async () => {
   const { waits, polls, next } = played()
   const first = next()

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { stage, type Stage } from '../../support/in-process/stage.ts'
+import { again, stage, type Stage } from '../../support/in-process/stage.ts'
 
 const definition = { name: 'transfer', inputSchema: { type: 'object' } }
 const transfer = { server: 'pay', tool: 'transfer', arguments: { amount: 50, token: 'hush' }, definition }
@@ -96,6 +96,28 @@ describe('a call at the gate', () => {
     ok(next.call_id !== call.call_id && next.state === 'waiting', 'a used approval is asked for again')
   })
 
+  test('is listed after a restart with all that wait, and says whose it is and whether a client waits', async () => {
+    const before = await stage()
+    const one = await propose(before, { ...transfer, client: { name: 'claude-code', session_id: 's1' } })
+    const two = await propose(before, { ...transfer, arguments: { amount: 51 } })
+    await before.call('devin', 'gate/call.leave', { call_id: two.call_id })
+    const three = await before.call('robin', 'gate/call.propose', transfer)
+    const on = await again(before)
+    const { items } = await on.call('alice', 'gate/call.list', { state: 'waiting' })
+    deepEqual(
+      items.map((call: any) => [call.call_id, call.agent_id, call.unattended, call.client]),
+      [
+        [three.call_id, 'agent_robin', false, {}],
+        [two.call_id, 'agent_devin', true, {}],
+        [one.call_id, 'agent_devin', false, { name: 'claude-code', session_id: 's1' }],
+      ],
+    )
+    await answer(on, two, 'approved')
+    equal((await begin(on, two)).state, 'begun')
+    for (const call of [one, three])
+      equal((await on.call('alice', 'gate/call.get', { call_id: call.call_id })).state, 'waiting', 'the answer is for one of them')
+  })
+
   test('is rejected with the reason of the person', async () => {
     const on = await stage()
     const call = await propose(on)
@@ -124,6 +146,62 @@ describe('a call at the gate', () => {
     const after = await on.call('devin', 'gate/call.get', { call_id: call.call_id })
     deepEqual([after.state, after.reason], ['expired', 'nobody answered in time'])
     await on.refused('CALL_NOT_APPROVED', 'devin', 'gate/call.begin', { call_id: call.call_id, digest: call.digest })
+  })
+
+  test('that was approved begins within the time of its question, and is asked about again afterwards', async () => {
+    const on = await stage()
+    await setPolicy(on, { version: 1, rules: [{ id: 'soon', tool: 'pay/*', then: 'ask', expires: 'PT1H' }] })
+    const call = await propose(on)
+    await answer(on, call, 'approved')
+    on.world.advance(3_601_000)
+    const late = await on.refused('CALL_NOT_APPROVED', 'devin', 'gate/call.begin', { call_id: call.call_id, digest: call.digest })
+    match(late.message, /the approval was not used in time: propose the call again/)
+    const shown = async (): Promise<any> => on.call('devin', 'gate/call.get', { call_id: call.call_id })
+    const expired = ['expired', { kind: 'human', id: 'user_alice' }, 'the approval was not used in time']
+    const { state, basis, reason, ended_at, expires_at } = await shown()
+    deepEqual([state, basis, reason], expired)
+    equal(ended_at, expires_at)
+    for (const operation of ['call.await', 'call.list', 'call.await_any']) {
+      const input =
+        operation === 'call.await'
+          ? { call_id: call.call_id }
+          : operation === 'call.list'
+            ? { state: 'expired' }
+            : { call_ids: [call.call_id] }
+      const found = await on.call('devin', `gate/${operation}`, input)
+      equal((found.items?.[0] ?? found).state, 'expired', operation)
+    }
+    deepEqual((await on.call('alice', 'gate/call.list', { state: 'approved' })).items, [])
+    const next = await propose(on)
+    deepEqual([next.state, next.call_id === call.call_id], ['waiting', false])
+    const { items } = await on.call('owner', 'collaboration/audit.query', { subject_id: call.call_id })
+    ok(items.some(({ action }: any) => action === 'call.expired'))
+    await on.refused('CALL_NOT_APPROVED', 'devin', 'gate/call.begin', { call_id: call.call_id, digest: call.digest })
+    await answer(on, next, 'approved')
+    equal((await begin(on, next)).state, 'begun')
+  })
+
+  test('has more time where a person gives its question more, and never where its agent does', async () => {
+    const on = await stage()
+    await setPolicy(on, { version: 1, rules: [{ id: 'soon', tool: 'pay/*', then: 'ask', expires: 'PT1H' }] })
+    const call = await propose(on)
+    const more = { request_id: call.request_id, timeout_seconds: 7_200 }
+    await on.refused('UNAUTHORIZED', 'devin', 'execution/request.extend', more)
+    const { request } = await on.call('alice', 'execution/request.extend', more)
+    on.world.advance(3_601_000)
+    await on.ring()
+    await answer(on, call, 'approved')
+    const approved = await on.call('devin', 'gate/call.get', { call_id: call.call_id })
+    equal(approved.expires_at, request.expires_at)
+    const late = await again(on)
+    late.world.advance(3_601_000)
+    await late.refused('CALL_NOT_APPROVED', 'devin', 'gate/call.begin', { call_id: call.call_id, digest: call.digest })
+    equal((await begin(on, call)).state, 'begun')
+    const unbound = await propose(on, { ...transfer, arguments: { amount: 51 } })
+    await on.call('alice', 'execution/request.extend', { request_id: unbound.request_id, timeout_seconds: 0 })
+    await answer(on, unbound, 'approved')
+    on.world.advance(30 * 86_400_000)
+    equal((await begin(on, unbound)).state, 'begun', 'without a deadline, an approval waits')
   })
 
   test('hides redacted arguments from people', async () => {

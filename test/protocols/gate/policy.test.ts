@@ -311,6 +311,39 @@ describe('scopes, grants and reasons', () => {
     deepEqual([denied.state, denied.basis.kind], ['denied', 'grant'])
   })
 
+  test('several calls of one task are asked about at a time, each of its people alone, and none begins after the task has ended', async () => {
+    const on = await stage('in_progress')
+    const { id: task_id } = on.refs['task']
+    const calls = [
+      await propose(on, { a: 1 }, { task_id }),
+      await propose(on, { a: 2 }, { task_id }),
+      await propose(on, { a: 3 }, { task_id }),
+    ]
+    deepEqual(
+      calls.map(({ state }) => state),
+      ['waiting', 'waiting', 'waiting'],
+    )
+    equal((await on.task()).state, 'blocked')
+    const answers = calls.map(({ request_id }) => ({ request_id, result: 'approved' }))
+    await on.refused('NOT_FOUND', 'bob', 'execution/request.resolve', answers[1]!)
+    for (const answer of answers) await on.call('alice', 'execution/request.resolve', answer)
+    equal((await on.task()).state, 'in_progress')
+    const begin = ({ call_id, digest }: any): object => ({ call_id, digest })
+    for (const call of calls.slice(0, 2)) equal((await on.call('devin', 'gate/call.begin', begin(call))).state, 'begun')
+    await on.call('alice', 'task.cancel', { task_id })
+    const late = await on.refused('CALL_NOT_APPROVED', 'devin', 'gate/call.begin', begin(calls[2]))
+    ok(late.message.includes('no longer works on the task'))
+    await on.refused('NOT_FOUND', 'devin', 'gate/call.propose', { server: 's', tool: 't', arguments: {}, task_id })
+  })
+
+  test('a call of a task that was not started yet is asked about', async () => {
+    const on = await stage('assigned')
+    const call = await propose(on, { a: 1 }, { task_id: on.refs['task'].id })
+    equal(call.state, 'waiting')
+    await on.call('alice', 'execution/request.resolve', { request_id: call.request_id, result: 'approved' })
+    equal((await on.call('devin', 'gate/call.begin', { call_id: call.call_id, digest: call.digest })).state, 'begun')
+  })
+
   test('every decision has its reason', async () => {
     const on = await stage()
     const why = async (call: any, as = 'alice'): Promise<any> => on.call(as, 'gate/policy.why', { call_id: call.call_id })

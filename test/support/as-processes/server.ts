@@ -45,7 +45,7 @@ async function portIn(child: ChildProcess, said: { out: string; err: string }): 
   }
 }
 
-export async function startServer(data: string, port = 0): Promise<ServerProcess> {
+export async function startServer(data: string, port = 0, env: Record<string, string> = {}): Promise<ServerProcess> {
   // As scripts/serve runs it.
   const started = await spawnServer([...memoryFlags, MAIN], {
     MALLOC_ARENA_MAX: '1',
@@ -54,6 +54,7 @@ export async function startServer(data: string, port = 0): Promise<ServerProcess
     COUNTERSIGN_PORT: String(port),
     COUNTERSIGN_LOG: 'error',
     COUNTERSIGN_QUOTA: 'off',
+    ...env,
   })
   return { ...started, adminKey: readFileSync(join(data, 'admin.key'), 'utf8').trim() }
 }

@@ -95,6 +95,21 @@ const rolesText = (roles: readonly RoleIn[]): string =>
 export const listings: readonly Listing[] = [
   table('jwk agent_id registered_at', ['DEVICE=id', 'name', 'state', 'agent_id', 'registered_at']),
   table('line fact_id seq', ['seq', 'fact_id', 'line'], { isRecord: true }),
+  table('call_id server tool', [
+    'CALL=call_id',
+    'state',
+    'agent_id',
+    ['TOOL', 'tool', ({ server, tool }) => `${String(server)}/${String(tool)}`],
+    'rule',
+    'created_at',
+  ]),
+  table('trusted offered server', [
+    ['TOOL', 'id', ({ server, name }) => `${String(server)}/${String(name)}`],
+    ['STATE', 'offered', ({ offered }) => (offered === null ? 'trusted' : 'changed')],
+    'project_id',
+    'trusted_by',
+    'changed_at',
+  ]),
   table('callee_id submit_id state', [
     'SESSION=id',
     'state',

@@ -118,7 +118,11 @@ export function cardLines(item: Item, columns: number, now: number, delivered: D
   const choices = item.kind === 'review' ? [] : choicesOf(item)
   for (const [i, choice] of choices.entries()) out.theirs(String(choice), undefined, `${String(i + 1).padStart(2)} │ `)
   proposals(item, out)
-  for (const { depth, text } of writtenIn(item)) out.theirs(`${'  '.repeat(Math.min(depth, 12))}${text}`)
+  for (const { depth, text } of writtenIn(item)) {
+    const indent = '  '.repeat(Math.min(depth, 12))
+    // Further lines of a value are below its name: they cannot be taken for another field.
+    out.theirs(`${indent}${text.replaceAll('\n', `\n${indent}  `)}`)
+  }
   if (item.reason !== null) {
     out.own('The agent says:')
     out.theirs(item.reason.text)

@@ -148,7 +148,7 @@ export const effectsOf = (request: Request, reading: Reading): AnswerEffects => 
   timeout: timeoutOf(request),
 })
 
-function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id }: Request): string {
+function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, overdue, task_id, call_id }: Request): string {
   if (expires_at === null) return 'it waits for an answer'
   if (overdue) return 'its deadline has passed: it is marked as overdue and keeps waiting'
   if (kind === 'request' ? fallback === 'pause' : on_expiry === 'hold')
@@ -157,6 +157,7 @@ function timeoutOf({ kind, expires_at, fallback, on_expiry = 'hold', payload, ov
     if (on_expiry === 'escalate') return `at ${expires_at} the next person of the task is asked`
     return on_expiry === 'fail' ? `at ${expires_at} the task ends` : `at ${expires_at} the task goes on with the default that was stated`
   }
+  if (call_id !== undefined) return `at ${expires_at} the call expires and does not run. An unused approval expires then too`
   const goesOn = task_id === undefined ? '' : ' and goes on'
   if (fallback === 'fail') return `at ${expires_at} it fails, and the agent is told that nobody answered${goesOn}`
   return `at ${expires_at} its default is taken: ${(payload as { default_option?: string }).default_option ?? ''}`

@@ -1,6 +1,6 @@
 // Deadlines of a request: more time, and reminders while it passes.
 import { image } from '#kernel/declare/facts.ts'
-import { system } from '#kernel/declare/access.ts'
+import { forAgentsToo, role, system } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule } from '#kernel/declare/operation.ts'
 import { t } from '#kernel/declare/schema.ts'
@@ -14,6 +14,14 @@ type Extending = { readonly timeout_seconds: number }
 const deadlineIn = ({ timeout_seconds }: Extending, now: string): string | null =>
   timeout_seconds === 0 ? null : secondsAfter(now, timeout_seconds)
 
+/** The rule that asks about a call sets the time of its question: its agent cannot change it. */
+const askerWithoutCall = forAgentsToo(
+  role<OfRequest>(
+    `${itsAsker.name}, but not about a call of a tool`,
+    (actor, state) => state.request.call_id === undefined && itsAsker.is(actor, state),
+  ),
+)
+
 const extend = command({
   name: 'request.extend',
   summary: 'Give a request more time, counted from now. It is never given less.',
@@ -23,7 +31,7 @@ const extend = command({
     timeout_seconds: t.Integer({ minimum: 0, maximum: limits.timeoutSecondsMax, description: 'from now; 0: removes the deadline' }),
   }),
   output: t.Object({ request: RequestView }),
-  callers: [answerer, poolMember, chief, itsAsker],
+  callers: [answerer, poolMember, chief, askerWithoutCall],
   requires: [
     isNotLate,
     isUnresolved,

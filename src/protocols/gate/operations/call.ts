@@ -4,13 +4,27 @@ import { anyone, installationOwner, system } from '#kernel/declare/access.ts'
 import { image, put } from '#kernel/declare/facts.ts'
 import { command, query, rule, type Read } from '#kernel/declare/operation.ts'
 import { nextCursor, pageIn, pageInput, pageOf, readListed } from '#kernel/declare/paging.ts'
-import { either, t } from '#kernel/declare/schema.ts'
+import { either, nullable, t } from '#kernel/declare/schema.ts'
 import { limits } from '#kernel/limits.ts'
 import { refusalNow, rulingNow } from '../approval.ts'
 import { answerable, callOf, caller, callerOfAll, isBegun, projectOwner, type OfCall, type OfCalls } from '../access.ts'
 import { fact } from '../events.ts'
 import { forgetCall } from '../forgetting.ts'
-import { answerOf, Call, CallAnswer, CallState, Id, isOpenCall, OfRule, OpenCall, digestKey, Question, Tool, toolId } from '../schema.ts'
+import {
+  answerOf,
+  Call,
+  CallAnswer,
+  CallState,
+  Id,
+  isOpenCall,
+  OfRule,
+  OpenCall,
+  digestKey,
+  Question,
+  Timestamp,
+  Tool,
+  toolId,
+} from '../schema.ts'
 import { sampleOfCall, sampleOwed, sampleRejected, suspensionLifted, type OfSample } from '../standing.ts'
 
 const sampledCallOf = async (read: Read, { call_id }: { readonly call_id: string }): Promise<OfCall & { readonly sample: OfSample }> => {
@@ -28,7 +42,7 @@ const get = query({
   output: CallAnswer,
   callers: [anyone],
   load: async (read, { call_id }) => callOf(read, call_id),
-  view: ({ call }, _, { terms }) => answerOf(call, terms.publicOrigin?.() ?? null),
+  view: ({ call }, _, context) => answerOf(call, context),
   example: { given: 'asked', as: 'devin', input: ({ call_id }) => ({ call_id }) },
 })
 
@@ -53,12 +67,11 @@ const list = query({
         : await read.list(Call, isWaiting ? 'waiting' : 'project', projects === null ? [[]] : projects.map((id) => [id]), page)
     return readListed(read, Call, listed)
   },
-  view({ listed, items, isCut }, input, { terms }) {
-    const origin = terms.publicOrigin?.() ?? null
-    const isWanted = ({ state, agent_id }: Call): boolean =>
+  view({ listed, items, isCut }, input, context) {
+    const isWanted = ({ state, agent_id }: CallAnswer): boolean =>
       (input.state === undefined || input.state === state) && (input.agent_id === undefined || input.agent_id === agent_id)
     const page = pageOf('call.list', input, listed, items, isCut)
-    return { ...page, items: page.items.filter(isWanted).map((call) => answerOf(call, origin)) }
+    return { ...page, items: page.items.map((call) => answerOf(call, context)).filter(isWanted) }
   },
   example: { given: 'asked', as: 'devin', input: {} },
 })
@@ -79,9 +92,9 @@ const wait = command({
   audit: null,
   waits: ({ call_id, wait_seconds = 0 }) => (wait_seconds === 0 ? null : { wakeIds: [call_id], maxMs: wait_seconds * 1_000 }),
   load: async (read, { call_id }) => callOf(read, call_id),
-  decide: ({ call }, _, { terms }) => ({
+  decide: ({ call }, _, context) => ({
     facts: [],
-    output: answerOf(call, terms.publicOrigin?.() ?? null),
+    output: answerOf(call, context),
     ...(call.state === 'waiting' ? { nothing: { again: null } } : {}),
   }),
   example: { given: 'asked', as: 'devin', input: ({ call_id }) => ({ call_id }) },
@@ -101,12 +114,11 @@ const waitForAny = command({
   audit: null,
   waits: ({ call_ids, wait_seconds = 0 }) => (wait_seconds === 0 ? null : { wakeIds: call_ids, maxMs: wait_seconds * 1_000 }),
   load: async (read, { call_ids }): Promise<OfCalls> => ({ calls: await Promise.all(call_ids.map((id) => read(Call, id))) }),
-  decide({ calls }, _, { terms }) {
-    const origin = terms.publicOrigin?.() ?? null
+  decide({ calls }, _, context) {
     const decided = calls.filter(({ state }) => state !== 'waiting')
     return {
       facts: [],
-      output: { items: decided.map((call) => answerOf(call, origin)) },
+      output: { items: decided.map((call) => answerOf(call, context)) },
       ...(decided.length === 0 ? { nothing: { again: null } } : {}),
     }
   },
@@ -147,15 +159,15 @@ const begin = command({
     const { project_id, server, tool } = state.call
     return { ...state, pinned: await read.raw(Tool, toolId(project_id, server, tool)), ...(await rulingNow(read, state, now)) }
   },
-  decide({ call, pinned, verdict, isOutdated, grant }, _, { now, terms }) {
-    const why = refusalNow(call, { verdict, isOutdated, grant }, now)
+  decide({ call, pinned, ...now }, _, context) {
+    const why = refusalNow(call, now, context)
     if (why !== null) throw new Refusal('CALL_NOT_APPROVED', `${why}: propose the call again`)
     if (call.definition_digest !== null && pinned !== null && pinned.trusted.digest !== call.definition_digest)
       throw new Refusal('TOOL_CHANGED', `the definition of ${call.server}/${call.tool} has changed: a person has to trust it (tool.trust)`)
-    const next: Call = { ...call, state: 'begun', begun_at: now }
+    const next: Call = { ...call, state: 'begun', begun_at: context.now }
     return {
       facts: [fact('call.begun', [image(Call, next)], call.basis.kind === 'grant' ? { basis: { kind: 'grant', id: call.basis.id! } } : {})],
-      output: answerOf(next, terms.publicOrigin?.() ?? null),
+      output: answerOf(next, context),
     }
   },
   example: { given: 'allowed', as: 'devin', input: ({ call_id, digest }) => ({ call_id, digest }) },
@@ -180,14 +192,15 @@ const conclude = command({
     const { agent_id, digest } = state.call
     return { ...state, head: await read.raw(OpenCall, digestKey(agent_id, digest)) }
   },
-  decide({ call, head }, { outcome, size = 0, hash = '' }, { now, notary, terms }) {
+  decide({ call, head }, { outcome, size = 0, hash = '' }, context) {
+    const { now, notary } = context
     const result = { hash: notary.commit(`${call.id} ${hash}`), size }
     const next: Call = { ...call, state: 'ended', outcome, result, ended_at: now }
     return {
       // If the outcome is unknown, the next question about the same call says so.
       puts: head?.call_id === call.id && outcome !== 'unknown' ? [put(OpenCall, head.id, null)] : [],
       facts: [fact('call.ended', [image(Call, next)], { detail: { outcome } })],
-      output: answerOf(next, terms.publicOrigin?.() ?? null),
+      output: answerOf(next, context),
     }
   },
   example: { given: 'begun', as: 'devin', input: ({ call_id }) => ({ call_id, outcome: 'succeeded', size: 12 }) },
@@ -210,12 +223,13 @@ const cancel = command({
   requires: [isStillOpen],
   audit: 'call.cancelled',
   load: sampledCallOf,
-  decide({ call, sample }, { reason = null }, { now, terms }) {
+  decide({ call, sample }, { reason = null }, context) {
+    const { now } = context
     const next: Call = { ...call, state: 'cancelled', reason: reason ?? 'the call was withdrawn', decided_at: now, ended_at: now }
     return {
       facts: [fact('call.cancelled', [image(Call, next)])],
       puts: [...forgetCall(call), ...(call.state === 'waiting' ? sampleOwed(sample) : [])],
-      output: answerOf(next, terms.publicOrigin?.() ?? null),
+      output: answerOf(next, context),
     }
   },
   example: { given: 'asked', as: 'devin', input: ({ call_id }) => ({ call_id }) },
@@ -231,11 +245,10 @@ const leave = command({
   requires: [],
   audit: 'call.left',
   load: async (read, { call_id }) => callOf(read, call_id),
-  decide({ call }, _, { terms }) {
-    const origin = terms.publicOrigin?.() ?? null
-    if (call.state !== 'waiting' || call.unattended) return { facts: [], output: answerOf(call, origin) }
+  decide({ call }, _, context) {
+    if (call.state !== 'waiting' || call.unattended) return { facts: [], output: answerOf(call, context) }
     const next: Call = { ...call, unattended: true }
-    return { facts: [fact('call.left', [image(Call, next)])], output: answerOf(next, origin) }
+    return { facts: [fact('call.left', [image(Call, next)])], output: answerOf(next, context) }
   },
   example: { given: 'asked', as: 'devin', input: ({ call_id }) => ({ call_id }) },
 })
@@ -249,6 +262,7 @@ const settle = command({
     result: either('approved', 'rejected', 'expired', 'cancelled'),
     person: t.Optional({ ...Id, description: 'the person who answered' }),
     reason: t.Optional(t.String({ maxLength: limits.reasonCharsMax })),
+    expires_at: t.Optional(nullable(Timestamp)),
   }),
   output: CallAnswer,
   callers: [system],
@@ -262,7 +276,8 @@ const settle = command({
   ],
   audit: 'call.approved',
   load: sampledCallOf,
-  decide({ call, sample }, { result, person, reason }, { now, terms }) {
+  decide({ call, sample }, { result, person, reason, expires_at = call.expires_at }, context) {
+    const { now } = context
     const state = ({ approved: 'approved', rejected: 'denied', expired: 'expired', cancelled: 'cancelled' } as const)[result]
     const basis: Call['basis'] = person === undefined ? { kind: 'system', id: result } : { kind: 'human', id: person }
     const ended_at = state === 'approved' ? null : now
@@ -271,6 +286,7 @@ const settle = command({
       state,
       basis,
       reason: reason ?? (state === 'approved' ? null : reasons[result]),
+      expires_at,
       decided_at: now,
       ended_at,
     }
@@ -289,7 +305,7 @@ const settle = command({
         ),
       ],
       puts: [...(state === 'approved' ? [put(Question, call.id, null)] : forgetCall(call)), ...ofSample],
-      output: answerOf(next, terms.publicOrigin?.() ?? null),
+      output: answerOf(next, context),
     }
   },
   example: { given: 'asked', as: 'system', input: ({ call_id }) => ({ call_id, result: 'approved', person: 'user_alice' }) },

@@ -136,11 +136,11 @@ function decidedText({ decision, basis, rule, policy, reason, state }: Call): st
   return `It was ${done[decision]} ${by}${answer}${reason === null ? '' : `: ${reason}`}.`
 }
 
-function whyOf(call: Call, policies: readonly PolicyWithStanding[], today: Why['today'], { actor, terms }: Context): Why {
+function whyOf(call: Call, policies: readonly PolicyWithStanding[], today: Why['today'], context: Context): Why {
   const scoped = policies.find(({ scope }) => scope === call.policy?.scope)
   const policy = call.policy === null ? null : { ...call.policy, changed: scoped?.updated_at !== call.policy.updated_at }
   const found = scoped?.policy.rules.find(({ id }) => id === call.rule)
-  const isShown = found !== undefined && policy?.changed === false && canSee(actor, policy.scope)
+  const isShown = found !== undefined && policy?.changed === false && canSee(context.actor, policy.scope)
   const suspension = found === undefined ? null : suspensionOf(scoped!.standing, found)
   const suspended = suspension === null ? null : { call_id: suspension.call_id, by: suspension.by, at: suspension.at }
   const text = [
@@ -152,7 +152,7 @@ function whyOf(call: Call, policies: readonly PolicyWithStanding[], today: Why['
       ? 'Whether it would be decided alike today is unknown: its arguments were not kept.'
       : `Today it would be ${done[today.verdict]}${today.rule === null ? '' : ` by rule ${today.rule} of ${today.scope}`}.`,
   ].join(' ')
-  return { text, call: answerOf(call, terms.publicOrigin?.() ?? null), rule: isShown ? found : null, policy, suspended, today }
+  return { text, call: answerOf(call, context), rule: isShown ? found : null, policy, suspended, today }
 }
 
 const why = query({

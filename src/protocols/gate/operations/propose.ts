@@ -11,8 +11,8 @@ import { canonical } from '#kernel/log/canonical-json.ts'
 import { evaluate, type Ruling } from '#kernel/policy/evaluate.ts'
 import { mustBeAsked } from '#kernel/policy/gate-policy.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
-import type { KnownTask } from '#kernel/ports/tasks.ts'
-import { agent, projectOf } from '../access.ts'
+import { judgesOf, type KnownTask } from '#kernel/ports/tasks.ts'
+import { agent, projectOf, worksOn } from '../access.ts'
 import { hasChanged } from '../approval.ts'
 import { definitionDigest, digestOf } from '../digest.ts'
 import { fact } from '../events.ts'
@@ -29,6 +29,8 @@ import {
   Open,
   OpenCall,
   digestKey,
+  hasLapsed,
+  expireCall,
   Question,
   SealedArguments,
   ServerName,
@@ -71,6 +73,8 @@ type Proposing = {
   readonly pinned: Tool | null
   readonly digest: string
   readonly open: Call | null
+  /** The approved call, if the time of its approval is over. */
+  readonly late: Call | null
   /** The same call ran before, and its end is not known. */
   readonly unfinished: Call | null
   readonly ruling: Ruling
@@ -85,7 +89,7 @@ type Proposing = {
 async function taskOf(read: Read, task_id: string | undefined, agent_id: string): Promise<KnownTask | null> {
   if (task_id === undefined) return null
   const task = await read.ports.tasks.task(read, task_id)
-  if (task === null || task.executor !== agent_id) throw new Refusal('NOT_FOUND', `you work on no task ${task_id}`, { field: 'task_id' })
+  if (!worksOn(task, agent_id)) throw new Refusal('NOT_FOUND', `you work on no task ${task_id}`, { field: 'task_id' })
   return task
 }
 
@@ -122,7 +126,8 @@ export const propose = command({
   audit: 'call.asked',
   asks: true,
   bodyBytesMax: limits.gateProposalBytesMax,
-  async load(read, input, { actor, now, notary }): Promise<Proposing> {
+  async load(read, input, context): Promise<Proposing> {
+    const { actor, now, notary } = context
     authorize('call.propose', [agent], actor, null)
     const { server, tool, arguments: args, definition = null, task_id } = input
     const owner = (await read.subject(actor.id))?.owner ?? null
@@ -131,7 +136,9 @@ export const propose = command({
     const digest = digestOf({ agent: actor.id, server, tool, definition, arguments: args })
     const head = await read.raw(OpenCall, digestKey(actor.id, digest))
     const before = head === null ? null : await read.raw(Call, head.call_id)
-    const open = before !== null && isOpenCall(before) && before.decision === 'ask' ? before : null
+    const asked = before !== null && isOpenCall(before) && before.decision === 'ask' ? before : null
+    const isLate = asked !== null && hasLapsed(asked, context)
+    const open = isLate ? null : asked
     const policies = await policiesFor(read, project_id, owner)
     const { kind = 'tool', hints = {} } = input
     const ruling = evaluate(
@@ -152,14 +159,15 @@ export const propose = command({
       pinned: await read.raw(Tool, toolId(project_id, server, tool)),
       digest,
       open,
+      late: isLate ? asked : null,
       unfinished: before !== null && (before.state === 'begun' || before.outcome === 'unknown') ? before : null,
     }
   },
   decide(state, input, context): Decision<CallAnswer> {
-    const origin = context.terms.publicOrigin?.() ?? null
-    const { open, ruling } = state
+    const { open, late, ruling } = state
     const isDenied = ruling.verdict === 'deny' || state.grant?.decision === 'deny'
     if (open !== null && !isDenied) return returnTo(open, state.policies, context)
+    const before = open ?? late
     const call = callFor(state, input, context)
     const action = ({ approved: 'call.allowed', waiting: 'call.asked', denied: 'call.denied' } as const)[
       call.state as 'approved' | 'waiting' | 'denied'
@@ -172,17 +180,18 @@ export const propose = command({
       facts: [
         // A question or an approval from before the denial is void.
         ...(open === null ? [] : [fact('call.cancelled', [image(Call, voidCall(open, context.now))])]),
+        ...(late === null ? [] : [fact('call.expired', [image(Call, expireCall(late))])]),
         ...(pinned === null ? [] : [fact(pinned.offered === null ? 'tool.pinned' : 'tool.changed', [image(Tool, pinned)])]),
         fact(action, [image(Call, call)], { detail: { server: call.server, tool: call.tool, rule: call.rule }, ...basis }),
         ...(begun === null ? [] : [fact('call.begun', [image(Call, begun)], call.basis.kind === 'grant' ? basis : {})]),
       ],
       puts: [
-        ...(open === null ? [] : forgetCall(open)),
+        ...(before === null || call.state === 'waiting' ? [] : forgetCall(before)),
         ...(call.state === 'waiting' ? [pointerTo(call), ...questionAbout(call, state, input, context)] : []),
         ...(state.sealed === null ? [] : [put(SealedArguments, call.id, { id: call.id, sealed: state.sealed })]),
         ...sampleTaken(call, state.policies),
       ],
-      output: answerOf(begun ?? call, origin),
+      output: answerOf(begun ?? call, context),
     }
   },
   example: {
@@ -206,11 +215,11 @@ const voidCall = (open: Call, now: string): Call => ({
 })
 
 /** The same call again: a client waits for it now, and a changed policy has seen its arguments. */
-function returnTo(open: Call, policies: readonly PolicyWithStanding[], { now, terms }: Context): Decision<CallAnswer> {
+function returnTo(open: Call, policies: readonly PolicyWithStanding[], context: Context): Decision<CallAnswer> {
   const isOutdated = hasChanged(policies, open)
-  const next: Call = { ...open, unattended: false, ...(isOutdated ? { ruled_at: now } : {}) }
+  const next: Call = { ...open, unattended: false, ...(isOutdated ? { ruled_at: context.now } : {}) }
   const facts = open.unattended || isOutdated ? [fact('call.returned', [image(Call, next)])] : []
-  return { facts, output: answerOf(next, terms.publicOrigin?.() ?? null) }
+  return { facts, output: answerOf(next, context) }
 }
 
 function pointerTo(call: Call): Change {
@@ -230,11 +239,12 @@ function questionAbout(call: Call, state: Proposing, input: ProposeInput, contex
 
 function questionOf(
   call: Call,
-  { people, long, ruling, unfinished }: Proposing,
+  { people, long, ruling, unfinished, task }: Proposing,
   { arguments: args }: ProposeInput,
   { now }: Context,
 ): Question {
   const { id, server, tool, rule, changed, expires_at } = call
+  const asked = people ?? besideTask(task)
   const shown =
     long === null
       ? { arguments: redactArguments(args, call.redact) }
@@ -242,12 +252,18 @@ function questionOf(
   return {
     id,
     details: { server, tool, ...shown, rule, call_id: id, changed, ...(unfinished === null ? {} : { earlier: mayHaveActed(unfinished) }) },
-    people: people === null ? null : [...people.ids],
-    quorum: people?.quorum ?? null,
-    ...(call.task_id !== null && canBeGranted(ruling, { people, changed, tool }) ? { scope: `gate:${server}/${tool}` } : {}),
+    people: asked === null ? null : [...asked.ids],
+    quorum: asked?.quorum ?? null,
+    ...(call.task_id !== null && asked === null && canBeGranted(ruling, { people, changed, tool })
+      ? { scope: `gate:${server}/${tool}` }
+      : {}),
     timeout_seconds: expires_at === null ? 0 : Math.max(1, Math.round((Date.parse(expires_at) - Date.parse(now)) / 1_000)),
   }
 }
+
+/** A task in progress waits for one question at a time. About other calls, its people are asked without a checkpoint. */
+const besideTask = (task: KnownTask | null): Proposing['people'] =>
+  task === null || task.state === 'in_progress' ? null : { ids: judgesOf(task), quorum: 1 }
 
 const mayHaveActed = ({ id, begun_at }: Call): string =>
   `the same call began at ${begun_at!}, and its end is not known: it may have acted (${id})`
