@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import react from '@vitejs/plugin-react'
 import { build } from 'vite'
+import { buildVerifyPage } from './verify-page.ts'
 
 const COMPRESSED = /\.(?:js|css|html|svg|webmanifest)$/
 
@@ -35,6 +36,7 @@ export async function bundle(source: string, to: string, version: string): Promi
       },
     },
   })
+  await buildVerifyPage(join(source, 'verify'), to)
   for (const name of globSync('**/*', { cwd: to })) if (COMPRESSED.test(name)) compress(join(to, name))
 }
 

@@ -10,7 +10,15 @@ const builtPage = join(root, 'dist', 'web')
 export const STAMP = '.made-of'
 
 /** The page, the SDK, and the folders that the SDK's checks of answers come from. */
-const PATTERNS = ['src/web/**/*', 'src/sdk/**/*.ts', 'src/kernel/{codec,foreign}/*.ts', 'src/protocols/execution/{answering,asking}/*.ts']
+const PATTERNS = [
+  'src/web/**/*',
+  'src/sdk/**/*.ts',
+  'src/kernel/{codec,foreign}/*.ts',
+  'src/kernel/log/{tree,bundle}/*.ts',
+  'src/kernel/limits.ts',
+  'scripts/verify-page.ts',
+  'src/protocols/execution/{answering,asking}/*.ts',
+]
 
 /** Of all that the page is made of. */
 export function sourceHash(): string {

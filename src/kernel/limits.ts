@@ -547,6 +547,11 @@ export const limits = {
   sealedPositionsMax: 20_000,
   /** The name of a log or a witness: an address without its scheme. */
   logNameCharsMax: 253,
+  /** How often the log signs: each signature is a file on disk, and a fact is not shown to be kept before the next one. */
+  logEveryMsMin: 100,
+  logEveryMsMax: 3_600_000,
+  /** A verifier key: the name, eight characters of hex, and 44 of base64. */
+  logKeyCharsMax: 320,
   /** A checkpoint: three lines and its signatures, of which the largest known kind has 3,300 characters. */
   logNoteCharsMax: 64 * 1024,
   /** Signature lines of a note: the log, its earlier key, and twice the witnesses that a policy usually names. */
@@ -555,6 +560,14 @@ export const limits = {
   logPolicyCharsMax: 64 * 1024,
   /** Logs, witnesses or groups of a policy: C2SP asks for 32. */
   logPolicyEntriesMax: 64,
+  /** Facts about one thing in a bundle, whose places are in memory: a project is exported in pages instead. */
+  bundleFactsMax: 20_000,
+  /** A line of a bundle: the largest fact has some images of a megabyte. */
+  bundleLineBytesMax: 32 * 1024 * 1024,
+  /** Full tiles that were checked and are in memory: 4 MiB, those of a proof at any size and of recent facts. */
+  logTilesCachedMax: 512,
+  /** Recent checkpoints in memory, for exports that are read in pages: a quarter of an hour at one a second. */
+  logHeadsKeptMax: 1_000,
   /** Hashes of a consistency proof: C2SP allows one for each level of a tree of 2^63 entries. */
   logProofHashesMax: 63,
   /** The cached visual forms of frequent labels. */

@@ -37,3 +37,4 @@ export {
   type ReceiptVerdict,
   type VerifyOptions,
 } from './receipt.ts'
+export { verifyBundle, type BundleVerdict } from './bundle/verify.ts'

@@ -276,9 +276,17 @@ class AsyncPasskeyOperations(AsyncNoun):
 class AsyncKeysOperations(AsyncNoun):
     """The operations of `keys`."""
 
-    async def record(self, *, server: str, signing: List[str], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> KeysRecordOutput:
-        """Record which keys this installation signs and seals with, by their names."""
-        return await self._call("identity/keys.record", {"server": server, "signing": signing}, idempotency_key, request_timeout)
+    async def record(self, *, server: str, signing: List[str], receipt_keys: List[Dict[str, Any]] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> KeysRecordOutput:
+        """Record which keys this installation signs and seals with: their names, and the public halves of those that sign receipts."""
+        return await self._call("identity/keys.record", {"server": server, "signing": signing, "receipt_keys": receipt_keys}, idempotency_key, request_timeout)
+
+
+class AsyncLogOperations(AsyncNoun):
+    """The operations of `log`."""
+
+    async def record(self, *, origin: str, keys: List[str], before: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> LogRecordOutput:
+        """Record the name of the log and its keys; another name begins another log."""
+        return await self._call("identity/log.record", {"origin": origin, "keys": keys, "before": before}, idempotency_key, request_timeout)
 
 
 class AsyncRecordOperations(AsyncNoun):
@@ -544,9 +552,13 @@ class AsyncAuditOperations(AsyncNoun):
         """Verify the hash chain of a project, a bounded stretch a call; continue with the cursor."""
         return await self._call("collaboration/audit.verify", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
 
-    async def export(self, *, project_id: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditExportOutput:
-        """Export the record of a project as NDJSON, a bounded stretch a call; `audit verify --file` checks it without a server."""
-        return await self._call("collaboration/audit.export", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
+    async def export(self, *, id: str = UNSET, project_id: str = UNSET, from_: str = UNSET, to: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditExportOutput:
+        """Export a bundle that anyone can verify offline: facts about one thing, or of a project, with proofs, images and receipts."""
+        return await self._call("collaboration/audit.export", {"id": id, "project_id": project_id, "from": from_, "to": to, "cursor": cursor}, idempotency_key, request_timeout)
+
+    async def proof(self, *, seq: int, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditProofOutput:
+        """Prove that one fact is in the log, also as text of C2SP tlog-proof, which other tools verify."""
+        return await self._call("collaboration/audit.proof", {"seq": seq, "project_id": project_id}, idempotency_key, request_timeout)
 
     async def why(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditWhyOutput:
         """Explain which person answers for something: from it, over causes, approvals, grants, rules and delegation, to the person."""
@@ -1309,6 +1321,7 @@ class AsyncOperations:
     ticket: AsyncTicketOperations
     passkey: AsyncPasskeyOperations
     keys: AsyncKeysOperations
+    log: AsyncLogOperations
     record: AsyncRecordOperations
     config: AsyncConfigOperations
     task: AsyncTaskOperations
@@ -1361,6 +1374,7 @@ class AsyncOperations:
         self.ticket = AsyncTicketOperations(call)
         self.passkey = AsyncPasskeyOperations(call)
         self.keys = AsyncKeysOperations(call)
+        self.log = AsyncLogOperations(call)
         self.record = AsyncRecordOperations(call)
         self.config = AsyncConfigOperations(call)
         self.task = AsyncTaskOperations(call)

@@ -579,15 +579,29 @@ class PasskeyOperations(Noun):
 class KeysOperations(Noun):
     """The operations of `keys`."""
 
-    def record(self, *, server: str, signing: List[str], idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> KeysRecordOutput:
-        """Record which keys this installation signs and seals with, by their names.
+    def record(self, *, server: str, signing: List[str], receipt_keys: List[Dict[str, Any]] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> KeysRecordOutput:
+        """Record which keys this installation signs and seals with: their names, and the public halves of those that sign receipts.
 
         Operation `identity/keys.record`. For: system.
         Refused with: .
         server: the name of the key that seals
         signing: the names of the keys that sign, the present one first
         """
-        return self._call("identity/keys.record", {"server": server, "signing": signing}, idempotency_key, request_timeout)
+        return self._call("identity/keys.record", {"server": server, "signing": signing, "receipt_keys": receipt_keys}, idempotency_key, request_timeout)
+
+
+class LogOperations(Noun):
+    """The operations of `log`."""
+
+    def record(self, *, origin: str, keys: List[str], before: Union[str, None] = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> LogRecordOutput:
+        """Record the name of the log and its keys; another name begins another log.
+
+        Operation `identity/log.record`. For: system.
+        Refused with: .
+        origin: the name of the log, fixed for its life
+        keys: verifier keys of the log, the present one first
+        """
+        return self._call("identity/log.record", {"origin": origin, "keys": keys, "before": before}, idempotency_key, request_timeout)
 
 
 class RecordOperations(Noun):
@@ -1135,13 +1149,24 @@ class AuditOperations(Noun):
         """
         return self._call("collaboration/audit.verify", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
 
-    def export(self, *, project_id: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditExportOutput:
-        """Export the record of a project as NDJSON, a bounded stretch a call; `audit verify --file` checks it without a server.
+    def export(self, *, id: str = UNSET, project_id: str = UNSET, from_: str = UNSET, to: str = UNSET, cursor: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditExportOutput:
+        """Export a bundle that anyone can verify offline: facts about one thing, or of a project, with proofs, images and receipts.
 
         Operation `collaboration/audit.export`. For: system, administrator, project owner.
+        id: a task, request, artifact, run, person or anything else that facts are about; without it, the project
+        from_: an RFC 3339 time
+        to: an RFC 3339 time
         cursor: next_cursor of the page before, with the same filters
         """
-        return self._call("collaboration/audit.export", {"project_id": project_id, "cursor": cursor}, idempotency_key, request_timeout)
+        return self._call("collaboration/audit.export", {"id": id, "project_id": project_id, "from": from_, "to": to, "cursor": cursor}, idempotency_key, request_timeout)
+
+    def proof(self, *, seq: int, project_id: str = UNSET, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditProofOutput:
+        """Prove that one fact is in the log, also as text of C2SP tlog-proof, which other tools verify.
+
+        Operation `collaboration/audit.proof`. For: system, administrator, project owner.
+        seq: the number of the fact in its project
+        """
+        return self._call("collaboration/audit.proof", {"seq": seq, "project_id": project_id}, idempotency_key, request_timeout)
 
     def why(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditWhyOutput:
         """Explain which person answers for something: from it, over causes, approvals, grants, rules and delegation, to the person.
@@ -2765,6 +2790,7 @@ class Operations:
     ticket: TicketOperations
     passkey: PasskeyOperations
     keys: KeysOperations
+    log: LogOperations
     record: RecordOperations
     config: ConfigOperations
     task: TaskOperations
@@ -2817,6 +2843,7 @@ class Operations:
         self.ticket = TicketOperations(call)
         self.passkey = PasskeyOperations(call)
         self.keys = KeysOperations(call)
+        self.log = LogOperations(call)
         self.record = RecordOperations(call)
         self.config = ConfigOperations(call)
         self.task = TaskOperations(call)

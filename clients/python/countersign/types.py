@@ -1668,6 +1668,9 @@ PasskeyChallengeOutput = TypedDict("PasskeyChallengeOutput", {
 KeysRecordOutput = TypedDict("KeysRecordOutput", {
     "keys": Dict[str, Any],
 }, total=False)
+LogRecordOutput = TypedDict("LogRecordOutput", {
+    "log": Dict[str, Any],
+}, total=False)
 RecordAcceptOutput = TypedDict("RecordAcceptOutput", {
     "record": Dict[str, Any],
 }, total=False)
@@ -1887,12 +1890,21 @@ AuditVerifyOutput = TypedDict("AuditVerifyOutput", {
     "next_cursor": Union[str, None],
 }, total=False)
 AuditExportOutput = TypedDict("AuditExportOutput", {
-    "project_id": str,
+    "about": Dict[str, Any],
+    "origin": str,
+    "size": int,
     "ndjson": str,
-    "from_seq": int,
-    "to_seq": int,
-    "head": Dict[str, Any],
     "next_cursor": Union[str, None],
+}, total=False)
+AuditProofOutput = TypedDict("AuditProofOutput", {
+    "origin": str,
+    "index": int,
+    "size": int,
+    "line": str,
+    "hash": str,
+    "proof": List[str],
+    "checkpoint": str,
+    "text": str,
 }, total=False)
 AuditWhyOutput = TypedDict("AuditWhyOutput", {
     "id": str,

@@ -30,6 +30,15 @@ export function wordsForUp(argv: readonly string[]): string[] | null {
   return isFirst ? [...before, ...argv.slice(at + 1)] : null
 }
 
+/** The words for a witness, without `witness`. */
+export const wordsForWitness = (argv: readonly string[]): string[] | null => (argv[0] === 'witness' ? argv.slice(1) : null)
+
+/** Resolves when the witness runs; the process then ends by a signal. */
+export async function runWitness(words: readonly string[]): Promise<void> {
+  const { main } = await import('../witness/main.ts')
+  await main(words)
+}
+
 const isTuned = (): boolean => /max[-_]semi[-_]space[-_]size/.test([...process.execArgv, process.env['NODE_OPTIONS']].join(' '))
 
 /** Resolves when the daemon runs; the process then ends by a signal. */

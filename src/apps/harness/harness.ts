@@ -19,7 +19,7 @@ import { runReplySweeper } from '#workers/upkeep/reply-sweeper.ts'
 import { realClock, realEntropy } from '../server/clock.ts'
 import { openDataFolder } from '../server/folder/data-folder.ts'
 import { setUp } from '../server/folder/first-start.ts'
-import { namesOf } from '../server/folder/key-files.ts'
+import { recordedKeys } from '../server/folder/key-files.ts'
 import { harnessTerms, runHarness, type HarnessHealth } from '../server/harness.ts'
 import { createLog } from '../server/log.ts'
 import type { LogLevel } from '../server/settings/config.ts'
@@ -157,7 +157,7 @@ async function openParts(options: HarnessOptions, undo: Undo): Promise<OpenHarne
     checksAnswers: false,
   })
   await setUp(kernel, folder.adminKey)
-  await kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
+  await kernel.call('identity/keys.record', recordedKeys(keys.server, keys.ring()), SYSTEM)
   const node = `harness-${randomBytes(4).toString('hex')}`
   const leases = await openLeases(kernel, { node, names: LEASES, monotonic: () => performance.now() }, clock, log)
   undo.push(leases.stop)

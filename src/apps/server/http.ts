@@ -9,6 +9,7 @@ import { a2a } from '#bridges/a2a/index.ts'
 import { gates, type ServedGate } from '#bridges/gate/index.ts'
 import { hcpArtifacts } from '#bridges/hcp/artifacts.ts'
 import { hooks } from '#bridges/hooks/index.ts'
+import { log as logBridge, verifyPage } from '#bridges/log/index.ts'
 import { hlp } from '#bridges/hlp/index.ts'
 import { hxp } from '#bridges/hxp/index.ts'
 import { mcp, METADATA_PATH, resourceMetadata } from '#bridges/mcp/index.ts'
@@ -29,8 +30,9 @@ import type { Keys } from './folder/key-files.ts'
 import type { Authenticator } from './identity/authenticator.ts'
 import type { Storage } from './storage.ts'
 import { configSchema } from '../config-schema.ts'
+import type { ServedLog } from './record-log/open.ts'
 import { version } from '../version.ts'
-import { readPage } from './page-files.ts'
+import { readPage, readVerifyPage } from './page-files.ts'
 import type { Logger } from './log.ts'
 import type { ServerOptions } from './server.ts'
 
@@ -54,6 +56,7 @@ type Parts = {
   record(): RecordState
   readonly anchor: 'kept' | 'none'
   readonly harness: RunningHarness
+  readonly recordLog: ServedLog | null
   readonly gates: readonly ServedGate[]
   /** The public address of this server. */
   origin(): string
@@ -95,6 +98,8 @@ export function httpOf(parts: Parts, config: Config, options: ServerOptions): Ht
       mailLinks(),
       hooks(),
       gates(parts.gates),
+      logBridge(parts.recordLog, config.logIsPublic),
+      verifyPage(readVerifyPage(), config.logIsPublic),
       mcpOf(parts, config),
       a2a((text) => signDetached(keys.ring(), text), { isPublicOnly: !config.webhookPrivate }),
     ],
@@ -115,6 +120,7 @@ export function httpOf(parts: Parts, config: Config, options: ServerOptions): Ht
       record: record(),
       'record.anchor': anchor,
       harness: harness.health(),
+      log: parts.recordLog?.health() ?? null,
       workers: states(),
       ...(config.dev ? { mode: 'development' } : {}),
       ...(quiet ? { mode: 'read-only', reason: quiet.why } : {}),

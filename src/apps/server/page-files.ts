@@ -16,6 +16,12 @@ const types: Readonly<Record<string, string>> = {
   '.webmanifest': 'application/manifest+json',
 }
 
+/** It has its script in itself, under a policy of its own, so it is served apart from the page. */
+const VERIFY = 'verify.html'
+
+/** Null: the page was not built. */
+export const readVerifyPage = (): Buffer | null => (existsSync(join(folder, VERIFY)) ? readFileSync(join(folder, VERIFY)) : null)
+
 export const isPageBuilt = (): boolean => existsSync(join(folder, 'index.html'))
 
 /** null: the page was not built, or is switched off. Each file is read when it is first asked for. */
@@ -24,7 +30,9 @@ export function readPage(web: 'on' | 'off'): PageFiles | null {
   const names = globSync('**/*', { cwd: folder }).map((name) => name.replaceAll('\\', '/'))
   const known = new Set(names)
   return new Map(
-    names.filter((name) => Object.hasOwn(types, extname(name))).map((name) => [`/${name}`, fileOf(name, known)] as [string, PageFile]),
+    names
+      .filter((name) => Object.hasOwn(types, extname(name)) && name !== VERIFY)
+      .map((name) => [`/${name}`, fileOf(name, known)] as [string, PageFile]),
   )
 }
 

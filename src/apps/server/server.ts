@@ -1,6 +1,4 @@
 // The server: which parts there are, in which order they start, and in which order they stop.
-import { hostname } from 'node:os'
-import { randomBytes } from 'node:crypto'
 import { type HttpBounds } from '#bindings/http/index.ts'
 import { createCallMetrics, type CallMetrics } from '#bindings/shared/call-metrics.ts'
 import { listenEarly } from '#bindings/http/starting.ts'
@@ -44,6 +42,7 @@ import { readPolicy } from './settings/policy-file.ts'
 import { exposedIn } from './settings/secret-files.ts'
 import { readCapabilities } from './settings/capability-file.ts'
 import { busyLoop, realClock, realEntropy } from './clock.ts'
+import { nodeName } from './settings/database-settings.ts'
 import { hostInUrl, isPublic, publicOrigin, relyingParty, type Config } from './settings/config.ts'
 import { openDataFolder, type DataFolder } from './folder/data-folder.ts'
 import { StartError } from './start-error.ts'
@@ -52,8 +51,9 @@ import { markIn, quietBy, withoutWrites, type Quiet } from './folder/move-mark.t
 import { installationOf } from './folder/installation.ts'
 import { createIssuer } from './identity/issuer.ts'
 import { createOidcSignIn } from './identity/oidc-sign-in.ts'
+import { checkStop, noteStop, startLog, type ServedLog } from './record-log/open.ts'
 import { anchorIn, sharedAnchorIn } from './folder/anchor.ts'
-import { namesOf, replacedIn, SERVER_KEY, settleReplaced, watchKeys } from './folder/key-files.ts'
+import { recordedKeys, replacedIn, SERVER_KEY, settleReplaced, watchKeys } from './folder/key-files.ts'
 import { checkKeys, checkRecord, keysAgainst, setUpChecked } from './folder/record-check.ts'
 import { createAuthenticator, type Authenticator } from './identity/authenticator.ts'
 import { nodeLines, recordLines, releaseLines } from './database/figures.ts'
@@ -143,11 +143,11 @@ async function openRecord(config: Config, options: ServerOptions, undo: (() => u
   const answers = createAnswerFigures()
   const store = quiet ? withoutWrites(storage.store, quiet) : answers.countIn(storage.store)
   const marker = quiet ? { ...storage.marker, write: () => Promise.resolve() } : storage.marker
-  undo.push(() => within(storage.close(), STORE_MS))
+  const self: Self = { issuer: '', leases: null, log: null }
+  undo.push(() => within(storage.close(), STORE_MS).then(() => noteStop(store, folder.path, self.log)))
   const workers: Worker[] = [...storage.workers]
-  const self: Self = { issuer: '', leases: null }
   // Pushed before the workers, so that the leases stop after the workers that hold them.
-  undo.push(() => self.leases && within(self.leases.stop(), LEASES_MS))
+  undo.push(() => endDuties(self))
   undo.push(() => within(Promise.all(workers.map((worker) => worker.stop())), WORKERS_MS))
   const serverKey = serverKeyId(keys.server)
   const anchor = (config.database ? sharedAnchorIn : anchorIn)(folder.path)
@@ -206,6 +206,7 @@ async function openKernel(config: Config, options: ServerOptions, opened: OpenRe
     directory,
     people,
     grants,
+    recordLog: () => self.log,
     findings: () => [...foundIn(verifier?.state().difference ?? checked.difference), ...findings.all()],
     presence: presence.presence,
     perform: effects.perform,
@@ -255,12 +256,13 @@ async function prepare(config: Config, opened: OpenRecord, { kernel, capabilitie
   const { node, log, clock, folder, storage, store, quiet, workers, self, serverKey, anchor, starting, checked } = opened
   const { keys } = storage
   const { isShared } = store
+  if (!quiet && !checked.accepted) await checkStop(store, folder.path, config, opened.findings)
   const leaseOptions = { node, names: LEASES, monotonic: () => performance.now() }
   const leases = quiet ? leasesOfNone(node) : await openLeases(kernel, leaseOptions, clock, log)
   self.leases = leases
   // With a shared database, pending effects might be in flight on another server.
   if (!isShared && !quiet) await concludeUnknown(kernel, log)
-  const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', namesOf(keys.server, keys.ring()), SYSTEM)
+  const recordKeys = (): Promise<unknown> => kernel.call('identity/keys.record', recordedKeys(keys.server, keys.ring()), SYSTEM)
   const setsUp = async (): Promise<void> => {
     await setUp(kernel, folder.adminKey, isShared)
     if (policy !== null) await kernel.call('execution/policy.set', { installation: true, gate: policy }, SYSTEM)
@@ -307,6 +309,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const around = await openKernel(config, options, opened)
   const { kernel, effects, presence, unsent, notary } = around
   const { leases, installation } = await prepare(config, opened, around)
+  const isAccepted = checked.accepted !== null
+  const logParts = { ...opened, ...storage, kernel, config, installation, isAccepted, duty: leases.duty('log') }
+  self.log = quiet || checked.difference ? null : await startLog(logParts)
+  if (self.log) workers.push(self.log.worker)
   const figures = keepWorkFigures(kernel, presence.connected)
   undo.push(figures.stop)
   const notices = { ...noticeOptions(config, () => self.issuer), pushKeys, failed: figures.failed }
@@ -330,6 +336,7 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
     record,
     anchor: checked.anchor,
     harness,
+    recordLog: self.log,
     gates: await openGates(quiet ? null : config.gates, log),
     storage,
     quiet,
@@ -376,16 +383,13 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   }
 }
 
-type Self = { issuer: string; leases: Leases | null }
+/** The last checkpoint is signed under the lease. */
+async function endDuties({ log, leases }: Self): Promise<void> {
+  if (log) await within(log.finish(), LOG_MS)
+  if (leases) await within(leases.stop(), LEASES_MS)
+}
 
-/** A host name can have characters that are not allowed here; the random part distinguishes two processes of one host. */
-const nodeName = (): string =>
-  `${
-    hostname()
-      .replaceAll(/[^A-Za-z0-9._-]/g, '-')
-      .replace(/^[^A-Za-z0-9]+/, '')
-      .slice(0, 50) || 'node'
-  }-${randomBytes(4).toString('hex')}`
+type Self = { issuer: string; leases: Leases | null; log: ServedLog | null }
 
 const foundIn = (difference: Difference | null): Found[] =>
   difference ? [{ what: `project ${difference.scope}, number ${difference.seq}`, how: difference.what }] : []
@@ -429,6 +433,7 @@ function noticeOptions(config: Config, issuer: () => string): NoticeOptions {
 /** After the limit of the HTTP server, one second is left; a child that is still alive then ends by its broken pipes. */
 const WORKERS_MS = 500
 const LEASES_MS = 300
+const LOG_MS = 300
 const STORE_MS = 400
 /** An invocation has this time to end, and the same time again to be recorded. */
 const EFFECTS_MS = 1_000

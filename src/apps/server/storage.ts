@@ -19,8 +19,11 @@ import type { Config } from './settings/config.ts'
 import { StartError } from './start-error.ts'
 import type { Logger } from './log.ts'
 import { markIn, type MarkFile } from './folder/move-mark.ts'
+import { checkpointFiles } from './record-log/files.ts'
+import { folderLogRing } from './record-log/key.ts'
+import type { LogStorage } from './record-log/open.ts'
 
-export type Storage = {
+export type Storage = LogStorage & {
   readonly kind: 'sqlite' | 'postgres'
   readonly keys: Keys
   /** Which pushes to browsers are signed with. */
@@ -87,6 +90,8 @@ export async function openFolderStorage({ folder, config, clock, log, findings, 
       blobs: await openBlobs(folder.blobs, { fatal: onFatal, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: folder.marker,
       mark: markIn(folder.path),
+      logRing: folderLogRing(folder.keys, clock.now),
+      checkpoints: checkpointFiles(folder.path),
       durability: () => 'every answer is on disk (WAL, synchronous=FULL)',
       amiss: folder.lock.amiss,
       isReachable: () => true,

@@ -34,6 +34,7 @@ export const LEASES = [
   'effects',
   'capabilities',
   'groups',
+  'log',
 ]
 
 type Crew = {

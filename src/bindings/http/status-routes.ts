@@ -29,6 +29,9 @@ type Figures = {
   readonly authenticate: Authenticate
 }
 
+/** What the state of the server follows from. */
+type Reported = { readonly record?: string; readonly log?: { readonly witnesses: readonly { readonly state: string }[] } | null }
+
 const HEALTH_MEMORY_MS = 10_000
 
 /** `streams`: how many are open. */
@@ -43,8 +46,10 @@ export function statusRoutes(state: Figures, streams: () => number, giveDocument
     const isRecent = state.unwritableAt !== 0 && performance.now() - state.unwritableAt <= HEALTH_MEMORY_MS
     if (state.stopping) return { status: 'degraded', reason: 'stopping' }
     if (isRecent || (state.amiss?.() ?? null) !== null) return { status: 'degraded', reason: 'the store cannot write' }
-    if ((state.health() as { readonly record?: string }).record === 'changed')
-      return { status: 'degraded', reason: 'something differs from the record: see the log' }
+    const { record, log } = state.health() as Reported
+    if (record === 'changed') return { status: 'degraded', reason: 'something differs from the record: see the log' }
+    if (log?.witnesses.some((witness) => witness.state === 'refused'))
+      return { status: 'degraded', reason: 'a witness refuses the log of the record: see the log of the server' }
     return { status: 'ok' }
   }
 

@@ -6,6 +6,7 @@ import { limits } from '../limits.ts'
 import type { Granted, ListPage, Listed, Read } from '../declare/operation.ts'
 import type { Ports } from '../ports/between-protocols.ts'
 import type { NamedCovered } from '../ports/passkeys.ts'
+import { logOrRefuse, type RecordLog } from '../log/record-log.ts'
 import { seenBy, type Presence } from '../ports/presence.ts'
 import { END, holdsEntry, idIn, keyOf, prefixOf, type AnyDoc, type Part } from '../declare/schema.ts'
 import type { GroupText, TextIndex } from '../search/text-index.ts'
@@ -34,6 +35,8 @@ export type Outside = {
   readonly presence?: Presence
   /** Documents that differ from the record; without it, the stored data is not examined. */
   readonly findings?: () => readonly Found[]
+  /** The log over all facts; null: this process keeps none now. */
+  readonly recordLog?: () => RecordLog | null
 }
 
 /** Adds the kernel's own part: the checks of another call, up to its decision. */
@@ -57,6 +60,7 @@ export function readerOf(store: Store, texts: TextIndex, outside: Looks, ports: 
   read.head = shared.head
   read.place = shared.place
   read.isFull = shared.isFull
+  read.log = shared.log
   read.subject = shared.subject
   read.people = shared.people
   read.grant = shared.grant
@@ -234,6 +238,9 @@ const shared = {
   },
   findings(this: Reader) {
     return this.at.outside.findings?.() ?? []
+  },
+  log(this: Reader) {
+    return logOrRefuse(this.at.outside.recordLog?.())
   },
   signable(this: Reader, operation: string, input: unknown) {
     const { outside, draft, actor } = this.at

@@ -11,6 +11,7 @@ import type { NamedCovered, Passkeys, Signable } from '../ports/passkeys.ts'
 import type { Signature } from '../signing/assertion.ts'
 import type { ByteQuotas } from '../ports/stored-bytes.ts'
 import type { Seen } from '../ports/presence.ts'
+import type { RecordLog } from '../log/record-log.ts'
 import type { LooksAt } from '../call/due-on-read.ts'
 import type { AnyDoc, Doc, Part, Static, TSchema } from './schema.ts'
 import type { SealedFact } from '../log/seals/seals.ts'
@@ -134,6 +135,8 @@ export type Read = {
   grant(task_id: string, scope: string, now: string): Promise<Granted | null>
   /** Views that other protocols give of their documents. */
   readonly ports: Ports
+  /** The log over all facts; refuses if this process keeps none. */
+  log(): RecordLog
   /** What a person would sign for a call of this actor, after every check before its decision. */
   signable(operation: string, input: unknown): Promise<NamedCovered>
   /** A blob's size; null: it is not stored here. */

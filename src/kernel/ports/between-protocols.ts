@@ -38,11 +38,17 @@ const none: Ports = {
     unmet: resolveNull,
     mayGrant: () => Promise.resolve(true),
   },
-  names: { named: resolveNull, groupLinks: () => Promise.resolve([]), projects: () => Promise.resolve([]) },
+  names: {
+    named: resolveNull,
+    groupLinks: () => Promise.resolve([]),
+    receiptKeys: () => Promise.resolve([]),
+    projects: () => Promise.resolve([]),
+  },
   requests: {
     request: resolveNull,
     cases: () => Promise.resolve([]),
     answer: resolveNull,
+    receipt: resolveNull,
     itemOfCheckpoint: resolveNull,
     itemOfReview: resolveNull,
   },

@@ -17,6 +17,8 @@ export type Names = {
   groupLinks(read: Read, project_id: string): Promise<readonly KnownGroupLink[]>
   /** By the kind that the id says; null: there is none, as for services and the system. */
   named(read: Read, id: string): Promise<Registered | null>
+  /** The ids of all keys that receipts were signed with, the present one first. */
+  receiptKeys(read: Read): Promise<readonly string[]>
   /** The ids of all projects, up to a bound: for callers that are in all of them. */
   projects(read: Read, limit: number): Promise<readonly string[]>
 }

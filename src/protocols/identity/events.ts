@@ -1,7 +1,22 @@
 // Events of identity, each with the kind of document that it is about.
 import { factOf, type Events } from '#kernel/declare/facts.ts'
 import { Enrolments, Passkey } from './passkey/documents.ts'
-import { AcceptedRecord, Agent, Config, GroupLink, Key, KeyNames, Login, Project, Session, SignedIn, SubjectLink, User } from './schema.ts'
+import {
+  AcceptedRecord,
+  Agent,
+  Config,
+  GroupLink,
+  Key,
+  KeyNames,
+  Login,
+  LogNames,
+  Project,
+  ReceiptKey,
+  Session,
+  SignedIn,
+  SubjectLink,
+  User,
+} from './schema.ts'
 
 export const events = {
   'user.added': User,
@@ -31,6 +46,9 @@ export const events = {
   'group.unlinked': GroupLink,
   'user.grouped': User,
   'keys.recorded': KeyNames,
+  'receipt_key.published': ReceiptKey,
+  'receipt_key.retired': ReceiptKey,
+  'log.recorded': LogNames,
   'record.accepted': AcceptedRecord,
   'config.applied': Config,
 } satisfies Events

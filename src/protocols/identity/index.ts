@@ -7,6 +7,7 @@ import { configOperations } from './operations/config.ts'
 import { credentialOperations } from './operations/credential.ts'
 import { groupOperations } from './operations/group.ts'
 import { keysOperations } from './operations/keys.ts'
+import { logOperations } from './operations/log.ts'
 import { recordOperations } from './operations/record.ts'
 import { passkeyOperations } from './operations/passkey.ts'
 import { projectOperations } from './operations/project.ts'
@@ -33,6 +34,7 @@ const operations = [
   ...ticketOperations,
   ...passkeyOperations,
   ...keysOperations,
+  ...logOperations,
   ...recordOperations,
   ...configOperations,
 ]

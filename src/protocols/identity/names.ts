@@ -1,7 +1,7 @@
 // Names of people, agents and projects, behind the kernel's port.
 import type { Names } from '#kernel/ports/names.ts'
 import { limits } from '#kernel/limits.ts'
-import { Agent, GroupLink, Project, User } from './schema.ts'
+import { Agent, GroupLink, KeyNames, Project, User } from './schema.ts'
 
 export const names: Names = {
   async named(read, id) {
@@ -20,6 +20,9 @@ export const names: Names = {
             .filter((one) => one.project_id === project_id)
             .map(({ name, role, at }) => ({ name, role, at, issuer: link.issuer, claim: link.claim })),
     )
+  },
+  async receiptKeys(read) {
+    return (await read.raw(KeyNames, 'keys'))?.signing ?? []
   },
   async projects(read, limit) {
     return (await read.list(Project, 'all', [[]], { limit })).map(({ id }) => id)

@@ -167,6 +167,42 @@ export const KeyNames = doc(
 )
 export type KeyNames = Static<typeof KeyNames.schema>
 
+/** A key that receipts are signed with: its public half, so that a verifier that trusts the log needs no key set. */
+export const ReceiptKey = doc(
+  'identity.receipt_key',
+  t.Object({
+    id: t.String({ maxLength: 100, description: 'the thumbprint of the key (RFC 7638)' }),
+    x: t.String({ maxLength: 100, description: 'the public key: Ed25519, base64url' }),
+    from: Timestamp,
+    until: nullable(Timestamp),
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, visibleTo: (_, actor) => isOwner(actor) },
+)
+export type ReceiptKey = Static<typeof ReceiptKey.schema>
+
+/** The log of this installation: the name under which it signs checkpoints, and its keys. */
+export const LogNames = doc(
+  'identity.log',
+  t.Object({
+    id: t.Literal('log'),
+    origin: t.String({ minLength: 1, maxLength: limits.logNameCharsMax, description: 'the name of the log, fixed for its life' }),
+    keys: t.Array(t.String({ maxLength: limits.logKeyCharsMax }), {
+      minItems: 1,
+      maxItems: limits.signingKeysMax,
+      description: 'verifier keys of the log, the present one first',
+    }),
+    before: nullable(
+      t.String({
+        maxLength: limits.logNoteCharsMax,
+        description: 'the last checkpoint of the log before this one, which a restored backup ended',
+      }),
+    ),
+    at: Timestamp,
+  }),
+  { scopeOf: () => SYSTEM_SCOPE, visibleTo: (_, actor) => isOwner(actor) },
+)
+export type LogNames = Static<typeof LogNames.schema>
+
 /** A record that the operator restored on purpose. */
 export const AcceptedRecord = doc(
   'identity.record',

@@ -111,7 +111,7 @@ test('a first start that was killed between the files resumes', async (t) => {
   writeFileSync(join(keys, 'signing.json.new'), '{"v":1,"curr', { mode: 0o600 })
   await (await serve(t, data)).stop()
   assert.equal(serverKeyIn(data).trim(), Buffer.alloc(32, 7).toString('base64url'))
-  assert.deepEqual(readdirSync(keys).toSorted(), ['push.json', 'sealed', 'server.key', 'signing.json'])
+  assert.deepEqual(readdirSync(keys).toSorted(), ['log.json', 'push.json', 'sealed', 'server.key', 'signing.json'])
   assert.equal(ringIn(data).retired.length, 0)
 })
 

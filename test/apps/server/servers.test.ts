@@ -214,6 +214,7 @@ test('a clock an hour away from the database’s is reported in the log', { skip
     clock: { ...realClock, now: () => Date.now() + 3_600_000 },
     log: { warn: (_: object, message: string) => said.push(message) },
     findings: { add: () => undefined },
+    folder: { path: '/none' },
     config: { skipVerify: false, readOnly: false },
     onFatal: assert.fail,
   } as unknown as StorageParts

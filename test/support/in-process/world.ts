@@ -20,6 +20,7 @@ import { sqliteStore } from '#stores/sqlite.ts'
 import { createPasskeys } from '#workers/keys/passkeys.ts'
 import { createPresence } from '#workers/presence.ts'
 import { testNotary } from './notary.ts'
+import { worldLog } from '../log/world-log.ts'
 
 export const START_MS = Date.UTC(2026, 0, 1)
 
@@ -123,8 +124,10 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
   const store = withFrozenDocuments(options.store ?? memoryStore())
   let now = options.startMs ?? START_MS
   const clock = options.now ?? (() => now)
+  const recordLog = worldLog(store)
   const kernel = createKernel({
     store,
+    recordLog: () => recordLog,
     blobs: options.blobs ?? { size: (checksum) => Promise.resolve(sentBytes.get(checksum) ?? null) },
     protocols: options.protocols ?? protocols,
     contracts,

@@ -139,6 +139,12 @@ export const doors: readonly { file: string; module: string; names: readonly str
     why: 'answers are sealed as JWE, which agents of every language can open',
   },
   {
+    file: 'workers/keys/log-key.ts',
+    module: 'node:crypto',
+    names: ['createPrivateKey', 'createPublicKey', 'sign', 'verify'],
+    why: 'the one file that signs checkpoints with the key of the log, and checks signatures over them',
+  },
+  {
     file: 'workers/keys/key-ring.ts',
     module: 'node:crypto',
     names: ['createPrivateKey', 'createPublicKey', 'generateKeyPairSync'],

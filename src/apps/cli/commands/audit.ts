@@ -27,7 +27,8 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
     flags: [
       // Its one field needs no file.
       ...derived.flags.filter(({ name }) => name !== 'cursor' && name !== 'file'),
-      flag('file', 'path', 'a record that `audit export` wrote, - for standard input: it is checked without a server'),
+      flag('file', 'path', 'a bundle that `audit export` wrote, - for standard input: it is checked without a server'),
+      flag('policy', 'path', 'whom to trust: the keys of the log and of its witnesses (GET /log/policy); needed with --file'),
       flag(
         'all',
         null,
@@ -38,13 +39,13 @@ export function verifySpec(protocol: Protocol, op: Operation): Spec {
       'countersign audit verify',
       'countersign audit verify --all',
       'countersign audit verify --all --data ./data',
-      'countersign audit verify --file record.ndjson',
+      'countersign audit verify --file b.ndjson --policy p.txt',
     ],
     async run(context, given) {
       const file = given.get('file') as string | undefined
       // Without any server, and without this one's word.
       if (file !== undefined)
-        return printResults(context, [await (await import('./exported-record.ts')).checkExported(context.io, file)], [])
+        return (await import('../log/verify-file.ts')).verifyFile(context, file, given.get('policy') as string | undefined)
       const { project_id = 'project_default' } = (await inputOf(context, op, commandSpec, given)) as { project_id?: string }
       const remote = await context.remote()
       const isAll = given.get('all') === true
@@ -130,9 +131,7 @@ function printResults(context: Context, results: readonly Verified[], found: rea
 function sentenceOf({ project_id, verified: count, head, valid, difference }: Verified, { paint }: Context): string {
   if (valid)
     return `${paint('green', '✔')} ${escapeControl(project_id)}: ${count} events in order, the last is number ${head.seq} ${paint('dim', head.hash)}`
-  // An exported file in which nothing could be read names no project.
-  const whose = project_id === '' ? 'the file' : escapeControl(project_id)
-  return `${paint('red', '✖')} ${whose}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
+  return `${paint('red', '✖')} ${escapeControl(project_id)}: number ${difference?.seq ?? '?'} is not what was recorded: ${escapeControl(difference?.what ?? '')}`
 }
 
 export function exportSpec(protocol: Protocol, op: Operation): Spec {
@@ -140,19 +139,21 @@ export function exportSpec(protocol: Protocol, op: Operation): Spec {
   const commandSpec: Spec = {
     ...derived,
     summary:
-      'Export the record of a project as NDJSON, from its first event to its last; `audit verify --file` checks it without a server.',
+      'Export a bundle: facts about one thing, or the record of a project, with proofs; `audit verify --file` checks it without a server.',
     flags: derived.flags.filter(({ name }) => name !== 'cursor'),
-    examples: ['countersign audit export > record.ndjson', 'countersign audit export --project-id project_a > record.ndjson'],
+    examples: ['countersign audit export hxp_01M7GMWX16 > b.ndjson', 'countersign audit export --project-id project_a > record.ndjson'],
     async run(context, given) {
       const input = await inputOf(context, op, commandSpec, given)
       const remote = await context.remote()
-      const progress = startProgress(context.io.err, 'exporting the record')
+      const progress = startProgress(context.io.err, 'exporting')
+      let lines = 0
       try {
         for (let cursor: string | null = null; ;) {
           const page: Output<typeof EXPORT> = await remote.call(EXPORT, { ...input, ...(cursor === null ? {} : { cursor }) })
           context.io.out.write(page.ndjson)
           if (page.next_cursor === null) break
-          progress.say(`exporting: ${page.to_seq} of ${page.head.seq}`)
+          lines += page.ndjson.split('\n').length - 1
+          progress.say(`exporting: ${lines} lines`)
           cursor = page.next_cursor
         }
       } finally {

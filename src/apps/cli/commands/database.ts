@@ -67,6 +67,12 @@ export const rotateInDatabase = (settings: DatabaseSettings): Promise<KeyRing> =
     return rotateSharedKeys(values, settings.secret.name, realClock.now())
   })
 
+export const rotateLogInDatabase = (settings: DatabaseSettings): Promise<KeyRing> =>
+  inDatabase(settings, async ({ values }) => {
+    const { rotateSharedLogKey } = await import('../../server/record-log/key.ts')
+    return rotateSharedLogKey(values, realClock.now())
+  })
+
 export const rotatePushesInDatabase = (settings: DatabaseSettings): Promise<PushRing> =>
   inDatabase(settings, async ({ values }) => {
     const { rotateSharedPushKeys } = await import('../../server/database/shared-keys.ts')

@@ -7,6 +7,8 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'agent.delegate': ['to_agent'],
   'agent.handoff': ['run_id', 'to_agent'],
   'agent.steer': ['run_id', 'text'],
+  'audit.export': ['id'],
+  'audit.proof': ['seq'],
   'capability.describe': ['capability_id', 'version'],
   'filter.remove': ['name'],
   'filter.save': ['name'],

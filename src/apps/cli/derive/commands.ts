@@ -20,6 +20,7 @@ import { firstWords } from './help.ts'
 import { checkpointResolveSpec, inboxResolveSpec, requestResolveSpec } from '../answer/guarded-commands.ts'
 import { inboxAnswers, inboxGetSpec, inboxSpecs } from '../commands/inbox.ts'
 import { mcpSpec } from '../mcp/commands.ts'
+import { logSpecs } from '../log/commands.ts'
 import { loginSpecs } from '../commands/login.ts'
 import { policySuggestSpec, policyTestSpec } from '../commands/policy.ts'
 import { receiptSpecs } from '../commands/receipt.ts'
@@ -37,6 +38,7 @@ export const nouns: Readonly<Record<string, string>> = {
   grant: 'advance permissions, so that an agent need not ask',
   ledger: "a project's memory: values under keys, with their history",
   audit: 'the record: query, replay, verify, follow',
+  log: 'the log over all facts: its state, the policy for verifiers, its key, a copy to publish',
   receipt: 'signed answers: verify them, and the keys that they are signed with',
   run: "an agent's work on a task: start, progress, complete, fail",
   inbox: "a person's inbox: list, follow, answer",
@@ -117,6 +119,7 @@ export function specsOf(protocols: readonly Protocol[]): Spec[] {
     ...askSpecs,
     ...inboxAnswers,
     ...reviewSpecs,
+    ...logSpecs,
     ...receiptSpecs,
     acceptSpec,
     ...configSpecs,

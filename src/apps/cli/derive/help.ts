@@ -15,7 +15,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Agents: ['agent', 'ask', 'run', 'capability', 'memo', 'secret', 'mailbox', 'webhook', 'push', 'delivery', 'harness'],
   Gate: ['gate', 'hook', 'acp', 'mcp', 'call', 'tool'],
   Hardware: ['device', 'event'],
-  Record: ['audit', 'receipt'],
+  Record: ['audit', 'log', 'receipt', 'witness'],
   People: ['login', 'logout', 'whoami', 'me', 'user', 'project', 'key', 'substitute', 'session', 'passkey', 'subject', 'ticket'],
   Server: ['up', 'apply', 'export-config', 'config', 'doctor', 'admin-key', 'migrate', 'adopt', 'completion'],
 }

@@ -21,6 +21,7 @@ import { anchorIn } from '../folder/anchor.ts'
 import { makeFolder } from '../folder/data-folder.ts'
 import { keysIn, markSealed, ringFile, serverFile } from '../folder/key-files.ts'
 import { markIn, placeOf, sharedMark, type MoveMark } from '../folder/move-mark.ts'
+import { moveLogToDatabase, moveLogToFolder } from '../record-log/move.ts'
 import { pushFile } from '../folder/push-key-file.ts'
 import type { DatabaseSettings } from '../settings/database-settings.ts'
 import { StartError } from '../start-error.ts'
@@ -229,6 +230,7 @@ export async function moveToDatabase(data: string, settings: DatabaseSettings, s
         const blobCount = await copyBytes(await openBlobs(join(data, 'blobs'), { fatal }), blobs, say)
         if ((await values.read(SERVER_KEY_NAME)) === null) await values.write(SERVER_KEY_NAME, sealedKeyText(server), 0)
         if ((await values.read(RING_NAME)) === null) await values.write(RING_NAME, ring, 0)
+        await moveLogToDatabase(data, values)
         const pushes = pushFile(keysIn(data))
         if (existsSync(pushes) && (await values.read(PUSH_NAME)) === null) await values.write(PUSH_NAME, await readFile(pushes, 'utf8'), 0)
         const there = await verify(store, 'the database')
@@ -300,6 +302,7 @@ export async function moveToFolder(settings: DatabaseSettings, data: string, say
       await mkdir(keysIn(data), { recursive: true, mode: 0o700 })
       await writeFile(serverFile(keysIn(data)), `${key}\n`, { mode: 0o600 })
       await writeFile(ringFile(keysIn(data)), ring.text, { mode: 0o600 })
+      await moveLogToFolder(values, data)
       const pushes = await values.read(PUSH_NAME)
       if (pushes) await writeFile(pushFile(keysIn(data)), pushes.text, { mode: 0o600 })
       const moved = sqliteStore(file, { readOnly: true, tag })

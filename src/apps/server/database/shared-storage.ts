@@ -15,6 +15,8 @@ import { StartError } from '../start-error.ts'
 import type { Storage, StorageParts } from '../storage.ts'
 import { sharedMark } from '../folder/move-mark.ts'
 import { sharedAnchorIn } from '../folder/anchor.ts'
+import { sharedCheckpoints } from '../record-log/files.ts'
+import { sharedLogRing } from '../record-log/key.ts'
 import { createDatabaseFigures } from './figures.ts'
 import { secretFrom } from './secret.ts'
 import { openSharedKeys, openSharedPushKeys, sealShared, sharedMarker, type SealWish } from './shared-keys.ts'
@@ -89,6 +91,8 @@ export async function openSharedStorage(parts: StorageParts, settings: DatabaseS
           : await openBlobs(settings.blobs, { fatal: onFatal, pins, floorBytes: config.diskFloorBytes ?? 0 }),
       marker: sharedMarker(values),
       mark: sharedMark(values),
+      logRing: sharedLogRing(values, clock.now),
+      checkpoints: sharedCheckpoints(values, parts.folder.path),
       durability: () => durability,
       amiss: () => null,
       isReachable: store.isReachable,

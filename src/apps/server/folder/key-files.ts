@@ -17,6 +17,10 @@ export const keysIn = (data: string): string => join(data, 'keys')
 export const ringFile = (keys: string): string => join(keys, 'signing.json')
 export const serverFile = (keys: string): string => join(keys, 'server.key')
 
+/** The key of the log, made by the first start that has one (`../record-log/key.ts`). */
+export const LOG_KEY_FILE = 'log.json'
+export const logKeyFile = (keys: string): string => join(keys, LOG_KEY_FILE)
+
 export const SERVER_KEY_BYTES = 32
 const FILE_BYTES_MAX = 1024 * 1024
 
@@ -31,6 +35,17 @@ export type Keys = {
 export const namesOf = (server: Uint8Array, { current, retired }: KeyRing): Omit<KeyNames, 'id' | 'at'> => ({
   server: serverKeyId(server),
   signing: [current, ...retired].map(({ kid }) => kid),
+})
+
+/** What is recorded of the keys: their names, and the public halves of those that sign receipts. */
+export const recordedKeys = (server: Uint8Array, ring: KeyRing): object => ({
+  ...namesOf(server, ring),
+  receipt_keys: [ring.current, ...ring.retired].map((key) => ({
+    id: key.kid,
+    x: key.jwk.x,
+    from: key.created_at,
+    until: 'retired_at' in key ? key.retired_at : null,
+  })),
 })
 
 /** How the key files differ from those on the record. A rotated ring still holds all of its earlier keys. */
@@ -49,13 +64,15 @@ const replacedFile = (keys: string): string => join(keys, 'replaced')
 /** File names such as `server.key`. Keys that were not lost are still checked, and their tags remain valid. */
 export const replacedIn = (keys: string): string[] =>
   existsSync(replacedFile(keys)) ? readFileSync(replacedFile(keys), 'utf8').split('\n').filter(Boolean) : []
+export const markReplaced = (keys: string, ...files: readonly string[]): Promise<void> =>
+  writeKeyFile(replacedFile(keys), `${[...new Set([...replacedIn(keys), ...files])].join('\n')}\n`)
 export const SERVER_KEY = 'server.key'
 export const settleReplaced = (keys: string): void => rmSync(replacedFile(keys), { force: true })
 
 /** Present once the record of this installation is sealed: a database without seals beside this file has lost them. */
 const sealedMark = (keys: string): string => join(keys, 'sealed')
 export const wasSealed = (keys: string): boolean => existsSync(sealedMark(keys))
-export const markSealed = (keys: string): Promise<void> => (wasSealed(keys) ? Promise.resolve() : write(sealedMark(keys), ''))
+export const markSealed = (keys: string): Promise<void> => (wasSealed(keys) ? Promise.resolve() : writeKeyFile(sealedMark(keys), ''))
 
 export type KeyMaker = { readonly now: () => number; readonly entropy: (count: number) => Uint8Array }
 
@@ -96,14 +113,15 @@ async function makeMissing(keys: string, { now, entropy }: KeyMaker): Promise<vo
       await parent.close()
     }
   }
-  if (!existsSync(serverFile(keys))) await write(serverFile(keys), `${Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url')}\n`)
-  if (!existsSync(ringFile(keys))) await write(ringFile(keys), textOf(newRing(timestampOf(now()))))
+  if (!existsSync(serverFile(keys)))
+    await writeKeyFile(serverFile(keys), `${Buffer.from(entropy(SERVER_KEY_BYTES)).toString('base64url')}\n`)
+  if (!existsSync(ringFile(keys))) await writeKeyFile(ringFile(keys), textOf(newRing(timestampOf(now()))))
 }
 
 const textOf = (ring: KeyRing): string => `${JSON.stringify(ring, null, 2)}\n`
 
 /** Made by root for a server that runs as another user, it belongs to that user. */
-async function write(file: string, text: string): Promise<void> {
+export async function writeKeyFile(file: string, text: string): Promise<void> {
   await writeAtomically(file, text)
   if (process.getuid?.() !== 0) return
   const { uid, gid } = await stat(dirname(file))
@@ -200,7 +218,7 @@ export async function rotateKeys(keys: string, now: number): Promise<KeyRing> {
   const unlock = lockRing(keys)
   try {
     const ring = rotateRing((await ringIn(keys)).ring, timestampOf(now))
-    await write(ringFile(keys), textOf(ring))
+    await writeKeyFile(ringFile(keys), textOf(ring))
     return ring
   } finally {
     unlock()
@@ -226,7 +244,9 @@ export async function replaceLost(keys: string, maker: KeyMaker): Promise<string
       if (existsSync(file)) await rename(file, `${file}.broken-${timestampOf(maker.now()).replaceAll(':', '-')}`)
     }
     await makeMissing(keys, maker)
-    if (lost.length > 0) await write(replacedFile(keys), `${lost.map((file) => basename(file)).join('\n')}\n`)
+    // The next start makes a new key of the log, where that is gone as well.
+    const others = existsSync(logKeyFile(keys)) ? [] : [LOG_KEY_FILE]
+    if (lost.length > 0) await markReplaced(keys, ...lost.map((file) => basename(file)), ...others)
     return lost
   } finally {
     free()

@@ -81,6 +81,11 @@ function configOf({ value, named, isGiven }: Settings<typeof settings>) {
     /** Well-known credentials, any origin, no quotas: only for a machine without real data. */
     dev,
     log: value('log'),
+    /** '': by the public address or the installation. */
+    logOrigin: value('log-origin'),
+    logEveryMs: value('log-every'),
+    logIsPublic: value('log-public'),
+    witnesses: value('witnesses'),
     quota,
     requestsOpenMax: quotaFor('requests-open'),
     requestsPerMinute: quotaFor('requests-per-minute'),

@@ -1,4 +1,6 @@
 // Settings of a database that several servers share: its address, and the secret that wraps the keys stored in it.
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { ConfigError, type Named } from './config-error.ts'
 
@@ -48,3 +50,12 @@ function secretOf(secret: Named, file: Named, database: string): SecretSettings 
 
 export const SECRET_WORDS =
   "32 bytes in base64url, the same on every server, such as `openssl rand -base64 32 | tr '+/' '-_' | tr -d '='` makes"
+
+/** A host name may not be one by our rules; the random part tells two processes of one host apart. */
+export const nodeName = (): string =>
+  `${
+    hostname()
+      .replaceAll(/[^A-Za-z0-9._-]/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .slice(0, 50) || 'node'
+  }-${randomBytes(4).toString('hex')}`

@@ -1,6 +1,7 @@
 // Readers of single settings: each turns a text into its value, or refuses it with a sentence that names the setting.
 import { resolve } from 'node:path'
 import { durationMs } from '#kernel/codec/timestamps.ts'
+import { isKeyName } from '#kernel/log/tree/note.ts'
 import { limits } from '#kernel/limits.ts'
 import { ConfigError, type Named } from './config-error.ts'
 
@@ -103,6 +104,16 @@ export function nodeOf(named: Named): string | null {
   if (named.value === '') return null
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(named.value)) return named.value
   return refuse(named, 'a name of at most 63 letters, digits, dots, dashes and underscores')
+}
+
+export function logOriginOf(named: Named): string {
+  if (named.value === '' || isKeyName(named.value)) return named.value
+  return refuse(named, `a name of at most ${limits.logNameCharsMax} characters without spaces and "+", such as tasks.example.com/log`)
+}
+
+export function logEveryMsOf(named: Named): number {
+  const ms = spanOf(named)
+  return ms >= limits.logEveryMsMin && ms <= limits.logEveryMsMax ? ms : refuse(named, 'a duration from PT0.1S to PT1H such as PT1S')
 }
 
 const listOf = ({ value, name }: Named, isFit: (part: string) => boolean, rule: string): readonly string[] =>

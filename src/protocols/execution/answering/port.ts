@@ -2,6 +2,9 @@
 import type { AnsweredItem, Requests } from '#kernel/ports/requests.ts'
 import { mirroredItemId } from '../mirror/ids.ts'
 import { reviewItemOf } from '../mirror/review-item.ts'
+import { definedFields } from '#kernel/codec/strict-json.ts'
+import { coveredBy } from './request-digest.ts'
+import { signReceipt } from './receipt.ts'
 import { Request } from '../schema.ts'
 import { requestDigest, shownDigest } from './shown-request.ts'
 
@@ -14,6 +17,11 @@ const itemFor = (request: Request | null): AnsweredItem | null =>
 export const requests: Requests = {
   request: (read, id) => read.raw(Request, id),
   cases: (read, project_id, requester, page) => read.list(Request, 'cases', [[project_id, requester]], page),
+  async receipt(read, id, notary) {
+    const ended = await read.raw(Request, id)
+    if (!ended?.receipt) return null
+    return { receipt: definedFields(await signReceipt(ended, read, { notary })), request: coveredBy(ended) }
+  },
   async answer(read, id) {
     const asked = await read.maybe(Request, id)
     if (!asked?.receipt) return null
