@@ -69,6 +69,9 @@ export function createPlanner(kernel: Kernel, clock: Clock, log: WorkerLog, duty
     } else if (ends.has(action)) {
       const { id, callback } = value() as Request
       if (callback !== undefined) waiting.push({ position, event: 'receipt', request_id: id, callback })
+    } else if (ofAccount[action] !== undefined) {
+      const { id, user_id: person = id } = value() as { readonly id: string; readonly user_id?: string }
+      if (watched.has(person)) waiting.push({ position, event: ofAccount[action], request_id: null, person })
     } else if (action === ADDED) watch((value() as Partial<Channel>).person)
     else if (action === SUBSTITUTED) {
       const user = value() as User

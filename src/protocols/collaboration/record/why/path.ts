@@ -10,7 +10,7 @@ import { PORTION } from '../readers.ts'
 import { followsFromBeginning, isExplainedByBeginning, keyOfId, linksIn } from './links.ts'
 import { explainedBy, kindOfActor, type Explained } from './steps.ts'
 
-export type Found = { readonly path: readonly Explained[]; readonly person: string | null; readonly gaps: readonly string[] }
+export type Explanation = { readonly path: readonly Explained[]; readonly person: string | null; readonly gaps: readonly string[] }
 
 async function factAt(read: Read, scope: string, seq: number): Promise<Explained | null> {
   const [stored] = await read.facts({ by: 'scope', scope }, { after: seq - 1, limit: 1 })
@@ -92,10 +92,10 @@ async function before(read: Read, { line, value }: Explained): Promise<(Explaine
 const ownerIn = ({ line, value }: Explained): string | null =>
   line.subject.startsWith('identity.agent/') && typeof value?.['owner'] === 'string' ? value['owner'] : null
 
-export async function pathFrom(read: Read, start: Explained): Promise<Found> {
+export async function pathFrom(read: Read, start: Explained): Promise<Explanation> {
   const seen = new Set<string>()
   let longest: readonly Explained[] = [start]
-  async function reach(path: readonly Explained[]): Promise<Found | null> {
+  async function reach(path: readonly Explained[]): Promise<Explanation | null> {
     const here = path.at(-1)!
     if (path.length > longest.length) longest = path
     if ((await kindOfActor(read, here.line.actor)) === 'human') return { path, person: here.line.actor, gaps: [] }

@@ -1,8 +1,8 @@
 // Receipts as the page checks them: good is what the server signed for this very request.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { testJwks } from '../support/in-process/notary.ts'
-import { createWorld } from '../support/in-process/world.ts'
+import { testJwks } from '../../support/in-process/notary.ts'
+import { createWorld } from '../../support/in-process/world.ts'
 
 test('a good receipt of another request is none of this one', async (t) => {
   const world = await createWorld({ now: Date.now })
@@ -12,7 +12,7 @@ test('a good receipt of another request is none of this one', async (t) => {
   }
   const [one, other] = [await answered('One'), await answered('Another')]
   t.mock.method(globalThis, 'fetch', () => Promise.resolve(Response.json(testJwks)))
-  const { checkReceipt } = await import('../../src/web/server/receipts.ts')
+  const { checkReceipt } = await import('../../../src/web/server/receipts.ts')
   assert.equal((await checkReceipt(one.receipt, one.request.id)).ok, true)
   const verdict = await checkReceipt(other.receipt, one.request.id)
   assert.ok(!verdict.ok)

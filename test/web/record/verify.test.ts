@@ -6,12 +6,12 @@ import { pathToFileURL } from 'node:url'
 import { after, before, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { verifyBundle } from '#sdk/bundle/verify.ts'
-import { buildWeb } from '../../scripts/web.ts'
-import { openBrowser } from '../support/browser/chromium.ts'
-import { makeBundles, type Bundles } from '../support/log/bundles.ts'
-import { logFolder } from '../support/log/served.ts'
+import { buildWeb } from '../../../scripts/web.ts'
+import { openBrowser } from '../../support/browser/chromium.ts'
+import { makeBundles, type Bundles } from '../../support/log/bundles.ts'
+import { logFolder } from '../../support/log/served.ts'
 
-const file = join(import.meta.dirname, '../../dist/web/verify.html')
+const file = join(import.meta.dirname, '../../../dist/web/verify.html')
 const ends: (() => unknown)[] = []
 const t = { after: (end: () => unknown) => void ends.push(end) } as never
 let browser: Browser
