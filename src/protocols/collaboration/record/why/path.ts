@@ -41,7 +41,7 @@ const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 /** The time in an id; null: it has none. */
 function timeIn(id: string): number | null {
   const [, chars] = ULID.exec(id) ?? []
-  return chars === undefined ? null : [...chars].reduce((ms, char) => ms * 32 + DIGITS.indexOf(char), 0)
+  return chars === undefined ? null : Array.from(chars).reduce((ms, char) => ms * 32 + DIGITS.indexOf(char), 0)
 }
 
 /** A call that was decided again keeps its ids for so long. */
