@@ -46,8 +46,8 @@ export const twins: readonly Twin[] = [
   ]),
   twin('a-pulse-is-forgotten', 'promise', [
     'devices/tools/gpio.ts',
-    'const kept = bench.envelope.promise(line, before)',
-    'const kept = (): void => undefined',
+    'const release = bench.envelope.promise(line, before)',
+    'const release = (): void => undefined',
   ]),
   twin('no-limits', 'limits', ['devices/envelope.ts', 'if (value < limit.min || value > limit.max)', 'if (value < 0)']),
   twin('no-slew', 'limits', ['devices/envelope.ts', 'if (limit.slew === null) continue', 'if (limit.max > 0) continue']),

@@ -3,8 +3,9 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { TILE_HASHES, tilePath, widthOf } from '#kernel/log/tree/tiles.ts'
 import { checkpointIn } from '#kernel/log/tree/checkpoint.ts'
-import { noteIn } from '#kernel/log/tree/note.ts'
+import { noteIn, Unreadable } from '#kernel/log/tree/note.ts'
 import { realClock } from '../../server/clock.ts'
+import { nodePolicyIn } from '#workers/keys/log-key.ts'
 import type { LogHealth } from '#workers/log/record-log.ts'
 import { StartError } from '../../server/start-error.ts'
 import { witnessFlags } from '../../witness/flags.ts'
@@ -35,6 +36,16 @@ async function fetchBytes({ io, globals }: Context, path: string): Promise<Buffe
 }
 const fetchText = async (context: Context, path: string): Promise<string> => (await fetchBytes(context, path)).toString('utf8')
 
+/** Another server, or a proxy, can answer with anything. */
+function readAs<T>(path: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof Unreadable) throw new CliError(exits.refused, 'NO_LOG', `the answer of ${path} cannot be read: ${error.message}`)
+    throw error
+  }
+}
+
 const show = spec('log show', 'Show the log: its name, how many facts it covers, and what its witnesses have cosigned.', {
   examples: ['countersign log show', 'countersign log show --json'],
   async run(context) {
@@ -56,6 +67,7 @@ const policy = spec('log policy', 'Print the policy that auditors verify bundles
   examples: ['countersign log policy > p.txt'],
   async run(context) {
     const text = await fetchText(context, '/log/policy')
+    readAs('/log/policy', () => nodePolicyIn(text))
     if (context.json) writeJson(context, { policy: text })
     else context.io.out.write(text)
   },
@@ -102,7 +114,7 @@ const publish = spec('log publish', 'Copy the checkpoint, the tiles and the poli
   async run(context, given) {
     const folder = resolve(context.io.cwd, given.get('folder') as string)
     const note = await fetchText(context, '/log/checkpoint')
-    const { size } = checkpointIn(noteIn(note).text)
+    const { size } = readAs('/log/checkpoint', () => checkpointIn(noteIn(note).text))
     let tiles = 0
     for (const path of tilesOf(size)) {
       const isFull = !path.includes('.p/')

@@ -5,8 +5,8 @@ import { limits } from '#kernel/limits.ts'
 import { query } from '#kernel/declare/operation.ts'
 import { nullable, t } from '#kernel/declare/schema.ts'
 import { namesBy } from '../record/audit-view.ts'
-import { factFor, pathFrom } from '../record/why/path.ts'
-import { mayRead, Step, stepOf } from '../record/why/steps.ts'
+import { factFor, pathFrom } from '../record/why-path.ts'
+import { mayRead, Step, stepOf } from '../record/why-steps.ts'
 import { Id } from '../schema.ts'
 
 const why = query({

@@ -6,9 +6,9 @@ import { idOf, kindOf } from '#kernel/declare/schema.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
 import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
-import { PORTION } from '../readers.ts'
-import { followsFromBeginning, isExplainedByBeginning, keyOfId, linksIn } from './links.ts'
-import { explainedBy, kindOfActor, type Explained } from './steps.ts'
+import { PORTION } from './readers.ts'
+import { followsFromBeginning, isExplainedByBeginning, keyOfId, linksIn } from './why-links.ts'
+import { explainedBy, kindOfActor, type Explained } from './why-steps.ts'
 
 export type Explanation = { readonly path: readonly Explained[]; readonly person: string | null; readonly gaps: readonly string[] }
 

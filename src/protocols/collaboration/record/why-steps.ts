@@ -5,8 +5,8 @@ import type { Read } from '#kernel/declare/operation.ts'
 import { either, idOf, kindOf, nullable, t, type Static } from '#kernel/declare/schema.ts'
 import type { Line } from '#kernel/log/hash-chain.ts'
 import type { StoredFact, Value } from '#kernel/log/store.ts'
-import { Id, Task, Timestamp } from '../../schema.ts'
-import { lineIn } from '../audit-view.ts'
+import { Id, Task, Timestamp } from '../schema.ts'
+import { lineIn } from './audit-view.ts'
 
 const Kind = either('human', 'agent', 'service', 'system')
 const Basis = t.Object({ kind: either('human', 'grant', 'policy', 'default', 'system'), id: nullable(t.String()), message: t.String() })
