@@ -34,7 +34,8 @@ test('an auditor reads, verifies and exports the whole record of every project',
   assert.equal((await otto.call('identity/project.list')).items.length, 2)
   for (const project_id of ['project_default', 'project_other', 'system']) {
     assert.equal((await otto.call('collaboration/audit.verify', { project_id })).valid, true, project_id)
-    assert.equal((await otto.call('collaboration/audit.export', { project_id })).ndjson !== '', project_id !== 'project_other')
+    // The other project has no facts yet, so there is nothing to export.
+    if (project_id !== 'project_other') assert.notEqual((await otto.call('collaboration/audit.export', { project_id })).ndjson, '')
   }
   assert.ok((await otto.call('identity/key.list', { subject: 'user_otto' })).items.length === 1)
   assert.deepEqual((await otto.call('execution/inbox.list')).items, [])
