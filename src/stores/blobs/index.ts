@@ -151,6 +151,7 @@ async function sweep(incoming: string, olderThanMs: number): Promise<void> {
   for (const name of await readdir(incoming)) {
     const file = join(incoming, name)
     const info = await orNull(stat(file))
-    if (info && Date.now() - info.mtimeMs >= olderThanMs) await rm(file, { recursive: true, force: true })
+    // File times have fractions of a millisecond, so a file of now can be younger than now.
+    if (info && (olderThanMs === 0 || Date.now() - info.mtimeMs >= olderThanMs)) await rm(file, { recursive: true, force: true })
   }
 }
