@@ -314,8 +314,8 @@ async function fetchAll(sim: Simulation): Promise<void> {
   }
   for (const { id, agent_id, messages, waits } of waiting())
     for (const { number } of messages)
-      // A run that waits for a place is kept back; the law of places says when it may.
-      if (able.has(agent_id) && number < (waits?.from ?? Infinity) && !processes.wasHanded(id, number))
+      // A run that waits for a place is kept back with all its messages; the law of places says when it may.
+      if (able.has(agent_id) && waits === undefined && !processes.wasHanded(id, number))
         fail(`message ${number} of ${id} is handed to nobody`)
 }
 
