@@ -105,7 +105,8 @@ const message = (text: string | null | undefined) => (text ? { reason: cutTo(tex
 function decidedBy({ actor, basis, via, detail }: ContractFact, by: string, where: string) {
   if (basis.kind === 'policy') return { as: 'system:fallback', basis }
   const assertion = detail?.['assertion']
-  const signed = assertion === undefined ? {} : { assertion: parse(SignatureFields, assertion) }
+  // A substitute signs in their own name: the receipt names the person whom they stand in for.
+  const signed = assertion === undefined || actor !== by ? {} : { assertion: parse(SignatureFields, assertion) }
   return { by, via: actor === by ? via : null, basis: { kind: 'role', id: where }, ...signed }
 }
 

@@ -40,6 +40,7 @@ const words: Readonly<Record<string, string>> = {
   reject: 'rejected',
   approved: 'approved',
   rejected: 'rejected',
+  changes_requested: 'changes_requested',
 }
 
 async function isOverAnswer({ result, result_ref, reason }: Claims, { said, result_digest }: Signature): Promise<boolean> {

@@ -109,6 +109,11 @@ const steps: readonly Step[] = [
     change: 'runs are found by the agent that delegated them',
     run: (db, tag) => reindexKind(db, 'delegation.run', tag).found,
   },
+  {
+    to: 13,
+    change: 'people who signed in are found by the groups of their issuer',
+    run: (db, tag) => reindexKind(db, 'identity.signed_in', tag).found,
+  },
 ]
 
 export const CURRENT_FORMAT = steps.at(-1)!.to

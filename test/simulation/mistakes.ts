@@ -372,8 +372,8 @@ export const mistakes: readonly Mistake[] = [
   one(
     'an-answer-replaces-the-first',
     'protocols/execution/operations/resolve.ts',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved, hasProof, fitsSurface],',
-    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, hasProof, fitsSurface],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, isUnresolved, hasProof, fitsSurface, hasEnoughPeople],',
+    'callers: [answerer, poolMember, chief],\n  requires: [isNotLate, hasProof, fitsSurface, hasEnoughPeople],',
   ),
   one(
     'time-approves',

@@ -1171,7 +1171,7 @@ class AuditOperations(Noun):
     def why(self, *, id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> AuditWhyOutput:
         """Explain which person answers for something: from it, over causes, approvals, grants, rules and delegation, to the person.
 
-        Operation `collaboration/audit.why`. For: anyone.
+        Operation `collaboration/audit.why`. For: a person or a service.
         id: a task, run, request, receipt, review, grant, call, invocation, checkpoint, artifact version (id@version), event of a device, or fact
         """
         return self._call("collaboration/audit.why", {"id": id}, idempotency_key, request_timeout)
@@ -1616,7 +1616,7 @@ class RequestOperations(Noun):
         """Answer a request: a choice, an approval or a rejection, or what was asked for.
 
         Operation `execution/request.resolve`. For: the person it is routed to, a person of the pool, owner.
-        Refused with: ALREADY_RESOLVED, EXPIRED, INBOX_ONLY, PROOF_REQUIRED.
+        Refused with: ALREADY_RESOLVED, EXPIRED, INBOX_ONLY, PROOF_REQUIRED, UNAUTHORIZED.
         result: an option, approved or rejected, or the value that was asked for
         edited: with approved: the whole details as you approve them, within details_schema
         sealed: in place of result, for a secret: a compact JWE of {value, salt} for the seal_key that inbox.get shows

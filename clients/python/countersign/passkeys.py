@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from .canonical import canonical, decode, digest
 
 Doubt = Tuple[str, str]
-_WORDS = {"approve": "approved", "reject": "rejected", "approved": "approved", "rejected": "rejected"}
+_WORDS = {"approve": "approved", "reject": "rejected", "approved": "approved", "rejected": "rejected", "changes_requested": ""}
 _DATA_BYTES_MIN = 37
 _PRESENT, _VERIFIED = 1, 4
 

@@ -256,7 +256,7 @@ async function prepare(config: Config, opened: OpenRecord, { kernel, capabilitie
   const { node, log, clock, folder, storage, store, quiet, workers, self, serverKey, anchor, starting, checked } = opened
   const { keys } = storage
   const { isShared } = store
-  if (!quiet && !checked.accepted) await checkStop(store, folder.path, config, opened.findings)
+  const isAsStopped = quiet || (await checkStop(store, folder.path, { ...config, isAccepted: checked.accepted !== null }, opened.findings))
   const leaseOptions = { node, names: LEASES, monotonic: () => performance.now() }
   const leases = quiet ? leasesOfNone(node) : await openLeases(kernel, leaseOptions, clock, log)
   self.leases = leases
@@ -284,7 +284,7 @@ async function prepare(config: Config, opened: OpenRecord, { kernel, capabilitie
     await capabilities.start(kernel)
     workers.push(watchKeys(keys, clock, log, recordKeys))
   }
-  return { leases, installation }
+  return { leases, installation, isAsStopped }
 }
 
 const openMetrics = (
@@ -308,10 +308,10 @@ async function start(config: Config, options: ServerOptions, undo: (() => unknow
   const { keys, pushKeys, blobs } = storage
   const around = await openKernel(config, options, opened)
   const { kernel, effects, presence, unsent, notary } = around
-  const { leases, installation } = await prepare(config, opened, around)
+  const { leases, installation, isAsStopped } = await prepare(config, opened, around)
   const isAccepted = checked.accepted !== null
   const logParts = { ...opened, ...storage, kernel, config, installation, isAccepted, duty: leases.duty('log') }
-  self.log = quiet || checked.difference ? null : await startLog(logParts)
+  self.log = quiet || checked.difference || !isAsStopped ? null : await startLog(logParts)
   if (self.log) workers.push(self.log.worker)
   const figures = keepWorkFigures(kernel, presence.connected)
   undo.push(figures.stop)

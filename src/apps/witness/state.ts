@@ -1,7 +1,7 @@
 // The memory of a witness on disk: its key, and the last checkpoint that it cosigned for each log. A witness that forgot must not sign, so anything
 // unreadable ends the start.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, hash, sign } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cosign } from '#kernel/log/tree/checkpoint.ts'
 import { COSIGNATURE_KEY, type VerifierKey } from '#kernel/log/tree/note.ts'
@@ -28,6 +28,9 @@ export type WitnessState = {
   keepConflict(text: string, at: number): Promise<string>
 }
 
+/** Anyone can send a checkpoint of the log with a wrong proof: what is kept of that must not fill the disk. */
+const CONFLICTS_MAX = 100
+
 export const hashOfOrigin = (origin: string): string => hash('sha256', origin, 'hex')
 
 export async function openWitnessState(folder: string, name: string, logs: readonly VerifierKey[]): Promise<WitnessState> {
@@ -46,6 +49,8 @@ export async function openWitnessState(folder: string, name: string, logs: reado
       latest.set(origin, cosigned)
     },
     async keepConflict(text, at) {
+      const kept = readdirSync(folder).filter((name) => name.startsWith('conflict-'))
+      if (kept.length >= CONFLICTS_MAX) return kept.at(-1)!
       const file = `conflict-${at}.txt`
       await writeAtomically(join(folder, file), text)
       return file

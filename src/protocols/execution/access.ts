@@ -107,6 +107,14 @@ export const fitsSurface = rule<OfRequest, { readonly surface?: Surface }>(
   'this question is answered in the inbox, not in an editor: its risk is R4 or above, or several or named people answer it',
 )
 
+/** A rule wants several people to agree, and too few are left: one of them alone does not decide. */
+export const hasEnoughPeople = rule<OfRequest>(
+  'UNAUTHORIZED',
+  'as many people as the rules for approvals want can still answer',
+  ({ request }) => request.approval === undefined || request.approval.n === 1 || request.quorum !== undefined,
+  'the rules for approvals want several people to agree, and too few of those whom they name are left: an owner changes the rules or the people',
+)
+
 /** A request that ended by its deadline is late, not resolved (HXP 0.1, 5.3: 408); asking again changes nothing. */
 export const isNotLate = rule<OfRequest>(
   'EXPIRED',

@@ -20,7 +20,7 @@ function StepCard({ step }: { readonly step: Step }) {
   if (step.hidden || step.actor === null)
     return (
       <li className="card step hidden" data-testid="why-step">
-        <p className="muted">A step in {step.project_id} that you may not read.</p>
+        <p className="muted">A step that you may not read.</p>
       </li>
     )
   return (

@@ -95,8 +95,8 @@ async function cosignatureOf(asked: Asked, checkpoint: ToWitness, signal: AbortS
 
 function refusal(status: number, text: string): Verdict {
   const reason = `status ${status} ${text.trim().slice(0, 200)}`
-  // Anything else is no answer of the protocol, but of something in between.
-  if ([400, 403, 404, 422].includes(status)) return { state: 'refused', line: null, reason }
+  // Others say that the witness does not know the log or its key, or come from something in between.
+  if (status === 422) return { state: 'refused', line: null, reason }
   throw new Error(reason)
 }
 

@@ -335,6 +335,29 @@ describe('files of the client', () => {
     assert.match(on.prompts()[1]!, /rejected writing new: never/)
   })
 
+  test('a file that becomes a link or a pipe while a person decides is neither read nor written', async () => {
+    const at = (name: string) => join(folder, name)
+    mkdirSync(at('swapped'))
+    writeFileSync(at('hidden'), 'hidden')
+    writeFileSync(at('swapped/a'), 'a')
+    writeFileSync(at('swapped/b'), 'b')
+    const on = await employ({
+      steps: [`read ${at('swapped/a')}; put ${at('swapped/b')}; say ok`, 'say ok'],
+      entry: { files: true, cwd: at('swapped') },
+      rules: [{ id: 'ask', tool: 'acp/*/*', then: 'ask' }],
+    })
+    await on.item()
+    for (const name of ['a', 'b']) {
+      rmSync(at(`swapped/${name}`))
+      symlinkSync(at('hidden'), at(`swapped/${name}`))
+    }
+    await on.answer('approved')
+    await on.answer('approved')
+    await on.ended()
+    assert.deepEqual(on.heard(), ['read error -32602', 'put error -32602'])
+    assert.equal(readFileSync(at('hidden'), 'utf8'), 'hidden')
+  })
+
   test('a text that no person could read is not written', async () => {
     const cwd = join(folder, 'large')
     mkdirSync(cwd)

@@ -123,13 +123,16 @@ test('a text of an agent that names another approval leads nowhere', async () =>
   const world = await createWorld()
   const { request } = await world.call('devin', 'execution/request.create', asked)
   await world.call('alice', 'execution/request.resolve', { request_id: request.id, result: 'approved' })
-  const details = { request_id: request.id, approval: request.id, cause: 1 }
+  const named = `rcp_${request.id.slice('hxp_'.length)}`
+  const details = { request_id: request.id, approval: request.id, cause: 1, receipt_id: named }
   const { request: forged } = await world.call('devin', 'execution/request.create', {
     ...asked,
     payload: { item: `As in ${request.id}`, details },
   })
   const { steps } = await why(world, forged.id)
   assert.ok(steps.every(({ action }) => action !== 'execution/request.completed'))
+  assert.equal((await refusalOf(why(world, named))).code, 'NOT_FOUND')
+  assert.equal((await refusalOf(why(world, request.id, 'devin'))).code, 'UNAUTHORIZED')
 })
 
 test('a thing that the asker may not read is not found, like one that does not exist', async () => {

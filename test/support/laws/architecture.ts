@@ -169,8 +169,14 @@ export const doors: readonly { file: string; module: string; names: readonly str
   {
     file: 'agents/acp/files.ts',
     module: 'node:fs/promises',
-    names: ['lstat', 'readFile', 'realpath', 'stat', 'writeFile'],
+    names: ['lstat', 'open', 'realpath', 'stat'],
     why: 'files that an ACP agent reads and writes through its client',
+  },
+  {
+    file: 'agents/acp/files.ts',
+    module: 'node:fs',
+    names: ['constants'],
+    why: 'the flags of open: no link is followed, no pipe is waited for',
   },
   { file: 'agents/acp/work-folder.ts', module: 'node:crypto', names: ['createHash'], why: 'snapshots of the work folder by git' },
   {

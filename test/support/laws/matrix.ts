@@ -81,7 +81,7 @@ export const matrix: Readonly<Record<string, string>> = {
   'collaboration/audit.replay': '      y      y     y     y     y    n   n       y     n     n   y       y      n     y       y    y',
   'collaboration/audit.proof': '      y      y     y     u     u    u   n       u     u     n   y       u      n     y       y    y',
   'collaboration/audit.export': '      y      y     y     u     u    u   n       u     u     n   y       u      n     y       y    y',
-  'collaboration/audit.why': '       y      y     y     y     y    n   n       y     n     n   y       y      n     y       y    y',
+  'collaboration/audit.why': '       y      y     y     y     y    n   n       u     u     u   y       y      n     y       y    y',
   'collaboration/audit.verify': '      y      y     y     u     u    u   n       u     u     n   y       u      n     y       y    y',
   // The scenes of runs: without a task, devin asked robin (robin's run); the runtime's own run is devin's; on a task devin works.
   //                                   system admin owner alice rita bob mallory devin robin spy project deputy chief auditor lead viewer

@@ -17,7 +17,7 @@ const actorIn = ({ actor, behalf }: Step): string => {
 }
 
 function lineOf(step: Step, { paint }: Context): string {
-  if (step.hidden) return `${paint('dim', `a step in ${step.project_id} that you may not read`)}\n`
+  if (step.hidden) return `${paint('dim', 'a step that you may not read')}\n`
   const place = paint('dim', `${step.project_id} ${step.seq}, ${step.at}, ${step.hash!.slice(0, 8)}…`)
   const signed = step.signed_by_passkey ? `, ${paint('green', 'signed by passkey')}` : ''
   const receipt = step.receipt_id === null ? '' : `, receipt ${step.receipt_id}`

@@ -56,7 +56,8 @@ const NO_WITNESSES: Policy = { logs: [], witnesses: [], quorum: 'none', isMet: (
 export async function startLog(parts: Parts): Promise<ServedLog | null> {
   const { kernel, config, folder, findings, log } = parts
   const asked = readWitnesses(config.witnesses)
-  const names = await namesOf(parts)
+  const names = await orChanged(parts, () => namesOf(parts))
+  if (names === null) return null
   const { ring, origin, earlier } = names
   const key = keyBy(ring, origin)
   refuseOwnKey(asked.policy, key(), config.witnesses)
@@ -87,7 +88,7 @@ export async function startLog(parts: Parts): Promise<ServedLog | null> {
 }
 
 /** A difference refuses the start, unless the operator wants to look at it. */
-async function orChanged(parts: Parts, work: () => Promise<OpenLog>): Promise<OpenLog | null> {
+async function orChanged<T>(parts: Parts, work: () => Promise<T>): Promise<T | null> {
   const { config, folder, findings, log } = parts
   try {
     return await work()
@@ -122,16 +123,16 @@ async function namesOf(parts: Parts): Promise<Names> {
   const isOther = recorded !== null && !isReplaced && !keys.some(({ text }) => text === recorded.keys[0])
   if (isOther) refuseOtherKey(parts, keys[0].text, recorded.keys[0]!)
   const last = await checkpoints.read('signed')
-  let before: string | undefined
-  if (isAccepted && last !== null && sizeIn(last) > (await kernel.store.position())) {
-    // Witnesses would refuse a shorter log for good.
+  // A restored record, or one whose checkpoints are gone: the log may have signed more than there is, and witnesses refuse a second history.
+  const isRestored = recorded !== null && (isAccepted || (last === null && !kernel.store.isShared))
+  if (isRestored) {
     origin = nextOrigin(origin)
-    before = last
-    await checkpoints.clear()
-    log.warn({ origin }, 'the restored record is shorter than the log, so a new log begins')
+    log.warn({ origin }, 'the record was restored, so a new log begins')
   }
-  const earlier = before !== undefined || recorded === null ? [] : recorded.keys.map(nodeKeyIn)
-  await record(parts, { ring, origin, earlier }, before)
+  const earlier = isRestored || recorded === null ? [] : recorded.keys.map(nodeKeyIn)
+  await record(parts, { ring, origin, earlier }, isRestored ? (last ?? '') : undefined)
+  // Also after a crash between the two: the checkpoint is of the log before.
+  if (last !== null && (isRestored || recorded?.before === last)) await checkpoints.clear()
   return { ring, origin, earlier }
 }
 
@@ -140,7 +141,6 @@ function record({ kernel }: Parts, { ring, origin, earlier }: Names, before?: st
   return kernel.call('identity/log.record', { origin, keys, ...(before === undefined ? {} : { before }) }, SYSTEM)
 }
 
-const sizeIn = (note: string): number => Number(note.split('\n', 2)[1])
 const usualOrigin = (publicUrl: string | null, installation: string): string =>
   `${publicUrl === null ? installation : new URL(publicUrl).hostname}/log`
 
@@ -158,13 +158,14 @@ function refuseOtherOrigin(recorded: LogNames | null, wish: string): void {
   )
 }
 
-function refuseOtherKey({ config, folder, findings }: Parts, found: string, recorded: string): void {
+function refuseOtherKey({ config, folder }: Parts, found: string, recorded: string): void {
   const how = `it is ${found}, the record names ${recorded}`
   if (!config.skipVerify)
     throw new StartError(
       `keys/${LOG_KEY_FILE} in ${folder.path} is not the one that the record names: ${how}. Restore the folder keys/, or look at it with --skip-verify`,
     )
-  findings.add({ what: `keys/${LOG_KEY_FILE}`, how })
+  // Nothing is signed or recorded under a key that the record does not name.
+  throw new RecordDiffers(0, `keys/${LOG_KEY_FILE}: ${how}`)
 }
 
 /** Made once for each ring: reading a private key takes longer than a signature. */
@@ -223,20 +224,27 @@ function refuseOwnKey({ witnesses }: Policy, { keys }: LogKey, path: string | nu
 
 /**
  * Compares a record with its last clean stop, before this process writes anything. A process that stopped cleanly signed its last fact, so a
- * longer record was written by something else, whatever its seals say.
+ * longer record was written by something else, whatever its seals say. Returns false if it was: then there is no log, which would sign the rest.
  */
-export async function checkStop(store: Store, path: string, { skipVerify }: Pick<Config, 'skipVerify'>, findings: Findings): Promise<void> {
+export async function checkStop(
+  store: Store,
+  path: string,
+  { skipVerify, isAccepted }: { readonly skipVerify: boolean; readonly isAccepted: boolean },
+  findings: Findings,
+): Promise<boolean> {
   const mark = stopMark(path)
   const size = store.isShared ? null : mark.read()
-  if (size === null) return
+  if (size === null) return true
   const position = await store.position()
-  if (position > size) {
+  // The mark of an accepted backup is of the record before it.
+  if (position > size && !isAccepted) {
     const how = `it ends at position ${position}, and the last stop signed ${size} facts: no server of this folder wrote the rest`
     if (!skipVerify) throw new StartError(changedMessage(path, how))
     findings.add({ what: 'log', how })
-    return
+    return false
   }
   mark.remove()
+  return true
 }
 
 /** After everything has ended: nothing writes any more. */

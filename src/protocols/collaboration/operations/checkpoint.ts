@@ -67,8 +67,11 @@ const resolve = command({
       item: await read.ports.requests.itemOfCheckpoint(read, loaded.checkpoint),
     }
   },
-  signs({ item, task }, { assertion: _, checkpoint_id, digest: __, expected_task_revision: ___, ...answer }) {
-    return signableAnswer({ ...task, about: { checkpoint_id }, item, risk: 'R1', word: answer.action, answer })
+  signs({ item, task, checkpoint }, { assertion: _, checkpoint_id, digest: __, expected_task_revision: ___, ...answer }) {
+    // An approval of none of the proposed actions is a no, and its receipt says so.
+    const isNone = checkpoint.proposed_actions.length > 0 && answer.approved_actions?.length === 0
+    const word = answer.action === 'approve' && isNone ? 'reject' : answer.action
+    return signableAnswer({ ...task, about: { checkpoint_id }, item, risk: 'R1', word, answer })
   },
   decide({ family, brought, item: _, ...state }, { checkpoint_id: __, assertion: ___, digest, ...answer }, { actor, now, signature }) {
     const { checkpoint, task } = applyAnswer(state, fitAnswer(state.checkpoint, answer), actor.id, now)

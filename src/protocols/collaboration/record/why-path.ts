@@ -1,11 +1,11 @@
 // The path from a fact to the person who answers for it: over its cause, its basis, and the documents that it names.
-import type { Actor } from '#kernel/declare/access.ts'
 import { limits } from '#kernel/limits.ts'
-import type { Read } from '#kernel/declare/operation.ts'
+import { isObject } from '#kernel/codec/strict-json.ts'
+import type { Context, Read } from '#kernel/declare/operation.ts'
 import { idOf, kindOf } from '#kernel/declare/schema.ts'
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { SYSTEM_SCOPE } from '#kernel/declare/access.ts'
-import type { FactsOf, StoredFact } from '#kernel/log/store.ts'
+import type { FactsOf } from '#kernel/log/store.ts'
 import { PORTION } from './readers.ts'
 import { followsFromBeginning, isExplainedByBeginning, keyOfId, linksIn } from './why-links.ts'
 import { explainedBy, kindOfActor, type Explained } from './why-steps.ts'
@@ -47,19 +47,23 @@ function timeIn(id: string): number | null {
 /** A call that was decided again keeps its ids for so long. */
 const AROUND_MS = 5_000
 /** A fact or a receipt by its id: neither is a document, but the id tells when it was made. */
-async function factNamed(read: Read, id: string, actor: Actor): Promise<Explained | null> {
+async function factNamed(read: Read, id: string, { actor, now }: Pick<Context, 'actor' | 'now'>): Promise<Explained | null> {
   const ms = timeIn(id)
-  if (ms === null || !/^(?:aud|rcp)_/.test(id)) return null
+  if (ms === null || !/^(?:aud|rcp)_/.test(id) || ms > Date.parse(now) + AROUND_MS) return null
   const scopes = actor.projects === 'all' ? await read.ports.names.projects(read, limits.pageMax) : [...actor.projects.keys()]
-  const isIt = (stored: StoredFact): boolean =>
-    stored.line.includes(`"id":"${id}"`) || stored.images.some(({ text }) => text?.includes(`"receipt_id":"${id}"`) === true)
+  // Parsed, not searched: a text of an agent could hold the id.
+  const isIt = ({ line, value }: Explained): boolean => {
+    const receipt = line.subject.startsWith('execution.request/') ? value?.['receipt'] : null
+    return line.id === id || (isObject(receipt) && receipt['receipt_id'] === id)
+  }
+  let examined = 0
   for (const scope of [...scopes, SYSTEM_SCOPE]) {
     const of: FactsOf = { by: 'scope', scope }
     let after = (await read.seek(scope, timestampOf(ms - AROUND_MS))) - 1
-    for (let examined = 0; examined < limits.examinedMax; examined += PORTION) {
+    for (; examined < limits.examinedMax; examined += PORTION) {
       const page = await read.facts(of, { after, limit: PORTION })
-      const stored = page.find(isIt)
-      if (stored !== undefined) return explainedBy(stored)
+      const found = page.map(explainedBy).find(isIt)
+      if (found !== undefined) return found
       const last = page.at(-1)
       if (last === undefined || page.length < PORTION || Date.parse(last.at) > ms + AROUND_MS) break
       after = last.seq
@@ -68,9 +72,9 @@ async function factNamed(read: Read, id: string, actor: Actor): Promise<Explaine
   return null
 }
 
-export async function factFor(read: Read, id: string, actor: Actor): Promise<Explained | null> {
+export async function factFor(read: Read, id: string, context: Pick<Context, 'actor' | 'now'>): Promise<Explained | null> {
   const key = keyOfId(id)
-  return key === null ? factNamed(read, id, actor) : factOf(read, key)
+  return key === null ? factNamed(read, id, context) : factOf(read, key)
 }
 
 /** What comes before a fact, the nearest to a decision first. */

@@ -11,7 +11,7 @@ import { lineIn } from './audit-view.ts'
 const Kind = either('human', 'agent', 'service', 'system')
 const Basis = t.Object({ kind: either('human', 'grant', 'policy', 'default', 'system'), id: nullable(t.String()), message: t.String() })
 export const Step = t.Object({
-  project_id: t.String(),
+  project_id: nullable(t.String()),
   seq: nullable(t.Integer()),
   hash: nullable(t.String()),
   at: nullable(Timestamp),
@@ -70,7 +70,7 @@ const messages: Readonly<Record<string, string>> = {
 
 export async function stepOf(read: Read, found: Explained, actor: Actor, nameOf: (id: string) => Promise<string | null>): Promise<Step> {
   const { stored, line, value } = found
-  if (!(await mayRead(read, found, actor))) return { ...hiddenStep, project_id: line.scope }
+  if (!(await mayRead(read, found, actor))) return hiddenStep
   const receipt = value?.['receipt']
   const signed = isObject(receipt) ? receipt['assertion'] : undefined
   const kind = await kindOfActor(read, line.actor)
@@ -89,7 +89,8 @@ export async function stepOf(read: Read, found: Explained, actor: Actor, nameOf:
     hidden: false,
   }
 }
-const hiddenStep: Omit<Step, 'project_id'> = {
+const hiddenStep: Step = {
+  project_id: null,
   seq: null,
   hash: null,
   at: null,

@@ -293,7 +293,7 @@ const list = query({
       if (!isIn(actor, project_id)) throw new Refusal('NOT_FOUND', `there is no project ${project_id}`)
       const rows = await read.list(EventChannel, 'project', [[project_id]], { limit: limits.eventChannelsPerProjectMax })
       const events = (await Promise.all(rows.map(({ id }) => read.maybe(EventChannel, id)))).filter((channel) => channel !== null)
-      return { whose: project_id, project_id, items: await Promise.all(events.map((channel) => progressOf(read, channel))) }
+      return { whose: project_id, project_id, items: await Promise.all(events.map((channel) => progressOf(read, channel, actor))) }
     }
     const whose = person ?? agent_id ?? actor.id
     const paging = { limit: limits.hooksPerSubjectMax }

@@ -2,7 +2,7 @@
 import { timestampOf } from '#kernel/ports/clock.ts'
 import { Refusal } from '#kernel/declare/errors.ts'
 import { image, put } from '#kernel/declare/facts.ts'
-import { heldBy, ownsProject, role, system } from '#kernel/declare/access.ts'
+import { heldBy, ownsProject, role, system, type Actor } from '#kernel/declare/access.ts'
 import { isHookAddress } from '#kernel/declare/webhook-address.ts'
 import { limits } from '#kernel/limits.ts'
 import { command, rule, type Context, type Decision, type Read } from '#kernel/declare/operation.ts'
@@ -21,12 +21,14 @@ export const eventsFields = {
   after: t.Optional({ ...Position, description: 'the number of the event after which to begin; the last one by default, 0 for all' }),
 }
 
-export async function progressOf(read: Read, channel: EventChannel): Promise<ShownEventChannel> {
+/** An address may hold a secret: only owners of the project see it. */
+export async function progressOf(read: Read, channel: EventChannel, actor: Actor): Promise<ShownEventChannel> {
   const { seq: head } = await read.head(channel.project_id)
   const [hook, cursor] = [await read.raw(Hook, channel.id), await read.raw(EventCursor, channel.id)]
   if (hook === null || cursor === null) return channel
   const { position, attempts, next_at, last } = cursor
-  return { ...channel, endpoint: hook.endpoint, progress: { position, head, attempts, next_at: attempts === 0 ? null : next_at, last } }
+  const shown = ownsProject(actor, channel.project_id) ? { endpoint: hook.endpoint } : {}
+  return { ...channel, ...shown, progress: { position, head, attempts, next_at: attempts === 0 ? null : next_at, last } }
 }
 
 type Added = { readonly endpoint?: string; readonly label?: string; readonly types?: readonly string[]; readonly after?: number }

@@ -258,7 +258,7 @@ const isByThoseAllowed = rule<Ruled, Closing>(
     request.approval === undefined ||
     by === undefined ||
     (status !== 'completed' && status !== 'declined') ||
-    (mayDecide && (request.quorum === undefined || status === 'declined')),
+    (mayDecide && (status === 'declined' || (request.quorum === undefined && request.approval.n === 1))),
   'the rules for approvals name the people who answer this, and how many have to agree: they answer in the inbox (request.resolve)',
 )
 

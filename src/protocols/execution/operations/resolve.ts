@@ -26,6 +26,7 @@ import {
   hasProof,
   isQuestion,
   fitsSurface,
+  hasEnoughPeople,
   isNotLate,
   isStillOpen,
   isUnresolved,
@@ -77,7 +78,7 @@ const resolve = command({
   }),
   output: t.Object({ request: RequestView, receipt: t.Optional(SignedReceipt) }),
   callers: [answerer, poolMember, chief],
-  requires: [isNotLate, isUnresolved, hasProof, fitsSurface],
+  requires: [isNotLate, isUnresolved, hasProof, fitsSurface, hasEnoughPeople],
   audit: 'request.completed',
   hides: true,
   async load(read, { request_id, ...answer }, context) {

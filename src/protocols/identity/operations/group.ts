@@ -137,7 +137,10 @@ const follow = command({
   audit: 'user.grouped',
   async load(read, { link: id, after }) {
     const storedErrand = await read.raw(Errand, spreadOf(id, after))
-    const listed = await read.list(SignedIn, 'group', [[id]], { after, limit: limits.groupSpreadMax })
+    // Each person causes a look at each of their changed groups, and a batch has a bound.
+    const places = (await read.raw(GroupLink, id))?.places.length ?? 1
+    const limit = Math.max(1, Math.min(limits.groupSpreadMax, Math.floor(limits.consequencesMax / (3 + 3 * places))))
+    const listed = await read.list(SignedIn, 'group', [[id]], { after, limit })
     const facts: Made[] = []
     for (const row of listed) {
       const signedIn = (await read.raw(SignedIn, row.id))!
@@ -150,7 +153,7 @@ const follow = command({
       )
       if (next !== null) facts.push(fact('user.grouped', [image(User, next.user)], { detail: groupDetail(next.changed) }))
     }
-    return { storedErrand, facts, next: listed.length === limits.groupSpreadMax ? listed.at(-1)!.at : null }
+    return { storedErrand, facts, next: listed.length === limit ? listed.at(-1)!.at : null }
   },
   decide({ storedErrand, facts, next }, { link: id }, { now }) {
     const rest = next === null ? [] : [spread(id, now, next)]

@@ -10,14 +10,15 @@ import { nullable, t, type Static } from '#kernel/declare/schema.ts'
 import { futureTimestamp, parseTimestamp } from '#kernel/codec/timestamps.ts'
 import { fact } from '../events.ts'
 import { administrators, shownTo } from '../access.ts'
-import { ProjectId, Timestamp, User, UserId } from '../schema.ts'
+import { withLinksNow } from '../groups.ts'
+import { GroupLink, membershipsOf, ProjectId, Timestamp, User, UserId } from '../schema.ts'
 
 type Substituting = { readonly person: User; readonly substitute: User; readonly project_id: string | null }
 const personThemself = role<Substituting>(
   'the person themself',
   (actor, { person }) => actor.kind === 'human' && isWhole(actor) && actor.id === person.id,
 )
-const isIn = ({ projects }: User, id: string): boolean => projects.some(({ project_id }) => project_id === id)
+const isIn = (user: User, id: string): boolean => membershipsOf(user).some(({ project_id }) => project_id === id)
 /** X27: a project owner sees the items without a decider there, and names a substitute. */
 const ownerOfWhatTheyLeft = role<Substituting>(
   'an owner of the project, for a person who is switched off or has left it',
@@ -30,7 +31,10 @@ async function loadSubstitution(read: Read, { person, substitute, project_id }: 
   // Read without access checks: project owners cannot otherwise see a person who has left the project.
   const isLeft = project_id !== undefined && (mayFill(actor, project_id) || installationOwner.is(actor, null))
   const left = isLeft ? await read.raw(User, person) : null
-  return { person: left ?? (await read(User, person)), substitute: await read(User, substitute), project_id: project_id ?? null }
+  // Members by a group of an issuer are members, as long as the group is linked.
+  const asLinked = (user: User): Promise<User> => withLinksNow((link) => read.raw(GroupLink, link), user)
+  const found = [left ?? (await read(User, person)), await read(User, substitute)] as const
+  return { person: await asLinked(found[0]), substitute: await asLinked(found[1]), project_id: project_id ?? null }
 }
 const InProject = t.Optional({ ...ProjectId, description: 'in this project alone; without it, everywhere' })
 const isTheSame = (entry: User['acts_for'][number], { person, project_id }: Substituting): boolean =>

@@ -269,6 +269,18 @@ describe('a task', () => {
     assert.equal((await answer(it, 'alice', item.id)).request.status, 'completed')
   })
 
+  test('lets no person decide alone if several have to agree and too few are left', async () => {
+    const it = await requests()
+    const task_id = await started(it)
+    await setRules(it, [{ from_risk: 'R4', by: { people: ['user_rita', 'user_alice'] }, quorum: 2 }])
+    const { checkpoint, item } = await raised(it, task_id)
+    assert.equal(item.no_decider, true)
+    await it.refused('UNAUTHORIZED', 'alice', 'collaboration/checkpoint.resolve', { checkpoint_id: checkpoint.id, action: 'approve' })
+    await it.refused('NOT_FOUND', 'alice', 'request.resolve', { request_id: item.id, result: 'approved' })
+    await it.refused('UNAUTHORIZED', 'owner', 'request.resolve', { request_id: item.id, result: 'approved' })
+    assert.equal((await it.stored(item.id)).status, 'pending')
+  })
+
   test('lets a grant spare the question only if the person who gave it could answer it alone', async () => {
     const it = await requests()
     const task_id = await started(it, { reviewers: ['user_rita'] })
