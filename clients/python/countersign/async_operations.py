@@ -744,9 +744,9 @@ class AsyncPushOperations(AsyncNoun):
         """Queue the present state for an address. The system calls it after a change of the work; found is false where the address is gone."""
         return await self._call("delegation/push.ring", {"push_id": push_id}, idempotency_key, request_timeout)
 
-    async def record(self, *, push_id: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
+    async def record(self, *, push_id: str, endpoint: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
         """Keep the digest of the state that an address has accepted, so that it does not get the same one again."""
-        return await self._call("delegation/push.record", {"push_id": push_id, "sent": sent}, idempotency_key, request_timeout)
+        return await self._call("delegation/push.record", {"push_id": push_id, "endpoint": endpoint, "sent": sent}, idempotency_key, request_timeout)
 
     async def tidy(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushTidyOutput:
         """Remove an address once its work has ended and its last state is posted. The system calls it by timer."""

@@ -1541,15 +1541,16 @@ class PushOperations(Noun):
         """
         return self._call("delegation/push.ring", {"push_id": push_id}, idempotency_key, request_timeout)
 
-    def record(self, *, push_id: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
+    def record(self, *, push_id: str, endpoint: str, sent: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushRecordOutput:
         """Keep the digest of the state that an address has accepted, so that it does not get the same one again.
 
         Operation `delegation/push.record`. For: system.
         Refused with: .
         push_id: the work and the id of the address, with a slash between them
+        endpoint: the address that has accepted it
         sent: the digest
         """
-        return self._call("delegation/push.record", {"push_id": push_id, "sent": sent}, idempotency_key, request_timeout)
+        return self._call("delegation/push.record", {"push_id": push_id, "endpoint": endpoint, "sent": sent}, idempotency_key, request_timeout)
 
     def tidy(self, *, push_id: str, idempotency_key: KeyOption = UNSET, request_timeout: Optional[float] = None) -> PushTidyOutput:
         """Remove an address once its work has ended and its last state is posted. The system calls it by timer.

@@ -76,7 +76,7 @@ export function pushes(kernel: Kernel, options: PushOptions, log: WorkerLog): Ch
       if (digest === push.sent) return undefined
       const { status, error, isLate } = await (options.post ?? post)(push.endpoint, headersOf(push), text, options)
       if (options.signal?.aborted && error !== null) throw new Error(error)
-      if (error === null) return void (await kernel.call('delegation/push.record', { push_id, sent: digest }, as))
+      if (error === null) return void (await kernel.call('delegation/push.record', { push_id, endpoint: push.endpoint, sent: digest }, as))
       options.failed?.('a2a')
       if (attempt + 1 < attemptsMax && status !== 410) throw isLate ? new Unanswered(error) : new Error(error)
       log.warn({ work: push.work_id, error }, 'a push notification is given up')

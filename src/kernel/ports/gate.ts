@@ -34,6 +34,7 @@ export type Policies = {
 export type KnownCall = {
   readonly agent_id: string
   readonly project_id: string
+  readonly task_id: string | null
   readonly server: string
   readonly tool: string
   readonly rule: string | null

@@ -7,8 +7,8 @@ export const calls: Calls = {
   async call(read, id) {
     const found = await read.raw(Call, id)
     if (found === null) return null
-    const { agent_id, project_id, server, tool, rule, changed, state, unattended } = found
-    return { agent_id, project_id, server, tool, rule, changed, isWaiting: state === 'waiting', unattended }
+    const { agent_id, project_id, task_id, server, tool, rule, changed, state, unattended } = found
+    return { agent_id, project_id, task_id, server, tool, rule, changed, isWaiting: state === 'waiting', unattended }
   },
   async suspended(read, scope, { rules }) {
     const standing = await read.raw(Standing, scope)

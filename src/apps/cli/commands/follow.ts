@@ -2,7 +2,7 @@
 import type { Operation, Protocol } from '#kernel/declare/operation.ts'
 import type { AuditEvent } from '#protocols/collaboration/record/audit-view.ts'
 import { cloudEventOf } from '#protocols/collaboration/record/cloud-event.ts'
-import { exits, type Exit } from '../exit-codes.ts'
+import { exits, usage, type Exit } from '../exit-codes.ts'
 import { derivedSpec, inputOf } from '../derive/from-operation.ts'
 import { flag } from '../derive/flags.ts'
 import type { AnyOutput } from '../remote/remote.ts'
@@ -37,6 +37,9 @@ type AnyEvent = Event | RunEvent | SessionEvent
 const isOfSession = (event: AnyEvent): event is SessionEvent => 'event_type' in event
 const isOfRun = (event: AnyEvent): event is RunEvent => 'run_id' in event
 
+/** A program that reads so many lines would have to close the pipe, which is noticed with the next event only. */
+const countFlag = flag('count', 'number', 'end after so many events', { kind: 'integer' })
+
 const RECORD = 'audit.follow'
 const formatFlag = flag('format', 'format', 'each event as one line of another format: cloudevents', { choices: ['cloudevents'] })
 
@@ -44,13 +47,17 @@ export function streamSpec(protocol: Protocol, op: Operation): Spec {
   const derived = derivedSpec(protocol, op)
   const commandSpec: Spec = {
     ...derived,
-    flags: [...derived.flags, afterFlag, ...(op.name === RECORD ? [formatFlag] : [])],
+    flags: [...derived.flags, afterFlag, countFlag, ...(op.name === RECORD ? [formatFlag] : [])],
     run: async (context, given) => {
       const input = await inputOf(context, op, commandSpec, given)
       const after = (given.get('after') as string | undefined) ?? null
       // A follower of one run has seen all of it when it ends.
       const ofOne = (input as { run_id?: unknown }).run_id !== undefined
-      const isOver = (event: AnyEvent): boolean =>
+      const count = (given.get('count') as number | undefined) ?? Infinity
+      if (count < 1) throw usage('--count is at least 1')
+      let seen = 0
+      const isOver = (event: AnyEvent): boolean => ++seen >= count || hasEnded(event)
+      const hasEnded = (event: AnyEvent): boolean =>
         isOfSession(event) ? event.event_type === 'session_closed' : ofOne && isOfRun(event) && endings.includes(event.type)
       return follow(context, derived.operation!, input, { after, isOver, asCloudEvents: given.get('format') === 'cloudevents' })
     },

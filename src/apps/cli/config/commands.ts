@@ -104,12 +104,19 @@ async function carryOut(remote: Remote, name: string, { parts }: Plan, joined: J
   return outcomes
 }
 
-async function applyPart(remote: Remote, name: string, { part, changes, owns }: PartPlan, joined: Joined): Promise<CliError | null> {
+async function applyPart(
+  remote: Remote,
+  name: string,
+  { part, changes, before, owns }: PartPlan,
+  joined: Joined,
+): Promise<CliError | null> {
   const steps = changes.flatMap((change) => change.steps.map((step) => ({ step, change })))
   const chunks = part === 'installation' ? chunksOf(steps) : [steps]
+  // Until the last commit it owns what is still to be removed, so that a failed one is continued by the next call.
+  const meanwhile = [...new Set([...before, ...owns])].toSorted()
   for (const chunk of chunks) {
     try {
-      const input = { name, part, owns: [...owns], steps: chunk.map(({ step }) => step) }
+      const input = { name, part, owns: chunk === chunks.at(-1) ? [...owns] : meanwhile, steps: chunk.map(({ step }) => step) }
       await remote.call('identity/config.apply', input, { timeoutMs: APPLY_MS_MAX })
     } catch (error) {
       if (!(error instanceof CliError)) throw error

@@ -10,10 +10,11 @@ export type Change = {
   readonly fields: Readonly<Record<string, Difference>>
   readonly steps: readonly Step[]
 }
-/** `owns`: what the file has set in this part from now on. `isOwned`: the server knows that already. */
+/** `before`, `owns`: what the file had set in this part, and has set from now on. `isOwned`: the server knows that already. */
 export type PartPlan = {
   readonly part: string
   readonly changes: readonly Change[]
+  readonly before: readonly string[]
   readonly owns: readonly string[]
   readonly isOwned: boolean
 }
@@ -43,7 +44,7 @@ export function planOf(wanted: readonly Item[], { present, owned, prunes, me }: 
       const removals = prunes ? left.flatMap((one) => removalOf(part, one, present, owned)) : []
       const owns = [...new Set([...now, ...(prunes ? [] : left)])].toSorted()
       const isOwned = canonical(owns) === canonical(before.toSorted())
-      return { part, changes: inOrder([...changes, ...removals], me), owns, isOwned }
+      return { part, changes: inOrder([...changes, ...removals], me), before, owns, isOwned }
     }),
   }
 }

@@ -230,18 +230,27 @@ const record = command({
   name: 'push.record',
   summary: 'Keep the digest of the state that an address has accepted, so that it does not get the same one again.',
   draft: DRAFT,
-  input: t.Object({ ...OfPushId.properties, sent: t.String({ maxLength: 100, description: 'the digest' }) }),
+  input: t.Object({
+    ...OfPushId.properties,
+    endpoint: t.String({ maxLength: limits.a2aUrlCharsMax, description: 'the address that has accepted it' }),
+    sent: t.String({ maxLength: 100, description: 'the digest' }),
+  }),
   output: t.Object({ recorded: t.Boolean() }),
   callers: [system],
   requires: [],
   audit: null,
   load: async (read, { push_id }) => ({ push: await read.raw(Push, push_id) }),
-  decide: ({ push }, { sent }) => ({
+  // An address that was set meanwhile has not got that state.
+  decide: ({ push }, { endpoint, sent }) => ({
     facts: [],
-    puts: push === null ? [] : [put(Push, push.id, { ...push, sent })],
-    output: { recorded: push !== null },
+    puts: push?.endpoint === endpoint ? [put(Push, push.id, { ...push, sent })] : [],
+    output: { recorded: push?.endpoint === endpoint },
   }),
-  example: { given: 'pushed', as: 'system', input: ({ run }) => ({ push_id: pushId(run.id, 'mine'), sent: 'abc' }) },
+  example: {
+    given: 'pushed',
+    as: 'system',
+    input: ({ run }) => ({ push_id: pushId(run.id, 'mine'), endpoint: 'https://partner.example/hook', sent: 'abc' }),
+  },
 })
 
 /** Without an access check: an address outlives the rights of the one who named it. */

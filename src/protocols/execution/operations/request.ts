@@ -136,7 +136,10 @@ const create = command({
     const { scope, details } = (input.payload ?? {}) as { scope?: unknown; details?: { target?: unknown } | null }
     const about = { tags, scopes: typeof scope === 'string' ? [scope] : [], target: textIn(details?.target) }
     const raised = await raisedRisk(read, { requester, project_id: where.project_id, said: input.risk, ...about })
-    const principal = task?.ownership.principal ?? null
+    // A call of a task can be asked about beside its task.
+    const call = input.call_id === undefined ? null : await read.ports.calls.call(read, input.call_id)
+    const behind = task ?? (call === null || call.task_id === null ? null : await read.ports.tasks.task(read, call.task_id))
+    const principal = behind?.ownership.principal ?? null
     const { project_id } = where
     const approval = await approvalFor(read, {
       isVoted: isVotedOn({ action, kind: 'request' }),

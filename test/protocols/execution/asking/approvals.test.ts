@@ -269,6 +269,18 @@ describe('a task', () => {
     assert.equal((await answer(it, 'alice', item.id)).request.status, 'completed')
   })
 
+  test('keeps the principal out of the questions about calls of the task, also before it has begun', async () => {
+    const it = await requests()
+    const { task } = await it.call('alice', 'collaboration/task.create', { spec, reviewers: ['user_rita'] })
+    await it.call('alice', 'collaboration/task.assign', { task_id: task.id, assignee: 'agent_devin' })
+    await setRules(it, [{ from_risk: 'R4', by: { people: ['user_rita', 'user_alice'] }, excludes: ['principal'] }])
+    const gate = { version: 1, default: 'ask', rules: [{ id: 'big', tool: 'pay/*', risk: 'R4', then: 'ask' }] }
+    await it.call('owner', 'policy.set', { installation: true, gate })
+    const propose = { server: 'pay', tool: 'send', arguments: {}, client: { name: 'test' }, task_id: task.id }
+    const { request_id } = await it.call('devin', 'gate/call.propose', propose)
+    assert.deepEqual((await it.stored(request_id)).people, ['user_rita'])
+  })
+
   test('lets no person decide alone if several have to agree and too few are left', async () => {
     const it = await requests()
     const task_id = await started(it)
