@@ -4,10 +4,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { connect, createServer as createProxy, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe, test, type TestContext } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import {
   inProcess,
@@ -52,6 +52,30 @@ const piped = (argv: readonly string[], { as = 'owner', input = '', env = {} }: 
   runPiped(argv, { env: { ...envFor(as), ...env }, cwd: home, input })
 const inTerminal = (argv: readonly string[], presses: readonly Press[], as: keyof typeof keys = 'owner'): Promise<Ran> =>
   runInTerminal(argv, presses, { env: envFor(as), cwd: home })
+
+/** A way to the server that waits before the bytes of a large message, so that they are under way for longer than the bar is patient. */
+async function slowWayTo(t: TestContext, url: string): Promise<string> {
+  const proxy = createProxy((client) => {
+    const upstream = connect(Number(new URL(url).port), '127.0.0.1')
+    const close = (): void => {
+      client.destroy()
+      upstream.destroy()
+    }
+    upstream.on('error', close).on('close', close).pipe(client).on('error', close)
+    let bytes = 0
+    client.on('data', (part) => {
+      bytes += part.length
+      upstream.write(part)
+      if (bytes < 1_000_000 || client.isPaused()) return
+      client.pause()
+      bytes = -Infinity
+      setTimeout(() => client.resume(), 1_500)
+    })
+  }).listen(0, '127.0.0.1')
+  t.after(() => void proxy.close())
+  await once(proxy, 'listening')
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+}
 
 /** One that is expected to work, as JSON. */
 async function ask(argv: readonly string[], as: keyof typeof keys = 'owner'): Promise<any> {
@@ -294,12 +318,13 @@ describe('a pipe', () => {
 })
 
 describe('a terminal', () => {
-  test('sees colours in tables and a bar while something large is sent', async () => {
+  test('sees colours in tables and a bar while something large is sent', async (t) => {
     const coloured = (await inTerminal(['task', 'list'], [])).out
     assert.ok(coloured.includes('\u001b[33mblocked') || coloured.includes('\u001b[32mcompleted'), coloured)
     const task = await startedTask('Large')
     writeFileSync(join(home, 'large.bin'), Buffer.alloc(50_000_000, 7))
-    const { code, out } = await inTerminal(['artifact', 'commit', task, '--file', 'large.bin'], [], 'agent')
+    const env = { ...envFor('agent'), COUNTERSIGN_URL: await slowWayTo(t, server.url) }
+    const { code, out } = await runInTerminal(['artifact', 'commit', task, '--file', 'large.bin'], [], { env, cwd: home })
     assert.equal(code, 0, out)
     assert.match(out, /uploading [█░]{24} +\d+ % of 50\.0 MB/)
     assert.match(stripVTControlCharacters(out), /payload\.size +50000000/)
