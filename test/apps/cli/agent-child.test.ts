@@ -110,10 +110,11 @@ describe('under COUNTERSIGN_AGENT', () => {
       assert.ok(specs.length > 150)
       for (const { path, examples, isLocal } of specs)
         for (const line of examples.length > 0 ? examples : [`countersign ${path.join(' ')}`]) {
-          const said = /(?<=(?:^|[ (])countersign ).*?(?= [|&<]|$)/.exec(line)![0]
+          const said = /(?<=(?:^|[ (])countersign ).*?(?= [|&<>]|$)/.exec(line)![0]
           const argv = (said.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll(/^'|'$/g, ''))
           if (argv[0] === 'completion') continue
           const { code, err } = await cli.run(argv)
+          assert.doesNotMatch(err, /too many arguments|unknown option/, `the example is not what the command takes: ${line}`)
           if (isLocal) assert.match(err, /uses the rights of this machine's user/, line)
           else if (code === 0) assert.match(line, /receipt|doctor|permissions|audit|hook/, `${line} needed no key`)
         }

@@ -9,6 +9,7 @@ export const positionals: Readonly<Record<string, readonly string[]>> = {
   'agent.steer': ['run_id', 'text'],
   'audit.export': ['id'],
   'audit.proof': ['seq'],
+  'audit.why': ['id'],
   'capability.describe': ['capability_id', 'version'],
   'filter.remove': ['name'],
   'filter.save': ['name'],
