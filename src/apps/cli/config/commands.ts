@@ -88,6 +88,8 @@ function knownIn(wanted: readonly Item[], { items, people, agents }: State) {
   return { people: new Set([...people, ...namesOf('person')]), agents: new Set([...agents, ...namesOf('agent')]), groups: new Set(groups) }
 }
 
+const countOf = (changes: number): string => `${changes} ${changes === 1 ? 'change' : 'changes'}`
+
 // --- Carrying it out -------------------------------------------------------------------------------------------------------
 
 type Outcome = { readonly part: string; readonly ok: boolean; readonly error: CliError | null }
@@ -167,7 +169,7 @@ function showPlan({ io, paint }: Context, { parts }: Plan, isDry: boolean): void
   if (changes.length === 0) return void io.out.write('nothing to change\n')
   const rows = changes.map((one) => [one.change, one.item.part, one.item.kind, one.item.name, fieldsIn(one)])
   io.out.write(tableOf(columns, rows, io.out, paint))
-  if (isDry) io.out.write(`${changes.length} changes, none of them made\n`)
+  if (isDry) io.out.write(`${countOf(changes.length)}, nothing is applied yet\n`)
 }
 
 type Applied = { readonly name: string; readonly plan: Plan; readonly outcomes: readonly Outcome[]; readonly isDry: boolean }
@@ -183,7 +185,7 @@ function conclude(context: Context, { name, plan, outcomes, isDry }: Applied): E
     writeJson(context, { name, dry_run: isDry, changes })
   } else if (done.size > 0) {
     const count = plan.parts.filter(({ part }) => done.has(part)).reduce((sum, { changes }) => sum + changes.length, 0)
-    context.io.out.write(`${context.paint('green', '✔')} applied ${count} changes\n`)
+    context.io.out.write(`${context.paint('green', '✔')} applied ${countOf(count)}\n`)
   }
   for (const error of others) context.io.err.write(`countersign: ${escapeControl(error.message)}\n`)
   if (first) throw first

@@ -79,7 +79,7 @@ describe('a configuration', () => {
     assert.match(out, /^CHANGE +PART +KIND +NAME +FIELDS\n/)
     assert.match(out, /^add +installation +person +user_ada +name: Ada; role: member$/m)
     assert.match(out, /^add +project_pay +group +on-call +members: user_ada, user_bob$/m)
-    assert.match(out, / changes, none of them made\n$/)
+    assert.match(out, / changes?, nothing is applied yet\n$/)
     assert.equal((await ask(['user', 'list'])).items.length, 1)
   })
 
@@ -322,7 +322,7 @@ describe('callers', () => {
     assert.match(asBob.err, /UNAUTHORIZED/)
     const asAda = await refusalOf(text, keys['ada'], 'pay.yaml')
     assert.equal(asAda.code, 0, asAda.err)
-    assert.match(asAda.out, /applied 1 changes/)
+    assert.match(asAda.out, /applied 1 change\n/)
     const people = await refusalOf('people:\n  user_eve: { name: Eve }\n', keys['ada'], 'people.yaml')
     assert.match(people.err, /UNAUTHORIZED/)
   })
